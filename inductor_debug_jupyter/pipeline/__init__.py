@@ -1,0 +1,1 @@
+"""The headless pipeline: everything the notebook shows, without a notebook."""

@@ -1,0 +1,90 @@
+"""Every exception this package raises on purpose.
+
+::
+
+    InductorDebugError
+    ├── UsageError                 what the user asked for cannot be understood (exit code 2)
+    │   ├── OptionError            an option, environment variable or setting has a bad value
+    │   └── ProfileError           a device profile is missing or malformed
+    ├── NotFoundError              nothing with that name or id was captured (exit code 3)
+    ├── StoreError                 artifacts cannot be written or read (exit code 4)
+    ├── RecordError                a saved record cannot be read: damaged, or from a newer version
+    ├── HookError                  this torch lacks a private name that a capture hook needs
+    ├── LayoutError                graphviz could not lay a graph out
+    ├── ReproError                 a graph cannot be written as a standalone script
+    └── ConstraintViolationError   strict mode: the target refuses what was captured
+
+A message says what happened, with which value, and what to do. Only the command line and the magic turn one into
+output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inductor_debug_jupyter.pipeline.records import Violation
+
+
+class InductorDebugError(Exception):
+    """Base of everything raised on purpose here."""
+
+    exit_code = 1
+
+
+class UsageError(InductorDebugError):
+    """What the user asked for cannot be understood."""
+
+    exit_code = 2
+
+
+class OptionError(UsageError):
+    """An option, an environment variable or a setting has a value that is not allowed."""
+
+
+class ProfileError(UsageError):
+    """A device profile is missing or malformed."""
+
+
+class NotFoundError(InductorDebugError):
+    """Nothing with that name or id was captured."""
+
+    exit_code = 3
+
+
+class StoreError(InductorDebugError):
+    """Artifacts cannot be written or read."""
+
+    exit_code = 4
+
+
+class RecordError(InductorDebugError):
+    """A saved record cannot be read."""
+
+
+class HookError(InductorDebugError):
+    """This torch lacks a private name that one of our hooks needs."""
+
+
+class LayoutError(InductorDebugError):
+    """Graphviz could not lay a graph out."""
+
+
+class ReproError(InductorDebugError):
+    """A graph cannot be written as a standalone script."""
+
+
+class ConstraintViolationError(InductorDebugError):
+    """Strict mode: the target refuses what was captured.
+
+    Args:
+        message: the readable text, made by :func:`inductor_debug_jupyter.pipeline.views.text.strict_message`.
+        findings: the violations that the message lists.
+        repro: where the standalone script was written, if it could be.
+    """
+
+    def __init__(self, message: str, findings: Sequence[Violation] = (), repro: str | None = None) -> None:
+        super().__init__(message)
+        self.findings = tuple(findings)
+        self.repro = repro

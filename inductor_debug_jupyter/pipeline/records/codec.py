@@ -1,0 +1,54 @@
+"""Records ↔ JSON.
+
+A saved session is ``{"schema_version": N, "session": {…}}``. Older versions are upgraded step by step by
+:data:`UPGRADES`; a newer one is refused with a clear error instead of being half understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from inductor_debug_jupyter.pipeline.errors import RecordError
+from inductor_debug_jupyter.pipeline.records.compile import SessionRecord
+
+SCHEMA_VERSION = 1
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""Version N → a function that turns a session of version N into one of version N + 1."""
+
+
+def dump_session(record: SessionRecord) -> bytes:
+    """One session as JSON."""
+    return msgspec.json.encode({"schema_version": SCHEMA_VERSION, "session": record})
+
+
+def load_session(data: bytes) -> SessionRecord:
+    """The session that :func:`dump_session` wrote, of this or an older version.
+
+    Raises:
+        RecordError: the data is damaged, is not a session, or comes from a newer version.
+    """
+    try:
+        raw = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"this is not a saved session (damaged JSON: {error})") from error
+    if not isinstance(raw, dict) or not isinstance(version := raw.get("schema_version"), int):
+        raise RecordError("this is not a saved session: it has no schema_version")
+    if version > SCHEMA_VERSION:
+        raise RecordError(
+            f"this session has schema version {version}; this release reads up to {SCHEMA_VERSION}. "
+            "Upgrade inductor-debug-jupyter to open it"
+        )
+    session = raw.get("session")
+    while version < SCHEMA_VERSION:
+        if version not in UPGRADES:
+            raise RecordError(f"sessions of schema version {version} cannot be read any more")
+        session = UPGRADES[version](session)
+        version += 1
+    try:
+        return msgspec.convert(session, SessionRecord)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"this saved session is damaged: {error}") from error

@@ -1,0 +1,57 @@
+"""What a rule answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from inductor_debug_jupyter.pipeline.records.graph import SourceLine
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a violation was seen: a node of a captured graph, and the user's line behind it."""
+
+    compile_id: str
+    stage: str
+    node: str
+    target: str = ""
+    module_path: str = ""
+    source: SourceLine | None = None
+    cell: SourceLine | None = None
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The line to show first: the cell's own if there is one, else the deepest outside torch."""
+        return self.cell or self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that the target refuses, folded over all places with the same cause.
+
+    ``rule_id`` is stable (``align.innermost``); ``title`` is one line in the user's words; ``observed`` and ``allowed``
+    are the two values; ``explanation`` is one sentence of why; ``hints`` say what to do.
+    """
+
+    rule_id: str
+    severity: Severity
+    title: str
+    places: tuple[Place, ...]
+    observed: str = ""
+    allowed: str = ""
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    fixits: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> SourceLine | None:
+        """The user's line of the first place."""
+        return self.places[0].source if self.places else None
+
+    def __str__(self) -> str:
+        where = f" at {self.places[0].line}" if self.places and self.places[0].line else ""
+        more = f" (×{len(self.places)})" if len(self.places) > 1 else ""
+        return f"{self.rule_id}: {self.title}{where}{more}"

@@ -1,0 +1,146 @@
+"""One graph at one stage of a compile: its nodes, their tensors, and the user's lines they came from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
+
+Stage = Literal[
+    "dynamo",
+    "joint",
+    "forward",
+    "backward",
+    "post_grad",
+    "ir_pre_fusion",
+    "ir_post_fusion",
+    "code",
+    "kernel",
+]
+STAGES: tuple[str, ...] = get_args(Stage)
+"""Every stage, in the order in which a compile passes through them."""
+
+GRAPH_STAGES: tuple[str, ...] = ("dynamo", "joint", "forward", "backward", "post_grad")
+"""The stages that are FX graphs; the others are text."""
+
+Dim = int | str
+"""A size or stride: a number, or the expression of a symbolic one (``"s0"``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One line of somebody's Python.
+
+    ``label`` is what a person calls the file: ``In [4]`` for a notebook cell, otherwise the file's short name.
+    """
+
+    file: str
+    line: int
+    text: str = ""
+    function: str = ""
+    label: str = ""
+
+    @property
+    def in_cell(self) -> bool:
+        """Whether the line stands in a notebook cell."""
+        return self.label.startswith("In [")
+
+    def __str__(self) -> str:
+        return f"{self.label or self.file}, line {self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Shape, dtype, stride and device of one tensor; symbolic sizes stay symbolic."""
+
+    shape: tuple[Dim, ...]
+    dtype: str
+    stride: tuple[Dim, ...] | None = None
+    device: str = "cpu"
+    itemsize: int = 0
+
+    @property
+    def numel(self) -> int | None:
+        """The number of elements, or None when a size is symbolic."""
+        sizes = [size for size in self.shape if isinstance(size, int)]
+        return math.prod(sizes) if len(sizes) == len(self.shape) else None
+
+    @property
+    def nbytes(self) -> int | None:
+        """Dense size in bytes, or None when a size is symbolic."""
+        numel = self.numel
+        return None if numel is None else numel * self.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """One node of a graph.
+
+    ``outputs`` has one entry for each tensor that the node yields (several for ops that return tuples). ``source`` is
+    the deepest frame outside torch; ``cell`` is the notebook cell's own line, which differs from ``source`` when the
+    cell calls into a library.
+    """
+
+    name: str
+    op: str
+    target: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    module_path: str = ""
+    module_type: str = ""
+    source: SourceLine | None = None
+    cell: SourceLine | None = None
+    arguments: str = ""
+    aten_ops: tuple[str, ...] = ()
+
+    @property
+    def tensor(self) -> TensorSpec | None:
+        """The first (for most ops the only) output."""
+        return self.outputs[0] if self.outputs else None
+
+    @property
+    def shape(self) -> tuple[Dim, ...] | None:
+        """Shape of the first output."""
+        return self.outputs[0].shape if self.outputs else None
+
+    @property
+    def dtype(self) -> str | None:
+        """Dtype of the first output."""
+        return self.outputs[0].dtype if self.outputs else None
+
+    @property
+    def stride(self) -> tuple[Dim, ...] | None:
+        """Stride of the first output."""
+        return self.outputs[0].stride if self.outputs else None
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the node computes something (as opposed to inputs, attributes and the output)."""
+        return self.op.startswith("call_")
+
+
+@dataclass(frozen=True)
+class GraphRecord:
+    """One FX graph: nodes in execution order, and the value ranges of its symbols (``{"s0": "[2, 512]"}``)."""
+
+    stage: str
+    nodes: tuple[NodeRecord, ...]
+    symbols: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def by_name(self) -> dict[str, NodeRecord]:
+        """Node name → node."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def calls(self) -> tuple[NodeRecord, ...]:
+        """The nodes that compute something."""
+        return tuple(node for node in self.nodes if node.is_call)
+
+    def node(self, name: str) -> NodeRecord | None:
+        """The node of that name, or None."""
+        return self.by_name.get(name)
