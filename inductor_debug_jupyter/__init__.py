@@ -1,1 +1,70 @@
-__version__ = "0.1.0"
+"""See, under a notebook cell, what torch.compile makes of your model and what your accelerator would refuse.
+
+``%load_ext inductor_debug_jupyter``, then ``%%inductor_debug --strict`` on top of a cell. In a script::
+
+    from inductor_debug_jupyter import capture
+
+    with capture(target="stick128", eager=True) as session:
+        model(x)
+    print(session)
+
+Importing this package loads neither torch nor Jupyter: names are looked up when they are used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from inductor_debug_jupyter.version import __version__
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_PIPELINE = "inductor_debug_jupyter.pipeline"
+_NAMES = {
+    "ConstraintViolationError": f"{_PIPELINE}.errors",
+    "InductorDebugError": f"{_PIPELINE}.errors",
+    "DebugSession": f"{_PIPELINE}.session",
+    "capture": f"{_PIPELINE}.session",
+    "last_session": f"{_PIPELINE}.session",
+    "mock_backend": f"{_PIPELINE}.backends",
+    "aot_mock_backend": f"{_PIPELINE}.backends",
+    "Constraint": f"{_PIPELINE}.devices",
+    "DeviceProfile": f"{_PIPELINE}.devices",
+    "DtypeConstraint": f"{_PIPELINE}.devices",
+    "LayoutConstraint": f"{_PIPELINE}.devices",
+    "MemoryConstraint": f"{_PIPELINE}.devices",
+    "Problem": f"{_PIPELINE}.devices",
+    "ShapeConstraint": f"{_PIPELINE}.devices",
+    "UnsupportedOpsConstraint": f"{_PIPELINE}.devices",
+    "Violation": f"{_PIPELINE}.records",
+}
+
+__all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension", *sorted(_NAMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_NAMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%load_ext inductor_debug_jupyter`` calls."""
+    from inductor_debug_jupyter.jupyter.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%unload_ext inductor_debug_jupyter`` calls."""
+    from inductor_debug_jupyter.jupyter.extension import unload
+
+    unload(shell)

@@ -33,7 +33,8 @@ class Violation:
     """Something that the target refuses, folded over all places with the same cause.
 
     ``rule_id`` is stable (``align.innermost``); ``title`` is one line in the user's words; ``observed`` and ``allowed``
-    are the two values; ``explanation`` is one sentence of why; ``hints`` say what to do.
+    are the two values; ``explanation`` is one sentence of why; ``hints`` say what to do. ``evidence`` is the expression
+    that a repro script looks for.
     """
 
     rule_id: str
@@ -45,6 +46,7 @@ class Violation:
     explanation: str = ""
     hints: tuple[str, ...] = ()
     fixits: tuple[str, ...] = ()
+    evidence: str = ""
 
     @property
     def source(self) -> SourceLine | None:

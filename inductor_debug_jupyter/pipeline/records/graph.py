@@ -52,13 +52,18 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Shape, dtype, stride and device of one tensor; symbolic sizes stay symbolic."""
+    """Shape, dtype, stride and device of one tensor; symbolic sizes stay symbolic.
+
+    ``storage`` numbers the memory that the tensor stands in within its graph: views of one tensor share it.
+    """
 
     shape: tuple[Dim, ...]
     dtype: str
     stride: tuple[Dim, ...] | None = None
     device: str = "cpu"
     itemsize: int = 0
+    storage: int = -1
+    storage_bytes: int | None = None
 
     @property
     def numel(self) -> int | None:
@@ -82,7 +87,9 @@ class NodeRecord:
 
     ``outputs`` has one entry for each tensor that the node yields (several for ops that return tuples). ``source`` is
     the deepest frame outside torch; ``cell`` is the notebook cell's own line, which differs from ``source`` when the
-    cell calls into a library.
+    cell calls into a library. ``role`` says what a placeholder stands for (``parameter``, ``buffer``, ``input``,
+    ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
+    the ops that a Dynamo node dispatches to, where they were looked up.
     """
 
     name: str
@@ -95,6 +102,8 @@ class NodeRecord:
     source: SourceLine | None = None
     cell: SourceLine | None = None
     arguments: str = ""
+    role: str = ""
+    origin: str = ""
     aten_ops: tuple[str, ...] = ()
 
     @property

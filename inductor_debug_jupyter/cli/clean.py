@@ -1,0 +1,93 @@
+"""``inductor-debug clean``: delete sessions and their files, after asking."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+
+from inductor_debug_jupyter.cli.command import chosen_store
+from inductor_debug_jupyter.cli.terminal import count_text, printable, size_text
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.options import add_options
+from inductor_debug_jupyter.pipeline.store import CleanReport
+
+SUMMARY = "delete captured sessions and their files (only what the index says was written)"
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def parse_age(text: str) -> float:
+    """``90s``, ``30m``, ``12h``, ``7d`` or ``2w``, in seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip().lower())
+    if match is None:
+        raise OptionError(f"--older-than: {text!r} is not allowed; allowed: a number and s, m, h, d or w, such as 7d")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def parse_count(text: str) -> int:
+    """Read a whole number from 0 up."""
+    if not re.fullmatch(r"[0-9]+", text.strip()):
+        raise OptionError(f"--keep-last: {text!r} is not allowed; allowed: a whole number from 0 up")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--older-than", metavar="AGE", help="only sessions older than this: 30m, 12h, 7d, 2w")
+    parser.add_argument("--keep-last", metavar="N", help="keep the N newest sessions")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_options(parser, ["artifacts"])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, ask, delete, report."""
+    store = chosen_store(args)
+    older_than = None if args.older_than is None else parse_age(args.older_than)
+    keep_last = None if args.keep_last is None else parse_count(args.keep_last)
+    plan = store.clean(older_than, keep_last, dry_run=True)
+    if not plan.sessions:
+        print(f"Nothing to delete in {store.folder}.")
+        _print_kept(plan)
+        return 0
+    if args.dry_run:
+        _print_report(plan, "would be deleted")
+        return 0
+    if not args.yes and not _confirmed(plan, str(store.folder)):
+        print("Nothing was deleted.")
+        return 0
+    _print_report(store.clean(older_than, keep_last), "deleted")
+    return 0
+
+
+def _confirmed(plan: CleanReport, folder: str) -> bool:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("clean deletes files and cannot ask without a terminal; say --yes, or --dry-run to look first")
+    answer = input(f"Delete {_amount(plan)} from {folder}? [y/N] ")
+    return answer.strip().lower() in {"y", "yes"}
+
+
+def _amount(report: CleanReport) -> str:
+    sessions = count_text(len(report.sessions), "session")
+    return f"{sessions} with {count_text(len(report.deleted), 'file')} ({size_text(report.freed)})"
+
+
+def _print_report(report: CleanReport, done: str) -> None:
+    print(f"{_amount(report)} {done}:")
+    for session in report.sessions:
+        print(f"  {printable(session)}")
+    _print_kept(report)
+
+
+def _print_kept(report: CleanReport) -> None:
+    for reason, count in Counter(report.kept_sessions.values()).items():
+        print(f"Kept {count_text(count, 'session')}: {reason}.")
+    shared = [file for file in report.kept if file.reason.startswith("also used by")]
+    if shared:
+        print(f"Kept {count_text(len(shared), 'file')}: also used by sessions that stay.")
+    for file in report.kept:
+        if file in shared:
+            continue
+        print(f"Kept {printable(file.path)}: {file.reason}.")

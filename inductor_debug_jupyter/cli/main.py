@@ -1,0 +1,127 @@
+"""``inductor-debug``: reads the command and runs it; the only place that prints errors and chooses exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from inductor_debug_jupyter import __version__
+from inductor_debug_jupyter.cli import clean, list_sessions, quickstart, show
+from inductor_debug_jupyter.cli.command import Command
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
+from inductor_debug_jupyter.pipeline.options import OptionParser
+
+PROGRAM = "inductor-debug"
+
+COMMANDS: dict[str, Command] = {
+    "quickstart": quickstart,
+    "list": list_sessions,
+    "show": show,
+    "clean": clean,
+}
+"""Every subcommand. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
+
+EXIT_CODES = """\
+exit codes:
+  0    done
+  1    it failed: a notebook cell, a damaged record, an error in this program
+  2    the command, an option or a setting was not understood
+  3    nothing with that name or id was captured
+  4    the artifact folder or its index cannot be read or written
+  130  interrupted
+"""
+
+
+class CommandParser(OptionParser):
+    """The options' parser, which also suggests the nearest subcommand."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise one line instead of printing the usage and leaving."""
+        if unknown := re.match(r"argument COMMAND: invalid choice: '([^']*)'", message):
+            near = difflib.get_close_matches(unknown[1], COMMANDS, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(COMMANDS)}"
+            raise OptionError(f"unknown command {unknown[1]!r}; {hint}")
+        super().error(message)
+
+
+def build_parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
+    """Build the parser of the whole command line, and those of its subcommands."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = CommandParser(
+        prog=PROGRAM,
+        description="See what torch.compile made of your model and what your accelerator would refuse.",
+        epilog=EXIT_CODES,
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=CommandParser)
+    parsers: dict[str, CommandParser] = {}
+    for name, command in COMMANDS.items():
+        own = subparsers.add_parser(
+            name,
+            help=command.SUMMARY,
+            description=command.SUMMARY,
+            epilog=EXIT_CODES,
+            formatter_class=raw,
+            allow_abbrev=False,
+        )
+        command.add_arguments(own)
+        own.add_argument("-v", "--verbose", action="store_true", help="log what happens, and show where an error arose")
+        parsers[name] = own
+    return parser, parsers
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; answers with the exit code."""
+    verbose = "--verbose" in (arguments := list(sys.argv[1:] if argv is None else argv)) or "-v" in arguments
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except InductorDebugError as error:
+        return _fail(str(error), error.exit_code, verbose=verbose)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130, verbose=False)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # the last resort: one line, and the place with --verbose
+        message = f"unexpected {type(error).__name__}: {error}; run it again with --verbose for the place"
+        return _fail(message, 1, verbose=verbose)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    parser, parsers = build_parsers()
+    try:
+        args, rest = parser.parse_known_args(arguments)
+    except SystemExit as leaving:  # --help and --version have printed
+        return int(leaving.code or 0)
+    if args.command is None:
+        if rest:
+            parser.error(f"unrecognized arguments: {rest[0]}")
+        parser.print_help()
+        return 0
+    if rest and not rest[0].startswith("-"):
+        raise OptionError(f"unexpected argument {rest[0]!r}; see {PROGRAM} {args.command} --help")
+    if rest:
+        parsers[args.command].error(f"unrecognized arguments: {rest[0]}")
+    logging.basicConfig(
+        level=logging.DEBUG if args.verbose else logging.WARNING, format=f"{PROGRAM}: %(message)s", stream=sys.stderr
+    )
+    return COMMANDS[args.command].run(args)
+
+
+def _fail(message: str, code: int, *, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exc()
+    print(f"{PROGRAM}: {' '.join(message.splitlines())}", file=sys.stderr)
+    return code

@@ -1,0 +1,154 @@
+"""Execute a notebook without a browser, and say cell by cell what it showed.
+
+nbclient runs the cells; the kernel is *this* interpreter, whatever kernels are installed on the machine. Of each output
+the ``text/plain`` form is printed: for a panel that is what the panel says. A cell tagged ``raises-exception`` is there
+to fail; one that does not is as much of a surprise as another that does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inductor_debug_jupyter.cli.terminal import wants_colour, without_colour
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+
+RAISES_TAG = "raises-exception"
+CELL_SECONDS = 900
+
+_log = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+
+
+class NotebookFailedError(InductorDebugError):
+    """The notebook did not do what it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookRun:
+    """How it went: code cells run, those that failed as they should, and the time it took."""
+
+    cells: int
+    expected_failures: int
+    seconds: float
+
+
+def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], say: Say) -> NotebookRun:
+    """Run every cell of the notebook at ``path`` in ``folder`` and report through ``say``.
+
+    Raises:
+        NotebookFailedError: a cell failed that should not, one did not that should, or the kernel died.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
+
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (OSError, ValueError, nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+        raise NotebookFailedError(f"{path} is not a notebook that can be read: {_first_line(str(error))}") from error
+    progress = _Progress(notebook.cells, say)
+    client = NotebookClient(
+        notebook,
+        km=_kernel_manager(environ),
+        timeout=CELL_SECONDS,
+        resources={"metadata": {"path": str(folder)}},
+        on_cell_start=progress.started,
+        on_cell_executed=progress.executed,
+    )
+    start = time.monotonic()
+    kernel_log = folder / "kernel.log"
+    try:
+        with kernel_log.open("wb") as log:
+            client.execute(cleanup_kc=True, stdout=log, stderr=log)
+    except (asyncio.CancelledError, AssertionError):
+        # On Ctrl-C nbclient stops the kernel, and then stumbles over there being no client any more.
+        raise KeyboardInterrupt from None
+    except CellExecutionError as error:
+        raise NotebookFailedError(f"{progress.where} failed: {error.ename}: {_first_line(error.evalue)}") from error
+    except CellTimeoutError as error:
+        raise NotebookFailedError(f"{progress.where} was not done after {CELL_SECONDS} s") from error
+    except (DeadKernelError, CellControlSignal, RuntimeError) as error:
+        _log.warning("the kernel's last words:\n%s", kernel_log.read_text(errors="replace")[-2000:])
+        raise NotebookFailedError(f"the kernel died in {progress.where}: {_first_line(str(error))}") from error
+    if progress.unexpected_success:
+        raise NotebookFailedError(f"{progress.unexpected_success} should have failed and did not")
+    return NotebookRun(progress.total, progress.failures, time.monotonic() - start)
+
+
+class _Progress:
+    """Says which cell runs and what it showed."""
+
+    def __init__(self, cells: list[Any], say: Say) -> None:
+        code = [number for number, cell in enumerate(cells) if cell.cell_type == "code" and cell.source.strip()]
+        self._positions = {number: position for position, number in enumerate(code, 1)}
+        self._say = say
+        self.total = len(code)
+        self.failures = 0
+        self.where = "the first cell"
+        self.unexpected_success = ""
+
+    def started(self, cell: Any, cell_index: int) -> None:
+        if position := self._positions.get(cell_index):
+            self.where = f"cell {position} of {self.total} ({_first_line(cell.source)})"
+            self._say(f"[{position}/{self.total}] {_first_line(cell.source)}")
+
+    def executed(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
+        if cell_index not in self._positions:
+            return
+        for text in output_texts(cell.outputs):
+            self._say(_indented(text if wants_colour() else without_colour(text)))
+        failed = execute_reply["content"]["status"] == "error"
+        if RAISES_TAG in cell.metadata.get("tags", ()):
+            self.failures += failed
+            if not failed:
+                self.unexpected_success = self.where
+
+
+def output_texts(outputs: list[Any]) -> Iterator[str]:
+    """Yield what the outputs say as plain text; HTML, pictures and widgets without a text say nothing."""
+    for output in outputs:
+        if output.output_type == "stream":
+            text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in output.text.split("\n"))
+        elif output.output_type == "error":
+            text = f"{output.ename}: {output.evalue}"
+        else:
+            text = str(output.data.get("text/plain", ""))
+            if text.startswith("<IPython.core.display."):
+                continue
+        if text.strip():
+            yield text.rstrip()
+
+
+def _kernel_manager(environ: Mapping[str, str]) -> Any:
+    """Make a kernel manager whose one kernel is this interpreter."""
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+
+    class ThisInterpreter(KernelSpecManager):  # type: ignore[misc,unused-ignore]
+        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+            return KernelSpec(
+                argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                display_name="Python",
+                language="python",
+                env=dict(environ),
+            )
+
+    return AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisInterpreter())
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("# NBVAL")]
+    line = lines[0] if lines else ""
+    return line if len(line) <= 100 else line[:99] + "…"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line.strip() else "" for line in text.splitlines())

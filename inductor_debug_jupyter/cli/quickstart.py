@@ -1,0 +1,119 @@
+"""``inductor-debug quickstart``: the quickstart notebook, in JupyterLab or, without a display, as text."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from inductor_debug_jupyter.cli.command import chosen_store
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
+from inductor_debug_jupyter.pipeline.options import OPTIONS, add_options
+
+SUMMARY = "open the quickstart notebook in JupyterLab, or run it here when there is no display"
+NOTEBOOK = "00_quickstart.ipynb"
+COPY = "inductor_debug_quickstart.ipynb"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--headless", action="store_true", help="run the notebook here and print what it shows; start no browser"
+    )
+    add_options(parser, ["artifacts"])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open or run the notebook."""
+    notebook = quickstart_notebook()
+    artifacts = chosen_store(args).folder.absolute()
+    if args.headless or not has_display(os.environ, terminal=sys.stdout.isatty()):
+        return _run_here(notebook, artifacts)
+    return _open_in_lab(working_copy(notebook, Path.cwd(), ask=sys.stdin.isatty()), artifacts)
+
+
+def quickstart_notebook() -> bytes:
+    """Read the notebook: from the installed package, or from the source checkout."""
+    packaged = resources.files("inductor_debug_jupyter.cli") / "notebooks" / NOTEBOOK
+    checkout = Path(__file__).resolve().parents[2] / "notebooks" / NOTEBOOK
+    for place in (packaged, checkout):
+        if place.is_file():
+            return place.read_bytes()
+    raise NotFoundError(f"{NOTEBOOK} is neither in the package nor in {checkout.parent}; install the package again")
+
+
+def has_display(environ: Mapping[str, str], *, terminal: bool) -> bool:
+    """Whether somebody sits in front of a screen: a terminal and, on Linux, a display server."""
+    if not terminal:
+        return False
+    return not sys.platform.startswith("linux") or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+
+
+def working_copy(notebook: bytes, folder: Path, *, ask: bool) -> Path:
+    """Put the notebook into the working folder. One that the user has changed is never overwritten."""
+    path = folder / COPY
+    try:
+        if path.exists() and path.read_bytes() != notebook:
+            if ask and not _wants_new_copy(path):
+                return path
+            path = _free_name(path)
+        if not path.exists():
+            path.write_bytes(notebook)
+            print(f"The quickstart is {path}")
+    except OSError as error:
+        raise InductorDebugError(
+            f"cannot write {path}: {error.strerror}; go to a folder that you can write to, or say --headless"
+        ) from error
+    return path
+
+
+def _wants_new_copy(path: Path) -> bool:
+    answer = input(f"{path.name} is here already and was changed. Open it (Enter), or make a new copy (n)? ")
+    return answer.strip().lower().startswith("n")
+
+
+def _free_name(path: Path) -> Path:
+    number = 2
+    while (free := path.with_stem(f"{path.stem}-{number}")).exists():
+        number += 1
+    return free
+
+
+def _environment(artifacts: Path) -> dict[str, str]:
+    """Name the artifact folder, so that what the notebook captures is found here afterwards."""
+    variable = OPTIONS["artifacts"].environment
+    assert variable is not None
+    return {variable: str(artifacts)}
+
+
+def _run_here(notebook: bytes, artifacts: Path) -> int:
+    from inductor_debug_jupyter.cli.notebook_runner import run_notebook
+
+    with tempfile.TemporaryDirectory(prefix="inductor-debug-", ignore_cleanup_errors=True) as name:
+        path = Path(name) / COPY
+        path.write_bytes(notebook)
+        print(f"Running the quickstart notebook with {sys.executable}", flush=True)
+        done = run_notebook(path, Path(name), _environment(artifacts), lambda line: print(line, flush=True))
+    as_meant = f"; {done.expected_failures} failed as it is meant to" if done.expected_failures else ""
+    print(f"Done: {done.cells} cells in {done.seconds:.1f} s{as_meant}.")
+    print(
+        "What was captured: inductor-debug list. In a browser: inductor-debug quickstart, on a machine with a display."
+    )
+    return 0
+
+
+def _open_in_lab(path: Path, artifacts: Path) -> int:
+    command = [sys.executable, "-m", "jupyterlab", str(path)]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # it listens on this machine only, and wants a token
+    with subprocess.Popen(command, env=os.environ | _environment(artifacts)) as lab:
+        while True:
+            try:
+                return lab.wait()
+            except KeyboardInterrupt:
+                continue  # JupyterLab got it too, and asks before it shuts down

@@ -1,0 +1,39 @@
+"""Tab on the magic's line: options, and the names of built-in targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+from inductor_debug_jupyter.jupyter.magic_line import NAME
+from inductor_debug_jupyter.pipeline.devices import profile_names
+from inductor_debug_jupyter.pipeline.devices.rules import DTYPES
+from inductor_debug_jupyter.pipeline.options import LOWERINGS, MAGIC_OPTIONS, OPTIONS
+
+_VALUES = {"--target": profile_names, "--lower": lambda: LOWERINGS, "--dtypes": lambda: tuple(DTYPES)}
+
+
+def completions_for(line: str) -> list[str]:
+    """What the last word of a magic's line can become."""
+    words = line.split()
+    typed = "" if line.endswith(" ") else words[-1]
+    before = words[-1] if line.endswith(" ") else (words[-2] if len(words) > 1 else "")
+    if before in _VALUES:
+        return [value for value in _VALUES[before]() if value.startswith(typed)]
+    flags = [flag for name in MAGIC_OPTIONS for flag in (OPTIONS[name].flag, OPTIONS[name].off_flag) if flag]
+    return [flag for flag in flags if flag.startswith(typed) and flag not in words[:-1]]
+
+
+@context_matcher()  # type: ignore[misc]  # IPython has no type information
+def magic_options(context: Any) -> dict[str, Any]:
+    """IPython's matcher: answers only on a line that starts with the magic."""
+    lines = context.full_text.split("\n")
+    line = lines[context.cursor_line][: context.cursor_position]
+    if not line.startswith((f"%%{NAME} ", f"%{NAME} ")):
+        return {"completions": [], "suppress": False}
+    return {
+        "completions": [SimpleCompletion(text=text, type="option") for text in completions_for(line)],
+        "matched_fragment": "" if line.endswith(" ") else line.split()[-1],
+        "suppress": True,
+    }

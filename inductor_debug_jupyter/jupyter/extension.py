@@ -1,0 +1,65 @@
+"""What ``%load_ext inductor_debug_jupyter`` sets up, and ``%unload_ext`` takes away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inductor_debug_jupyter.jupyter.cells import CellWatcher
+from inductor_debug_jupyter.jupyter.completion import magic_options
+from inductor_debug_jupyter.jupyter.display import make_panel, show_session
+from inductor_debug_jupyter.jupyter.help import magic_help
+from inductor_debug_jupyter.jupyter.magic_line import NAME, strip_magic_line
+from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
+from inductor_debug_jupyter.pipeline.session import last_session, register_display
+
+_loaded: dict[int, CellWatcher] = {}
+
+
+def load(shell: Any) -> None:
+    """Set everything up; loading twice changes nothing."""
+    if id(shell) in _loaded:
+        return
+    watcher = CellWatcher(shell)
+    _loaded[id(shell)] = watcher
+    shell.input_transformers_cleanup.append(strip_magic_line)
+    shell.events.register("pre_run_cell", watcher.before_cell)
+    shell.events.register("post_run_cell", watcher.after_cell)
+    shell.Completer.custom_matchers.append(magic_options)
+    shell.register_magic_function(_magic(shell), "line_cell", NAME)
+    register_cell_labels(_cell_labels(shell))
+    register_display(make_panel)
+
+
+def unload(shell: Any) -> None:
+    """Take everything away again."""
+    watcher = _loaded.pop(id(shell), None)
+    if watcher is None:
+        return
+    shell.input_transformers_cleanup.remove(strip_magic_line)
+    shell.events.unregister("pre_run_cell", watcher.before_cell)
+    shell.events.unregister("post_run_cell", watcher.after_cell)
+    shell.Completer.custom_matchers.remove(magic_options)
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop(NAME, None)
+
+
+def _cell_labels(shell: Any) -> Any:
+    def lookup(file: str) -> str | None:
+        number = shell.compile._filename_map.get(file)
+        return None if number is None else f"In [{number}]"
+
+    return lookup
+
+
+def _magic(shell: Any) -> Any:
+    """The line magic, which shows the last session again; the cell form exists for ``?`` and is never called."""
+
+    def inductor_debug(line: str, cell: str | None = None) -> None:
+        session = last_session()
+        if session is None:
+            shell.write_err("nothing was captured yet: put %%inductor_debug on top of a cell and run it\n")
+        else:
+            show_session(shell, session)
+
+    inductor_debug.__doc__ = magic_help()
+    return inductor_debug

@@ -1,0 +1,28 @@
+"""The text behind ``%%inductor_debug?``."""
+
+from __future__ import annotations
+
+from inductor_debug_jupyter.pipeline.devices import profile_names
+from inductor_debug_jupyter.pipeline.options import magic_parser
+
+_EXAMPLES = """
+Put it on top of a cell; the cell itself stays as it is:
+
+    %%inductor_debug --strict --target stick128
+    model(x)
+
+    %%inductor_debug --alignment 64 --max-memory 1GiB --as session
+    loss = torch.compile(model)(x).sum()
+    loss.backward()
+
+    %inductor_debug              shows the last session again
+
+Strict mode fails the cell when the target refuses something, and writes a script that shows it.
+"""
+
+
+def magic_help() -> str:
+    """Purpose, examples, and every option."""
+    options = magic_parser().format_help().replace("usage: ", "", 1)
+    targets = ", ".join(profile_names())
+    return f"See what torch.compile makes of a cell, and what a target would refuse.\n{_EXAMPLES}\n{options}\nTargets: {targets}, or a TOML file.\n"

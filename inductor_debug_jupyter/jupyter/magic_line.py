@@ -1,0 +1,60 @@
+"""Finding ``%%inductor_debug`` in a cell, and taking it out so that the cell runs as it is.
+
+The magic is not a cell magic in IPython's sense: running a cell from inside a magic loses top-level ``await``, the last
+expression's value and the right line numbers. Instead an input transformer turns the magic's line into a comment, so
+that IPython runs the rest of the cell itself, and events around the cell do our work.
+"""
+
+from __future__ import annotations
+
+import re
+
+from IPython.core.error import UsageError
+
+from inductor_debug_jupyter.pipeline.devices import load_profile
+from inductor_debug_jupyter.pipeline.devices.rules import dtype_name
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.options import parse_magic_line
+from inductor_debug_jupyter.pipeline.settings import Settings, resolve
+
+NAME = "inductor_debug"
+_MAGIC = re.compile(rf"^%%{NAME}(?![\w?])(?P<options>.*)$")
+
+
+def options_of_cell(cell: str) -> str | None:
+    """The text behind ``%%inductor_debug`` in a cell, or None. Other cell magics may stand above it (``%%time``)."""
+    for line in cell.splitlines():
+        if match := _MAGIC.match(line.rstrip()):
+            return match["options"].strip()
+        if line.strip() and not line.startswith("%%"):
+            return None
+    return None
+
+
+def read_options(text: str) -> Settings:
+    """The settings that a magic's line stands for, all of them checked.
+
+    Raises:
+        UsageError: IPython's own, which it shows as one line; the cell does not run.
+    """
+    try:
+        settings = resolve(parse_magic_line(text))
+        load_profile(settings["target"]).with_settings(settings)
+        for name in settings["dtypes"] or ():
+            dtype_name(name)
+    except InductorDebugError as error:
+        raise UsageError(f"%%{NAME}: {error}") from None
+    return settings
+
+
+def strip_magic_line(lines: list[str]) -> list[str]:
+    """The input transformer: check the options, and leave a comment in the magic's place so that lines keep their numbers.
+
+    IPython asks several times for one cell, also while the user types: this must not do anything but answer.
+    """
+    if not lines or not (match := _MAGIC.match(lines[0].rstrip("\n"))):
+        return lines
+    read_options(match["options"].strip())
+    if len(lines) > 1 and lines[1].startswith("%%"):
+        return lines[1:]  # another cell magic must come first to be seen
+    return [f"# {lines[0]}", *lines[1:]]

@@ -1,0 +1,33 @@
+"""What all panels are made of: their static files, and the traits that are linked in the browser.
+
+An anywidget module stands alone, so the shared JavaScript and CSS are put in front of each panel's own as text.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import anywidget
+import traitlets
+
+from inductor_debug_jupyter.pipeline.views.places import nothing
+
+
+def asset(name: str) -> str:
+    """The shared file and the panel's own, joined: ``asset("graph.js")``."""
+    static = files("inductor_debug_jupyter.jupyter") / "static"
+    _, _, kind = name.rpartition(".")
+    return "\n".join((static / each).read_text(encoding="utf-8") for each in (f"shared.{kind}", name))
+
+
+class Pane(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget's base has no type information
+    """A widget that shares the selection and the tab with its siblings.
+
+    ``selection`` (see :class:`~inductor_debug_jupyter.pipeline.views.shapes.Selection`) and ``tab`` are linked in the
+    browser, so that lighting up never waits for Python. ``tabs`` are those in which the pane is to be seen.
+    """
+
+    _esm = "export default {}"
+    selection = traitlets.Dict(default_value=nothing()).tag(sync=True)
+    tab = traitlets.Unicode("overview").tag(sync=True)
+    tabs = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -1,0 +1,182 @@
+"""The whole panel: header, tabs, and three panes with one selection.
+
+Where a click goes: the pane that was clicked sets its ``selection``; links that live in the browser set it on all
+other panes, which light up at once; the header's copy tells Python. Python then does what only Python can: it lays
+out the graph that the selection stands in, if another one is on show, fetches the node's raw detail, and calls
+``on_select``. It never answers with a selection, so there is nothing to run in circles.
+
+Whatever goes wrong in a callback is shown in the header's error strip. Callbacks may come on another thread
+(ipykernel 7.3 runs them while a cell is busy), so a lock keeps them one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+import ipywidgets
+import traitlets
+from IPython.display import HTML, display
+
+from inductor_debug_jupyter.jupyter.panels.asset import Pane
+from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
+from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
+from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
+from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
+from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.views.panel import (
+    findings_view,
+    header_view,
+    node_view,
+    overview_view,
+    source_view,
+)
+from inductor_debug_jupyter.pipeline.views.picture import picture_view
+from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
+from inductor_debug_jupyter.pipeline.views.shapes import PictureView, Selection
+from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
+
+SelectCallback = Callable[[dict[str, Any]], None]
+PLACES_SENT = 200
+"""So many places of a finding go to the browser; the count says how many there are."""
+
+
+class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type information
+    """What appears under the cell.
+
+    Args:
+        record: the session to show.
+        on_select: called with the new selection whenever it changes, by a click or by :meth:`select`.
+    """
+
+    selection = traitlets.Dict(default_value=nothing())
+    """What is chosen: ``finding, compile_id, stage, node, label, line``. Read it; set it with :meth:`select`."""
+
+    def __init__(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
+        self.record = record
+        self.on_select = on_select
+        self._lookup = Lookup(record)
+        self._pictures: dict[tuple[str, str], PictureView] = {}
+        self._lock = RLock()
+        self._make_panes()
+        super().__init__(children=[self.header, self._body])
+        self.add_class("idj-frame")
+        self._links = [
+            ipywidgets.jslink((self.header, trait), (pane, trait))
+            for pane in self._panes[1:]
+            for trait in ("selection", "tab")
+        ]
+        if self._lookup.ordered:
+            self._assign(self._lookup.of_finding(self._lookup.ordered[0][0]))
+        if self.header.tab != "overview":
+            self._guarded(self._prepare)
+        self.header.observe(self._on_selection, names="selection")
+        self.header.observe(self._on_tab, names="tab")
+        self.graph.observe(self._on_wanted, names="wanted")
+
+    def _make_panes(self) -> None:
+        header = header_view(self.record)
+        rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
+        tab = header["tab"]
+        self.header = HeaderBar(view=header, tab=tab)
+        self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
+        self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
+        self.graph = GraphPanel(choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
+        self.detail = DetailPanel(
+            sources=source_view(self.record, self._lookup), rows=rows, tab=tab, tabs=["findings", "graph"]
+        )
+        self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.detail]
+        self._body = ipywidgets.HBox(children=self._panes[1:])
+        self._body.add_class("idj-body")
+
+    def show(self) -> None:
+        """Display the panel and, as an output of its own, the snapshot that stays when there is no kernel."""
+        display(self)
+        display(HTML(snapshot_html(self.record)))
+
+    def select(
+        self,
+        *,
+        finding: int | None = None,
+        node: str | None = None,
+        line: int | None = None,
+        label: str = "",
+    ) -> dict[str, Any]:
+        """Choose a finding (its index in ``record.findings``), a node by name, or a source line; answers the selection.
+
+        Raises:
+            UsageError: not exactly one of the three was given.
+            NotFoundError: there is no such finding, node or line.
+        """
+        if [finding, node, line].count(None) != 2:
+            raise UsageError("select() takes exactly one of finding=, node= and line=")
+        shown = (self.graph.picture["compile_id"], self.graph.picture["stage"])
+        if finding is not None:
+            chosen = self._lookup.of_finding(finding)
+        elif node is not None:
+            chosen = self._lookup.find_node(node, near=shown)
+        else:
+            assert line is not None
+            chosen = self._lookup.find_line(line, label=label, near=shown)
+        self._assign(chosen)
+        return dict(chosen)
+
+    def _assign(self, chosen: Selection) -> None:
+        """Set the selection everywhere. The browser would do it too, but there may be none."""
+        for pane in self._panes:
+            pane.selection = dict(chosen)
+        self.selection = dict(chosen)
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Run it; what it raises goes to the error strip, because nobody sees an exception of a comm handler."""
+        try:
+            with self._lock:
+                action()
+        except Exception as error:
+            self.header.error = f"{type(error).__name__}: {error}"
+
+    def _on_selection(self, change: dict[str, Any]) -> None:
+        self._guarded(lambda: self._answer(change["new"]))
+
+    def _on_tab(self, change: dict[str, Any]) -> None:
+        if change["new"] != "overview":
+            self._guarded(self._prepare)
+
+    def _on_wanted(self, change: dict[str, Any]) -> None:
+        wanted = change["new"]
+        self._guarded(lambda: self._show_graph(wanted["compile_id"], wanted["stage"]))
+
+    def _answer(self, chosen: dict[str, Any]) -> None:
+        self.selection = dict(chosen)
+        self._show_node(chosen)
+        if (chosen["compile_id"], chosen["stage"]) in self._lookup.graphs:
+            self._show_graph(chosen["compile_id"], chosen["stage"])
+        if self.on_select is not None:
+            self.on_select(dict(chosen))
+
+    def _prepare(self) -> None:
+        """The first picture and the first detail, when a tab that shows them is opened for the first time."""
+        self._show_node(self.header.selection)
+        if not self.graph.picture["svg"] and self._lookup.first_graph is not None:
+            self._show_graph(*self._lookup.first_graph)
+
+    def _show_node(self, chosen: dict[str, Any]) -> None:
+        found = node_view(self._lookup, chosen["compile_id"], chosen["stage"], chosen["node"])
+        self.detail.node = dict(found) if found else NO_NODE
+
+    def _show_graph(self, compile_id: str, stage: str) -> None:
+        key = (compile_id, stage)
+        if key == (self.graph.picture["compile_id"], self.graph.picture["stage"]):
+            return
+        try:
+            if key not in self._pictures:
+                self._pictures[key] = picture_view(self._lookup, compile_id, stage)
+        except Exception as error:
+            answers = {"compile_id": compile_id, "stage": stage}
+            note = f"{compile_id} {stage} could not be drawn: {error}"
+            self.graph.picture = {**self.graph.picture, "answers": answers, "note": note}
+            raise
+        self.graph.picture = dict(self._pictures[key])

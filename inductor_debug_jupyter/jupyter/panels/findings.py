@@ -1,0 +1,15 @@
+"""The left pane: the list of findings."""
+
+from __future__ import annotations
+
+import traitlets
+
+from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+
+
+class FindingsPanel(Pane):
+    """``rows`` are :class:`~inductor_debug_jupyter.pipeline.views.shapes.FindingView`, in the order to show them."""
+
+    _esm = asset("findings.js")
+    _css = asset("findings.css")
+    rows = traitlets.List().tag(sync=True)

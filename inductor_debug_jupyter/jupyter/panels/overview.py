@@ -1,0 +1,15 @@
+"""The first page."""
+
+from __future__ import annotations
+
+import traitlets
+
+from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+
+
+class OverviewPanel(Pane):
+    """``view`` is an :class:`~inductor_debug_jupyter.pipeline.views.shapes.OverviewView`."""
+
+    _esm = asset("overview.js")
+    _css = asset("overview.css")
+    view = traitlets.Dict().tag(sync=True)

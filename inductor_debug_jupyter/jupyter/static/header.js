@@ -1,0 +1,73 @@
+/** The answer in one line (figures lead to tabs), the tab strip, and the strip that shows errors of our own. */
+
+/** @param {Model} model @param {string} tab */
+function open(model, tab) {
+  model.set("tab", tab);
+  model.save_changes();
+}
+
+/** @param {Model} model @param {any} view @returns {HTMLElement} */
+function answerLine(model, view) {
+  const line = make("div", "idj-answer");
+  const figures = make("div", "idj-figures");
+  line.append(make("span", "idj-title", view.title, { title: view.title }), figures);
+  for (const figure of view.figures) {
+    const item = make("span", `idj-figure ${figure.kind ? `idj-${figure.kind}` : ""}`, figure.text);
+    if (figure.tab) {
+      item.setAttribute("data-idj", "figure");
+      item.setAttribute("data-tab", figure.tab);
+      item.setAttribute("role", "link");
+      pressable(item, () => open(model, figure.tab));
+    }
+    figures.append(item);
+  }
+  return line;
+}
+
+/** @param {Model} model @param {any} view @returns {HTMLElement} */
+function tabStrip(model, view) {
+  const strip = make("div", "idj-tabs", "", { role: "tablist" });
+  view.tabs.forEach((tab, number) => {
+    const item = make("div", "idj-tab", tab.title, { role: "tab", "data-idj": "tab", "data-tab": tab.id });
+    if (tab.badge) item.append(make("span", `idj-badge idj-${tab.kind}`, tab.badge));
+    pressable(item, () => open(model, tab.id));
+    item.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const next = step && view.tabs[number + step];
+      if (!next) return;
+      open(model, next.id);
+      strip.children[number + step].focus();
+    });
+    strip.append(item);
+  });
+  return strip;
+}
+
+function render({ model, el, signal }) {
+  el.classList.add("idj", "idj-header");
+  keepKeys(el);
+  const trouble = make("div", "idj-trouble", "", { role: "alert", "data-idj": "error" });
+  follow(model, ["view"], signal, () => {
+    el.replaceChildren(answerLine(model, model.get("view")), tabStrip(model, model.get("view")), trouble);
+  });
+  follow(model, ["tab", "view"], signal, () => {
+    for (const tab of el.querySelectorAll(".idj-tab")) {
+      const chosen = tab.getAttribute("data-tab") === model.get("tab");
+      tab.classList.toggle("idj-chosen", chosen);
+      tab.setAttribute("aria-selected", String(chosen));
+    }
+  });
+  follow(model, ["error"], signal, () => {
+    trouble.replaceChildren();
+    trouble.hidden = !model.get("error");
+    if (trouble.hidden) return;
+    const close = make("button", "", "Dismiss");
+    close.addEventListener("click", () => {
+      model.set("error", "");
+      model.save_changes();
+    });
+    trouble.append(make("span", "", `✗ ${model.get("error")}`), close);
+  });
+}
+
+export default { render };

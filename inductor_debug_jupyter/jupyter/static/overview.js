@@ -1,0 +1,85 @@
+/** The first page: verdict, what to do next, graph breaks, recompiles, what was captured and what was not. */
+
+/** @param {string} title @param {HTMLElement[]} content @returns {HTMLElement} */
+function section(title, content) {
+  const box = make("section", "idj-section");
+  box.append(make("h4", "", title), ...content);
+  return box;
+}
+
+/** @param {Model} model @param {any} item @param {string} kind @returns {HTMLElement} */
+function itemRow(model, item, kind) {
+  const row = make("div", "idj-item", "", { "data-idj": kind });
+  const icon = { error: "✗", warning: "⚠", info: "ℹ" }[item.kind] ?? "•";
+  const told = make("div", "idj-told");
+  const head = make("div");
+  head.append(make("span", "", item.text));
+  told.append(head);
+  if (item.where) {
+    const where = make("div", "idj-quiet", item.where);
+    if (item.code) where.append(make("code", "idj-mono", item.code, { title: item.code }));
+    told.append(where);
+  }
+  for (const hint of item.hints) told.append(make("div", "idj-hint", `→ ${hint}`));
+  row.append(make("span", `idj-icon idj-${item.kind}`, icon), told);
+  if (item.selection && item.tab) {
+    row.classList.add("idj-link");
+    pressable(row, () => choose(model, item.selection, item.tab));
+  }
+  return row;
+}
+
+/** The breaks or recompiles; Python sends the first of very many. @param {Model} model @param {any} view @param {string} kind */
+function rows(model, view, kind) {
+  const sent = view[`${kind}s`];
+  const more = view.counts[`${kind}s`] - sent.length;
+  return [...sent.map((item) => itemRow(model, item, kind)), ...(more ? [make("div", "idj-quiet", `… and ${more} more`)] : [])];
+}
+
+/** @param {any} capture @returns {HTMLElement[]} */
+function captureRows(capture) {
+  const row = make("tr");
+  const name = make("td");
+  name.append(make("div", "", capture.name || "graph"), make("div", "idj-quiet idj-mono", capture.where, { title: capture.where }));
+  const stages = make("td");
+  for (const stage of capture.stages) {
+    const chip = make("span", "idj-chip", stage.stage);
+    if (stage.calls !== null) chip.append(make("b", "", String(stage.calls), { title: `${stage.calls} ops of ${stage.nodes} nodes` }));
+    if (stage.stage === "kernel") chip.append(make("b", "", String(capture.kernels)));
+    stages.append(chip);
+  }
+  row.append(make("td", "idj-mono", capture.compile_id), name, stages);
+  const missing = capture.missing.map((gap) => {
+    const line = make("tr", "idj-missing");
+    line.append(make("td"), make("td", "idj-quiet", `no ${gap.stage}`), make("td", "idj-quiet", gap.reason));
+    return line;
+  });
+  return [row, ...missing];
+}
+
+function render({ model, el, signal }) {
+  el.classList.add("idj", "idj-overview");
+  keepKeys(el);
+  showInTabs(model, el, signal);
+  follow(model, ["view"], signal, () => {
+    const view = model.get("view");
+    const parts = [make("div", `idj-verdict idj-${view.kind}`, view.verdict, { "data-idj": "verdict" })];
+    if (view.next.length) parts.push(section("What to do next", view.next.map((item) => itemRow(model, item, "next"))));
+    if (view.breaks.length) {
+      parts.push(section(`Graph breaks (${view.counts.breaks})`, rows(model, view, "break")));
+    }
+    if (view.recompiles.length) {
+      parts.push(section(`Recompiles (${view.counts.recompiles})`, rows(model, view, "recompile")));
+    }
+    if (view.captures.length) {
+      const table = make("table", "idj-captures");
+      table.append(...view.captures.flatMap(captureRows));
+      parts.push(section("What was captured (ops in each stage)", [table]));
+    }
+    if (view.notes.length) parts.push(section("Notes", view.notes.map((note) => make("div", "idj-note", note))));
+    if (view.repros.length) parts.push(section("Repro scripts", view.repros.map((path) => make("div", "idj-mono", path))));
+    el.replaceChildren(...parts);
+  });
+}
+
+export default { render };

@@ -1,0 +1,73 @@
+"""Take our frames out of the user's tracebacks.
+
+Between the cell and the user's ``forward`` a captured call passes through our wrapper and Dynamo. Neither was there
+without the magic, so neither is shown: a run of Dynamo's frames is dropped where it follows one of ours, and only there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_OURS = str(Path(__file__).resolve().parents[1])
+_DYNAMO = str(Path("torch") / "_dynamo")
+
+
+def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """The same traceback, relinked around what is ours."""
+    kept: list[TracebackType] = []
+    dropping = False
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        ours = file.startswith(_OURS)
+        dropping = ours or (dropping and _DYNAMO in file)
+        if not dropping:
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    for link, following in zip(kept, [*kept[1:], None], strict=False):
+        link.tb_next = following
+    return kept[0] if kept else None
+
+
+def clean(error: BaseException) -> None:
+    """Clean an error and everything it was raised from."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        current.__traceback__ = without_our_frames(current.__traceback__)
+        current = current.__cause__ or current.__context__
+
+
+class CleanTracebacks:
+    """While installed, IPython shows errors without our frames; whatever handler was there before still gets its turn."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._before: tuple[tuple[type[BaseException], ...], Callable[..., Any] | None] | None = None
+
+    def install(self) -> None:
+        """Start cleaning."""
+        self._before = (self._shell.custom_exceptions, getattr(self._shell, "CustomTB", None))
+        self._shell.set_custom_exc((BaseException,), self._show)
+
+    def remove(self) -> None:
+        """Put back what was there."""
+        if self._before is None:
+            return
+        self._shell.custom_exceptions, handler = self._before
+        if handler is not None:
+            self._shell.CustomTB = handler
+        self._before = None
+
+    def _show(
+        self, shell: Any, kind: type[BaseException], error: BaseException, traceback: Any, tb_offset: int | None = None
+    ) -> Any:
+        clean(error)
+        exceptions, handler = self._before or ((), None)
+        if handler is not None and exceptions and issubclass(kind, exceptions):
+            return handler(kind, error, error.__traceback__, tb_offset=tb_offset)
+        shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset, running_compiled_code=True)
+        return None

@@ -1,0 +1,130 @@
+"""What the backends of this process have seen, as one session in the store.
+
+A script that compiles with ``mock_backend`` holds no session, but ``inductor-debug analyze`` must find what happened. So
+every compile adds to one ledger for the process, which is saved after each.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import torch
+
+from inductor_debug_jupyter.pipeline.capture import Recorder
+from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
+from inductor_debug_jupyter.pipeline.devices.judge import judge
+from inductor_debug_jupyter.pipeline.errors import StoreError
+from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.settings import Settings, resolve
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+_lock = threading.Lock()
+_last_complaint: list[str] = []
+
+
+def new_session_id() -> tuple[str, str]:
+    """A fresh id and the time, as they go into a record."""
+    now = datetime.now().astimezone()
+    return f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}", now.isoformat(timespec="seconds")
+
+
+class BackendRules:
+    """What a backend checks against, read anew for each compile: the environment may have changed in between."""
+
+    def __init__(
+        self,
+        strict: bool | None = None,
+        constraints: Sequence[Constraint] | None = None,
+        target: str | None = None,
+    ) -> None:
+        self._said = (strict, constraints, target)
+        self.settings: Settings = resolve({"strict": strict, "target": target}, defaults={"strict": True})
+        self.strict = bool(self.settings["strict"])
+        self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
+        self.rules: Sequence[Constraint] = rules_for(self.profile) if constraints is None else list(constraints)
+
+    def read_again(self) -> BackendRules:
+        """The same, with what the environment says now."""
+        return BackendRules(*self._said)
+
+    def store(self) -> ArtifactStore:
+        """Where artifacts go."""
+        return ArtifactStore(self.settings["artifacts"])
+
+
+class Ledger:
+    """The compiles of this process's backends."""
+
+    def __init__(self) -> None:
+        self.session_id, self.created = new_session_id()
+        self._records: dict[str, SessionRecord] = {}
+        self._started = time.perf_counter()
+
+    def judge(self, recorder: Recorder, rules: BackendRules) -> SessionRecord:
+        """Check one compile, and keep it."""
+        record = judge(
+            recorder,
+            session_id=self.session_id,
+            created=self.created,
+            name="",
+            profile=rules.profile,
+            rules=rules.rules,
+            strict=rules.strict,
+        )
+        with _lock:
+            for capture in record.captures:
+                self._records[capture.compile_id] = record
+        return record
+
+    def save(self, store: ArtifactStore) -> None:
+        """Write everything seen so far. What cannot be written is said once and never fails the user's compile."""
+        try:
+            store.save_session(self.merged())
+        except StoreError as error:
+            if str(error) not in _last_complaint:
+                _last_complaint.append(str(error))
+                log.warning("nothing was saved: %s", error)
+
+    def merged(self) -> SessionRecord:
+        """All compiles as one session."""
+        records = list({id(record): record for record in self._records.values()}.values())
+        last = records[-1]
+        return replace(
+            last,
+            name=records[0].name,
+            captures=tuple(capture for record in records for capture in record.captures),
+            findings=tuple(finding for record in records for finding in record.findings),
+            notes=tuple(dict.fromkeys(note for record in records for note in record.notes)),
+            sources={label: text for record in records for label, text in record.sources.items()},
+            peak_memory=max((r.peak_memory for r in records if r.peak_memory is not None), default=None),
+            seconds=time.perf_counter() - self._started,
+        )
+
+
+_ledger: list[Ledger] = []
+
+
+def process_ledger() -> Ledger:
+    """The one ledger of this process."""
+    with _lock:
+        if not _ledger:
+            _ledger.append(Ledger())
+        return _ledger[0]
+
+
+def start_record(graph_module: torch.fx.GraphModule) -> Recorder:
+    """A recorder that has already been told the Dynamo graph: Dynamo told its listeners before it called us."""
+    recorder = Recorder()
+    compile_id = current_compile_id() or f"graph-{id(graph_module):x}"
+    recorder.dynamo_graph(compile_id, graph_module, None)
+    return recorder
+

@@ -1,0 +1,94 @@
+"""One FX graph → one :class:`GraphRecord`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from inductor_debug_jupyter.pipeline.capture.sources import cell_label, source_line, user_frames
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, SourceLine, TensorSpec
+from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+
+
+def tensor_spec(tensor: torch.Tensor, storages: dict[int, int]) -> TensorSpec:
+    """Shape, dtype, stride, device; symbolic sizes as their expressions. ``storages`` numbers the graph's memory."""
+    identity, storage_bytes = torch_graphs.storage_of(tensor)
+    return TensorSpec(
+        shape=tuple(size if isinstance(size, int) else str(size) for size in tensor.shape),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        stride=torch_graphs.strides_of(tensor),
+        device=str(tensor.device),
+        itemsize=tensor.element_size(),
+        storage=storages.setdefault(identity, len(storages)),
+        storage_bytes=storage_bytes,
+    )
+
+
+def graph_record(
+    stage: str,
+    graph_module: torch.fx.GraphModule,
+    *,
+    callers: tuple[SourceLine | None, SourceLine | None] = (None, None),
+    roles: Sequence[tuple[str, str]] = (),
+) -> GraphRecord:
+    """Copy a graph.
+
+    Args:
+        stage: which stage of the compile it is.
+        graph_module: the graph; it is only read.
+        callers: the line, and the cell's line, that called what was compiled: for nodes whose own frames do not say.
+        roles: role and origin of each placeholder of the Dynamo graph, in order.
+    """
+    is_dynamo = stage == "dynamo"
+    placeholders = iter(roles)
+    storages: dict[int, int] = {}
+    nodes = []
+    for node in graph_module.graph.nodes:
+        role, origin = "", ""
+        if node.op == "placeholder":
+            role, origin = next(placeholders, ("input", "")) if is_dynamo else torch_graphs.aot_role(node, roles)
+        source, cell = _lines_of(node, callers)
+        path, kind = torch_graphs.module_of(node) if node.op != "placeholder" else ("", "")
+        nodes.append(
+            NodeRecord(
+                name=node.name,
+                op=node.op,
+                target=torch_graphs.target_name(node),
+                inputs=tuple(argument.name for argument in node.all_input_nodes),
+                outputs=tuple(
+                    tensor_spec(tensor, storages) for tensor in torch_graphs.tensors_of(torch_graphs.node_value(node))
+                ),
+                module_path=path,
+                module_type=kind,
+                source=source,
+                cell=cell,
+                arguments=_arguments(node),
+                role=role,
+                origin=origin,
+            )
+        )
+    return GraphRecord(stage, tuple(nodes), torch_graphs.symbol_ranges(graph_module))
+
+
+def _lines_of(
+    node: torch.fx.Node, callers: tuple[SourceLine | None, SourceLine | None]
+) -> tuple[SourceLine | None, SourceLine | None]:
+    """The deepest frame outside torch, and the deepest one in a notebook cell."""
+    if not node.op.startswith("call_"):
+        return None, None
+    frames = user_frames(node.meta.get("stack_trace") or "")
+    if not frames:
+        return callers
+    in_cell = next((frame for frame in reversed(frames) if cell_label(frame[0])), None)
+    return source_line(*frames[-1]), (source_line(*in_cell) if in_cell else callers[1])
+
+
+def _arguments(node: torch.fx.Node) -> str:
+    """The call's arguments as text, cut where a constant would make it unreadable."""
+    if not node.op.startswith("call_"):
+        return ""
+    parts = [str(argument) for argument in node.args]
+    parts += [f"{name}={value}" for name, value in node.kwargs.items()]
+    text = ", ".join(parts)
+    return text if len(text) <= 300 else text[:299] + "…"

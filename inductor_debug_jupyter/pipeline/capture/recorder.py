@@ -1,0 +1,182 @@
+"""Listens to the compiler and keeps everything as records.
+
+Graphs are copied the moment they are told: torch goes on to change them in place. Whatever fails in here is kept as a
+:class:`Note` (once for each part and message) and never reaches the user's compile.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.capture import breaks
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
+from inductor_debug_jupyter.pipeline.capture.kernels import kernels_of
+from inductor_debug_jupyter.pipeline.capture.sources import is_library, running_lines, source_line
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    GraphBreak,
+    GraphRecord,
+    KernelRecord,
+    Note,
+    Recompile,
+    SourceLine,
+)
+from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+
+class _Compile:
+    """What is known so far of one compile id."""
+
+    def __init__(self, compile_id: str, name: str = "graph", source: SourceLine | None = None) -> None:
+        self.compile_id = compile_id
+        self.name = name
+        self.source = source
+        self.callers = running_lines()
+        self.roles: list[tuple[str, str]] = []
+        self.graphs: dict[str, GraphRecord] = {}
+        self.texts: dict[str, str] = {}
+        self.kernels: list[KernelRecord] = []
+        self.missing: dict[str, str] = {}
+
+    def freeze(self) -> CompileCapture:
+        return CompileCapture(
+            compile_id=self.compile_id,
+            name=self.name,
+            source=self.source,
+            graphs=dict(self.graphs),
+            texts=dict(self.texts),
+            kernels=tuple(self.kernels),
+            missing=self._missing(),
+        )
+
+    def _missing(self) -> dict[str, str]:
+        missing = dict(self.missing)
+        if "forward" in self.graphs and "backward" not in self.graphs:
+            missing.setdefault("backward", "nothing requires a gradient here, so there is no backward")
+        if "backward" in self.graphs and "code" in self.texts and "post_grad:backward" not in self.texts:
+            missing.setdefault("code:backward", "torch compiles the backward when backward() first runs; it did not")
+        return missing
+
+
+class Recorder:
+    """A :class:`~inductor_debug_jupyter.pipeline.torch_compat.hooks.CompileListener` that keeps records."""
+
+    def __init__(self, *, fresh: bool = True) -> None:
+        self.fresh = fresh
+        self._thread = threading.get_ident()
+        self._compiles: dict[str, _Compile] = {}
+        self._breaks = breaks.BreakLog()
+        self._notes: dict[tuple[str, str], Note] = {}
+
+    # What was recorded ------------------------------------------------------------------------------------------
+
+    @property
+    def captures(self) -> tuple[CompileCapture, ...]:
+        """One capture for each compile id, in the order in which they were compiled."""
+        return tuple(compile_.freeze() for compile_ in self._compiles.values())
+
+    @property
+    def graph_breaks(self) -> tuple[GraphBreak, ...]:
+        """Distinct graph breaks."""
+        return self._breaks.graph_breaks
+
+    @property
+    def recompiles(self) -> tuple[Recompile, ...]:
+        """Recompiles, in order."""
+        return self._breaks.recompiles
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What went wrong with the capture itself."""
+        return tuple(self._notes.values())
+
+    def note(self, part: str, message: str) -> None:
+        """Say something about the capture, once."""
+        if (part, message) not in self._notes:
+            self._notes[part, message] = Note(part, message)
+            log.debug("%s: %s", part, message)
+
+    def missing(self, compile_id: str, stage: str, reason: str) -> None:
+        """Say why a stage of a compile is not there."""
+        if compile_id in self._compiles:
+            self._compiles[compile_id].missing[stage] = reason
+
+    # What the hooks tell ----------------------------------------------------------------------------------------
+
+    def wants(self, compile_id: str, thread: int) -> bool:
+        """Follow compiles of the thread that opened the capture, and their backwards wherever they run."""
+        return thread == self._thread or compile_id in self._compiles
+
+    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
+        """Start the record of a compile."""
+        source = None
+        if code is not None and not is_library(code.co_filename):
+            source = source_line(code.co_filename, code.co_firstlineno, code.co_name)
+        compile_ = _Compile(compile_id, _name_of(graph_module, code, source), source)
+        compile_.roles = torch_graphs.placeholder_roles(graph_module)
+        self._compiles[compile_id] = compile_
+        self._keep_graph(compile_, "dynamo", graph_module)
+
+    def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
+        """Keep what AOTAutograd traced."""
+        compile_ = self._compile(compile_id)
+        for stage, graph_module in (("joint", joint), ("forward", forward), ("backward", backward)):
+            if graph_module is not None:
+                self._keep_graph(compile_, stage, graph_module)
+
+    def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
+        """Keep Inductor's graph; the backward's text stands beside the forward's."""
+        compile_ = self._compile(compile_id)
+        if is_backward:
+            compile_.texts["post_grad:backward"] = torch_graphs.graph_text(graph_module)
+        else:
+            self._keep_graph(compile_, "post_grad", graph_module)
+
+    def inductor_ir(self, compile_id: str, stage: str, nodes: Any, is_backward: bool) -> None:
+        """Keep the IR as text."""
+        text = "\n\n\n".join(str(node.debug_str()) for node in nodes)
+        self._add_text(compile_id, stage, text, is_backward)
+
+    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
+        """Keep the wrapper code and its kernels."""
+        self._add_text(compile_id, "code", code, is_backward)
+        self._compile(compile_id).kernels += kernels_of(code, "backward" if is_backward else "forward")
+
+    def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
+        """Keep graph breaks and recompile reasons."""
+        self._breaks.add(metadata, payload)
+
+    def failed(self, part: str, error: BaseException) -> None:
+        """Keep what went wrong in here."""
+        log.debug("capture of %s failed", part, exc_info=error)
+        self.note(part, f"not captured ({type(error).__name__}: {error})")
+
+    # ------------------------------------------------------------------------------------------------------------
+
+    def _compile(self, compile_id: str) -> _Compile:
+        if compile_id not in self._compiles:
+            self._compiles[compile_id] = _Compile(compile_id)
+        return self._compiles[compile_id]
+
+    def _keep_graph(self, compile_: _Compile, stage: str, graph_module: Any) -> None:
+        compile_.graphs[stage] = graph_record(stage, graph_module, callers=compile_.callers, roles=compile_.roles)
+        compile_.texts[stage] = torch_graphs.graph_text(graph_module)
+
+    def _add_text(self, compile_id: str, stage: str, text: str, is_backward: bool) -> None:
+        texts = self._compile(compile_id).texts
+        if is_backward and stage in texts:
+            text = f"{texts[stage]}\n\n# ---- backward ----\n\n{text}"
+        texts[stage] = text
+
+
+def _name_of(graph_module: Any, code: Any, source: SourceLine | None) -> str:
+    """What the user calls this graph: ``Block.forward``, or ``Linear`` where the frame is torch's own."""
+    if source is None:
+        return torch_graphs.outermost_module(graph_module) or getattr(code, "co_name", "graph")
+    name = str(code.co_qualname).replace("<locals>.", "")
+    return re.sub(r"torch_dynamo_resume_in_(.+)_at_(\d+)$", r"\1 (resumed at line \2)", name)

@@ -1,0 +1,91 @@
+"""From torch's stack traces to the user's own lines.
+
+The deepest frame outside torch is the line to show. A notebook cell has no file on disk: its text is in
+:mod:`linecache`, and only the notebook knows that its file is ``In [4]``, so the jupyter package registers a lookup.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from inductor_debug_jupyter.pipeline.records import SourceLine
+
+_FRAME = re.compile(r'  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>[^\n]*)')
+_OURS = str(Path(__file__).resolve().parents[2])
+_TORCH = str(Path(torch.__file__).resolve().parent)
+
+_cell_labels: list[Callable[[str], str | None]] = []
+
+
+def register_cell_labels(lookup: Callable[[str], str | None]) -> None:
+    """Ask ``lookup`` from now on which files are notebook cells; it answers ``In [4]`` or None."""
+    if lookup not in _cell_labels:
+        _cell_labels.append(lookup)
+
+
+def cell_label(file: str) -> str | None:
+    """``In [4]`` when the file is a notebook cell, else None."""
+    for lookup in _cell_labels:
+        if label := lookup(file):
+            return label
+    return None
+
+
+@lru_cache(maxsize=4096)
+def is_library(file: str) -> bool:
+    """Whether a frame of this file is torch's or ours, and so never the user's line."""
+    return file.startswith((_TORCH, _OURS, "<eval_with_key>", "<frozen ", "<string>")) or file == "<unknown>"
+
+
+def source_line(file: str, line: int, function: str = "") -> SourceLine:
+    """The line as a record, with its text and the name that a person gives the file."""
+    label = cell_label(file) or Path(file).name
+    return SourceLine(file, line, linecache.getline(file, line).rstrip("\n"), function, label)
+
+
+@lru_cache(maxsize=8192)
+def user_frames(stack_trace: str) -> tuple[tuple[str, int, str], ...]:
+    """File, line and function of each frame outside torch, outermost first."""
+    frames = (
+        (match["file"], int(match["line"]), _plain_function(match["function"])) for match in _FRAME.finditer(stack_trace)
+    )
+    return tuple(frame for frame in frames if not is_library(frame[0]))
+
+
+def _plain_function(name: str) -> str:
+    """Dynamo's name of a function that resumes after a graph break, back to the user's name."""
+    return re.sub(r"^torch_dynamo_resume_in_(.+)_at_\d+$", r"\1", name)
+
+
+def running_lines() -> tuple[SourceLine | None, SourceLine | None]:
+    """From the running stack: the deepest line outside torch, and the deepest one in a notebook cell.
+
+    Asked in the middle of a compile, it is the line that called what is being compiled.
+    """
+    deepest: SourceLine | None = None
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not is_library(file):
+            if cell_label(file):
+                cell = source_line(file, frame.f_lineno, frame.f_code.co_name)
+                return deepest or cell, cell
+            deepest = deepest or source_line(file, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return deepest, None
+
+
+def texts_of(lines: Iterable[SourceLine | None]) -> dict[str, str]:
+    """Label → whole text of every file that one of the lines stands in, as far as Python still knows it."""
+    texts: dict[str, str] = {}
+    for line in lines:
+        if line is not None and line.label not in texts and (text := "".join(linecache.getlines(line.file))):
+            texts[line.label] = text
+    return texts

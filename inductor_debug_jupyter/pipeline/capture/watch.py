@@ -1,0 +1,112 @@
+"""While a capture is open, make sure that what the user runs passes the compiler; put everything back when it closes.
+
+Three ways lead through the compiler:
+
+- what the user compiles now is simply watched;
+- what the user compiled before is compiled once more in a cache region of its own (see
+  :mod:`~inductor_debug_jupyter.pipeline.torch_compat.regions`);
+- a plain module call is, when asked for, traced by Dynamo into graphs that are lowered only to be looked at and then
+  *run eagerly*, op for op as without us: same values, same random numbers, forward's Python once a call.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
+from inductor_debug_jupyter.pipeline.errors import HookError
+from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
+from inductor_debug_jupyter.pipeline.torch_compat.calls import ModuleCallWatch
+from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect, compile_call
+from inductor_debug_jupyter.pipeline.torch_compat.state import (
+    current_compile_id,
+    dynamo_errors_fall_back,
+    torch_logs_muted,
+)
+
+
+class CaptureWatch:
+    """Opens and closes one capture.
+
+    Args:
+        recorder: who keeps what the compiler makes.
+        lower: how far to lower plain modules (``dynamo``, ``aot`` or ``inductor``).
+        eager: whether to show plain module calls to the compiler at all.
+    """
+
+    def __init__(self, recorder: Recorder, *, lower: str = "inductor", eager: bool = False) -> None:
+        self._recorder = recorder
+        self._lower = lower
+        self._eager = eager
+        self._undo = ExitStack()
+        self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
+        self._open = False
+
+    def open(self) -> None:
+        """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
+        hooks.listen(self._recorder)
+        self._undo.callback(hooks.unlisten, self._recorder)
+        self._open = True
+        redirect = CompiledCallRedirect()
+        self._install("already compiled functions", redirect.install, redirect.remove)
+        if self._eager:
+            watch = ModuleCallWatch(self._call)
+            self._install("calls of plain modules", watch.install, watch.remove)
+
+    def close(self) -> None:
+        """Stop capturing and put everything back. Safe to call twice."""
+        self._open = False
+        self._undo.close()
+        self._compiled.clear()
+
+    def _install(self, part: str, install: Callable[[], None], remove: Callable[[], None]) -> None:
+        try:
+            install()
+        except HookError as error:
+            self._recorder.failed(part, error)
+        else:
+            self._undo.callback(remove)
+
+    def _call(
+        self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """One plain module call, shown to the compiler and run eagerly."""
+        compiled = self._compiled.get(module)
+        if compiled is None:
+            try:
+                compiled = compile_call(module, call, self._observe)
+                self._compiled[module] = compiled
+            except Exception as error:
+                self._recorder.failed(f"call of {type(module).__name__}", error)
+                return call(module, *args, **kwargs)
+        with dynamo_errors_fall_back(), torch_logs_muted():
+            return compiled(*args, **kwargs)
+
+    def _observe(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        """The backend behind plain modules: look at what the graph becomes, then run it as it is."""
+        if self._open:
+            observe_lowering(self._recorder, self._lower, graph_module, example_inputs)
+        run: Callable[..., Any] = graph_module.forward
+        return run
+
+
+def observe_lowering(
+    recorder: Recorder, lower: str, graph_module: torch.fx.GraphModule, example_inputs: list[Any]
+) -> None:
+    """Lower a copy of a Dynamo graph so that the recorder sees every stage; a failure is a reason, not an error."""
+    if lower == "dynamo":
+        return
+    stages = ("forward",) if lower == "aot" else ("forward", "post_grad", "code")
+    step = lowering.lower_with_aot if lower == "aot" else lowering.lower_with_inductor
+    try:
+        step(graph_module, example_inputs)
+    except Exception as error:
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        for stage in stages:
+            recorder.missing(current_compile_id() or "", stage, f"lowering failed: {type(error).__name__}: {first_line}")
+        recorder.note(f"lowering ({lower})", f"{type(error).__name__}: {first_line}")

@@ -1,0 +1,31 @@
+"""What the hardware accepts, and what it would refuse of a captured graph.
+
+A :class:`DeviceProfile` is data (TOML); :func:`rules_for` turns it into constraints; :func:`check` runs constraints over
+captures and folds what they find. A constraint of one's own is a subclass of :class:`Constraint` with a ``rule_id`` and a
+``check_node``.
+"""
+
+from inductor_debug_jupyter.pipeline.devices.checker import check, rules_for
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, peak_memory
+from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY, UnsupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile, load_profile, profile_names
+from inductor_debug_jupyter.pipeline.devices.rules import DtypeConstraint, LayoutConstraint
+from inductor_debug_jupyter.pipeline.devices.shapes import ShapeConstraint
+
+__all__ = [
+    "DEFAULT_DENY",
+    "Constraint",
+    "DeviceProfile",
+    "DtypeConstraint",
+    "LayoutConstraint",
+    "MemoryConstraint",
+    "Problem",
+    "ShapeConstraint",
+    "UnsupportedOpsConstraint",
+    "check",
+    "load_profile",
+    "peak_memory",
+    "profile_names",
+    "rules_for",
+]

@@ -1,0 +1,60 @@
+"""The small protocol behind every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One node that a constraint does not accept.
+
+    Problems of one rule with the same ``title``, ``observed`` and ``allowed`` are one cause: they are folded into one
+    :class:`Violation` with several places. ``evidence`` is a Python expression over ``op`` (the op's name) and ``tensors``
+    (its operands and results) that is true where the problem shows: a repro script looks for it.
+    """
+
+    node: str
+    title: str
+    observed: str = ""
+    allowed: str = ""
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    severity: Severity | None = None
+    evidence: str = ""
+
+
+class Constraint:
+    """Something the target demands of every node.
+
+    Subclass it, give it a ``rule_id``, and answer in :meth:`check_node` with a :class:`Problem`, or None when the node is
+    fine. A rule that needs the whole graph overrides :meth:`check`. ``severity`` is that of its problems unless one says
+    otherwise.
+    """
+
+    rule_id: str = "custom"
+    severity: Severity = "error"
+
+    def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
+        """What is wrong with one node that computes something."""
+        return None
+
+    def check(self, graph: GraphRecord) -> Iterator[Problem]:
+        """What is wrong with the graph; by default every computing node is asked for."""
+        for node in graph.calls:
+            if (problem := self.check_node(node, graph)) is not None:
+                yield problem
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
+        return f"{type(self).__name__}({values})"
+
+
+def operands(node: NodeRecord, graph: GraphRecord) -> Iterator[NodeRecord]:
+    """The nodes whose tensors a node reads."""
+    for name in node.inputs:
+        if (operand := graph.node(name)) is not None:
+            yield operand

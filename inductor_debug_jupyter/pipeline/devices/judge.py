@@ -1,0 +1,85 @@
+"""What was recorded, checked against a target, as one :class:`SessionRecord`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from inductor_debug_jupyter.pipeline.capture import Recorder
+from inductor_debug_jupyter.pipeline.capture.sources import texts_of
+from inductor_debug_jupyter.pipeline.devices.checker import check
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
+from inductor_debug_jupyter.pipeline.devices.memory import peak_memory
+from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
+from inductor_debug_jupyter.pipeline.records import CompileCapture, Note, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
+from inductor_debug_jupyter.version import __version__
+
+
+def judge(
+    recorder: Recorder,
+    *,
+    session_id: str,
+    created: str,
+    name: str,
+    profile: DeviceProfile,
+    rules: Sequence[Constraint],
+    strict: bool,
+    seconds: float = 0.0,
+) -> SessionRecord:
+    """Check everything that was recorded. A rule that fails is noted, and the others go on."""
+    captures = recorder.captures
+    findings: list[Violation] = []
+    notes: list[Note] = list(recorder.notes)
+    for rule in rules:
+        try:
+            findings += check(captures, [rule])
+        except Exception as error:
+            notes.append(Note(f"rule {rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
+    order = {"error": 0, "warning": 1, "info": 2}
+    findings.sort(key=lambda violation: order[violation.severity])
+    peaks = [peak for capture in captures if (peak := _capture_peak(capture)) is not None]
+    return SessionRecord(
+        id=session_id,
+        created=created,
+        name=name or _name_of(captures),
+        target=profile.name,
+        strict=strict,
+        torch_version=torch_version(),
+        tool_version=__version__,
+        captures=captures,
+        findings=tuple(findings),
+        graph_breaks=recorder.graph_breaks,
+        recompiles=recorder.recompiles,
+        notes=tuple(notes),
+        sources=texts_of(_lines(captures, findings, recorder)),
+        seconds=seconds,
+        peak_memory=max(peaks, default=None),
+        memory_limit=profile.memory_limit,
+    )
+
+
+def _capture_peak(capture: CompileCapture) -> int | None:
+    peaks = [peak_memory(graph) for stage in ("forward", "backward") if (graph := capture.graph(stage)) is not None]
+    known = [peak for peak in peaks if peak is not None]
+    return max(known, default=None)
+
+
+def _name_of(captures: Sequence[CompileCapture]) -> str:
+    return captures[0].name.removesuffix(".forward") if captures else "cell"
+
+
+def _lines(
+    captures: Iterable[CompileCapture], findings: Iterable[Violation], recorder: Recorder
+) -> Iterable[SourceLine | None]:
+    """Every line whose file a reader will want to see: those of findings, breaks and of the user's own code."""
+    for violation in findings:
+        for place in violation.places:
+            yield place.cell
+            yield place.source
+    for graph_break in recorder.graph_breaks:
+        yield graph_break.source
+    for capture in captures:
+        yield capture.source
+        for graph in capture.graphs.values():
+            for node in graph.calls:
+                yield node.cell

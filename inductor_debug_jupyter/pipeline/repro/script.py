@@ -1,0 +1,192 @@
+"""Write the script that shows a violation to somebody who has torch but not this tool.
+
+The script holds the captured graph as Python source, makes inputs of the recorded shapes and dtypes, runs the graph on
+the CPU, watches every op that torch dispatches, and looks for the violation's evidence. Nothing is pickled and nothing of
+this package is imported. Exit code 0: the violation shows; 1: it does not.
+"""
+
+from __future__ import annotations
+
+import re
+from string import Template
+
+from inductor_debug_jupyter.pipeline.errors import ReproError
+from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, TensorSpec, Violation
+
+_SCRIPT = Template('''\
+"""$title
+
+Target: $target. Rule: $rule. Seen: $observed. Allowed: $allowed.
+Where:  $where
+Captured with torch $torch_version. Needs torch only. Exit code 0: the violation shows; 1: it does not.
+"""
+
+import sys
+import weakref
+
+import torch
+from torch import device, inf, nan  # noqa: F401 - names that generated code may use
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+def dense(shape, stride, dtype):
+    size = 1 + sum((n - 1) * s for n, s in zip(shape, stride)) if all(shape) else 0
+    is_number = dtype.is_floating_point or dtype.is_complex
+    flat = torch.randn(size).to(dtype) if is_number else torch.zeros(size, dtype=dtype)
+    return flat.as_strided(shape, stride)
+
+
+$graph
+
+
+def make_inputs():
+    torch.manual_seed(0)
+    return [
+$inputs
+    ]
+
+
+def bare(op):
+    parts = op.split(".")
+    return parts[1] if parts[0] in ("aten", "prims") and len(parts) > 1 else parts[-1].lower()
+
+
+_alive = {}
+
+
+def alive():
+    """Bytes of all tensors that still exist, views counted once."""
+    storages = {}
+    for reference in list(_alive.values()):
+        if (tensor := reference()) is not None:
+            storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+    return sum(storages.values())
+
+
+def shows(op, tensors):
+    return $evidence
+
+
+found = []
+
+
+def look(op, values):
+    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+    for tensor in tensors:
+        _alive[id(tensor)] = weakref.ref(tensor)
+    if shows(op, tensors):
+        found.append(f"{op}({', '.join(f'{t.dtype}{list(t.shape)}' for t in tensors)})")
+
+
+class WatchOps(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        look(str(func), (args, kwargs, result))
+        return result
+
+
+class WatchFunctions(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if not isinstance(func, torch._ops.OpOverload):  # those, WatchOps sees
+            look("torch." + getattr(func, "__name__", str(func)), (args, kwargs, result))
+        return result
+
+
+def main():
+    graph = Graph()
+    inputs = make_inputs()
+    look("inputs", inputs)
+    with torch.no_grad(), WatchFunctions(), WatchOps():
+        graph(*inputs)
+    if not found:
+        print("the violation does NOT show")
+        return 1
+    print($headline)
+    for line in dict.fromkeys(found):
+        print("  " + line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+''')
+
+
+def violation_script(capture: CompileCapture, violation: Violation, *, target: str, torch_version: str) -> str:
+    """The script for the first place of a violation.
+
+    Raises:
+        ReproError: the graph is not there or holds something that cannot be written as a script.
+    """
+    if not violation.places or not violation.evidence:
+        raise ReproError(f"{violation.rule_id}: the rule does not say what a script should look for")
+    place = violation.places[0]
+    graph, text = capture.graph(place.stage), capture.text(place.stage)
+    if graph is None or text is None:
+        raise ReproError(f"{violation.rule_id}: the {place.stage} graph of {capture.compile_id} was not captured")
+    line = place.line
+    return _SCRIPT.substitute(
+        title=_comment(violation.title),
+        target=_comment(target),
+        rule=_comment(violation.rule_id),
+        observed=_comment(violation.observed),
+        allowed=_comment(violation.allowed),
+        where=_comment(f"{line}: {line.text.strip()}" if line else f"node {place.node}"),
+        torch_version=_comment(torch_version),
+        graph=_graph_class(graph, text),
+        inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in _inputs(graph)),
+        evidence=violation.evidence,
+        headline=repr(f"{target} refuses this: {violation.title}"),
+    )
+
+
+def _comment(text: str) -> str:
+    """Somebody's text as one harmless line inside a docstring or a comment."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
+
+
+def _inputs(graph: GraphRecord) -> list[NodeRecord]:
+    return [node for node in graph.nodes if node.op == "placeholder"]
+
+
+def _input(node: NodeRecord) -> str:
+    spec = node.tensor
+    if spec is None:
+        raise ReproError(f"input {node.name} is not a tensor of known shape")
+    return _tensor(spec)
+
+
+def _tensor(spec: TensorSpec) -> str:
+    shape = [size if isinstance(size, int) else 2 for size in spec.shape]
+    if spec.stride is None or any(isinstance(step, str) for step in spec.stride) or shape != list(spec.shape):
+        stride, step = [], 1
+        for size in reversed(shape):
+            stride.insert(0, step)
+            step *= max(size, 1)
+    else:
+        stride = [int(step) for step in spec.stride]
+    return f"dense({shape}, {stride}, torch.{spec.dtype})"
+
+
+def _graph_class(graph: GraphRecord, text: str) -> str:
+    """The readable graph as a class that can be run: torch prints it as one, under a name that is not always legal."""
+    body = re.sub(r"\x1b\[[0-9;]*m", "", text).strip("\n")
+    body, replaced = re.subn(r"^class [^\n]*\(torch\.nn\.Module\):", "class Graph(torch.nn.Module):", body, count=1)
+    if not replaced:
+        raise ReproError("the captured graph's text does not start with a class")
+    constants = [node for node in graph.nodes if node.op == "get_attr"]
+    if any("." in node.target or not node.target.isidentifier() or node.tensor is None for node in constants):
+        raise ReproError("the captured graph holds submodules, which a standalone script cannot")
+    if constants:
+        lines = [f"        self.{node.target} = {_tensor(node.tensor)}" for node in constants if node.tensor]
+        init = "\n".join(["    def __init__(self):", "        super().__init__()", *lines])
+        head, _, rest = body.partition("\n")
+        body = f"{head}\n{init}\n\n{rest}"
+    try:
+        compile(body, "<repro>", "exec")
+    except SyntaxError as error:
+        raise ReproError(f"the captured graph's text is not Python ({error.msg})") from None
+    return body

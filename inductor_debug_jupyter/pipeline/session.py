@@ -1,0 +1,328 @@
+"""What a user holds: one :class:`DebugSession` for each cell, ``with`` block or script.
+
+A session opens a capture, checks what was captured against a target, keeps the answer as a
+:class:`~inductor_debug_jupyter.pipeline.records.SessionRecord`, and shows it. It never imports Jupyter: the jupyter package
+registers how a session is displayed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
+from inductor_debug_jupyter.pipeline.backends.strict import refusal
+from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
+from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
+from inductor_debug_jupyter.pipeline.devices.judge import judge
+from inductor_debug_jupyter.pipeline.errors import (
+    ConstraintViolationError,
+    InductorDebugError,
+    NotFoundError,
+    StoreError,
+)
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    GraphBreak,
+    Note,
+    Recompile,
+    SessionRecord,
+    Violation,
+    dump_session,
+    load_session,
+)
+from inductor_debug_jupyter.pipeline.settings import Settings, resolve
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.torch_compat.versions import untested_reason
+from inductor_debug_jupyter.pipeline.views.text import session_text
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+DisplayFactory = Callable[["DebugSession"], Any]
+
+_display_factories: list[DisplayFactory] = []
+_last: list[DebugSession] = []
+
+
+def register_display(factory: DisplayFactory) -> None:
+    """Use ``factory`` for :meth:`DebugSession.panel` from now on."""
+    _display_factories[:] = [factory]
+
+
+def last_session() -> DebugSession | None:
+    """The session that was finished last in this process."""
+    return _last[-1] if _last else None
+
+
+class DebugSession:
+    """What one cell left behind.
+
+    Args:
+        settings: the values in force (see :mod:`~inductor_debug_jupyter.pipeline.settings`).
+        constraints: rules to check instead of the target's own.
+        eager: also show plain module calls to the compiler.
+        fresh: bypass the FX and AOT caches, so that every stage is seen.
+        name: what to call it; the captured model's name by default.
+
+    Raises:
+        UsageError: a bad setting or an unknown target, before anything is touched.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        constraints: Sequence[Constraint] | None = None,
+        eager: bool = False,
+        fresh: bool = True,
+        name: str = "",
+    ) -> None:
+        self.settings = settings or resolve()
+        self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
+        self.rules: Sequence[Constraint] = rules_for(self.profile) if constraints is None else list(constraints)
+        self.strict = bool(self.settings["strict"])
+        self.selection: dict[str, Any] = {}
+        self._name = name
+        self._id, self._created = new_session_id()
+        self._recorder = Recorder(fresh=fresh)
+        self._watch = CaptureWatch(self._recorder, lower=self.settings["lower"], eager=eager)
+        self._started = 0.0
+        self._record: SessionRecord | None = None
+        self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
+
+    # Capturing --------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Start capturing on this thread."""
+        self._started = time.perf_counter()
+        if reason := untested_reason():
+            self._recorder.note("torch", reason)
+        self._watch.open()
+
+    def stop(self) -> None:
+        """Stop capturing and put everything back, without looking at what was captured. Safe to call twice."""
+        self._watch.close()
+
+    def close(self) -> None:
+        """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice."""
+        self._watch.close()
+        if self._record is not None:
+            return
+        self._record = judge(
+            self._recorder,
+            session_id=self._id,
+            created=self._created,
+            name=self._name,
+            profile=self.profile,
+            rules=self.rules,
+            strict=self.strict,
+            seconds=time.perf_counter() - self._started,
+        )
+        _last[:] = [self]
+        self._save_to_store()
+
+    def refusal(self) -> ConstraintViolationError | None:
+        """In strict mode, the error that this session ends in; the repro is written the first time it is asked for."""
+        if not self.strict:
+            return None
+        error = refusal(self.record, self._store())
+        if error is not None and error.repro and error.repro not in self.record.repros:
+            self._record = replace(self.record, repros=(*self.record.repros, error.repro))
+            self._save_to_store()
+        return error
+
+    def _store(self) -> ArtifactStore:
+        return ArtifactStore(self.settings["artifacts"])
+
+    def _save_to_store(self) -> None:
+        """Write the session where the command line finds it. What cannot be written is said, once."""
+        if not self.record.captures:
+            return
+        try:
+            self._store().save_session(self.record)
+        except StoreError as error:
+            note = Note("artifacts", f"nothing was saved: {error}")
+            if note not in self.record.notes:
+                log.warning("%s", note)
+                self._record = replace(self.record, notes=(*self.record.notes, note))
+
+    # What was found ---------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> SessionRecord:
+        """Everything, as a record that outlives the process; while capturing, what there is so far."""
+        if self._record is not None:
+            return self._record
+        return judge(
+            self._recorder,
+            session_id=self._id,
+            created=self._created,
+            name=self._name,
+            profile=self.profile,
+            rules=self.rules,
+            strict=self.strict,
+        )
+
+    @property
+    def id(self) -> str:
+        """The session's id, as ``inductor-debug list`` shows it."""
+        return self._id
+
+    @property
+    def captures(self) -> tuple[CompileCapture, ...]:
+        """One capture for each compile id."""
+        return self.record.captures
+
+    @property
+    def findings(self) -> tuple[Violation, ...]:
+        """What the target refuses, worst first."""
+        return self.record.findings
+
+    @property
+    def graph_breaks(self) -> tuple[GraphBreak, ...]:
+        """Distinct graph breaks."""
+        return self.record.graph_breaks
+
+    @property
+    def recompiles(self) -> tuple[Recompile, ...]:
+        """Recompiles, in order."""
+        return self.record.recompiles
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What to know about the capture itself."""
+        return self.record.notes
+
+    @property
+    def peak_memory(self) -> int | None:
+        """The most bytes alive at once in any captured graph; None when a size is symbolic."""
+        return self.record.peak_memory
+
+    # Selecting --------------------------------------------------------------------------------------------------
+
+    def select(self, *, finding: int | None = None, node: str | None = None, line: int | None = None) -> dict[str, Any]:
+        """Choose a finding, a node or a source line, as a click in the panel does.
+
+        Raises:
+            NotFoundError: there is no such finding, node or line.
+        """
+        self.choose(self._find_selection(finding, node, line))
+        return self.selection
+
+    def on_select(self, observer: Callable[[dict[str, Any]], None]) -> None:
+        """Call ``observer`` with each new selection."""
+        self._selection_observers.append(observer)
+
+    def choose(self, selection: dict[str, Any]) -> None:
+        """Take over a whole selection, as the panel sends it."""
+        if selection == self.selection:
+            return
+        self.selection = selection
+        for observer in self._selection_observers:
+            observer(selection)
+
+    def _find_selection(self, finding: int | None, node: str | None, line: int | None) -> dict[str, Any]:
+        if finding is not None:
+            if not 0 <= finding < len(self.findings):
+                raise NotFoundError(f"there is no finding {finding}; there are {len(self.findings)}, counted from 0")
+            place = self.findings[finding].places[0]
+            where = place.line
+            return _selection(finding, place.compile_id, place.stage, place.node, where)
+        for capture in self.captures:
+            for stage, graph in capture.graphs.items():
+                for each in graph.nodes:
+                    where = each.cell or each.source
+                    if each.name == node or (line is not None and where is not None and where.line == line):
+                        return _selection(None, capture.compile_id, stage, each.name, where)
+        raise NotFoundError(f"nothing was captured of {f'node {node!r}' if node else f'line {line}'}")
+
+    # Showing and keeping ----------------------------------------------------------------------------------------
+
+    def panel(self) -> Any:
+        """The panel of this session; in a notebook it displays itself.
+
+        Raises:
+            InductorDebugError: there is no notebook to show it in.
+        """
+        if not _display_factories:
+            raise InductorDebugError(
+                "no panel here: run %load_ext inductor_debug_jupyter in a notebook, or print(session) for the text"
+            )
+        return _display_factories[0](self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the session as JSON."""
+        target = Path(path)
+        target.write_bytes(dump_session(self.record))
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> DebugSession:
+        """The session that :meth:`save` wrote.
+
+        Raises:
+            RecordError: the file is damaged or from a newer version.
+        """
+        return cls.of_record(load_session(Path(path).read_bytes()))
+
+    @classmethod
+    def of_record(cls, record: SessionRecord) -> DebugSession:
+        """A session that only shows a record: it has captured already."""
+        session = cls(resolve({"strict": record.strict}))
+        session._record = record
+        session._id = record.id
+        return session
+
+    def __str__(self) -> str:
+        return session_text(self.record)
+
+    def __repr__(self) -> str:
+        return self.__str__()
+
+
+def _selection(finding: int | None, compile_id: str, stage: str, node: str, where: Any) -> dict[str, Any]:
+    return {
+        "finding": finding,
+        "compile_id": compile_id,
+        "stage": stage,
+        "node": node,
+        "label": where.label if where else "",
+        "line": where.line if where else 0,
+    }
+
+
+@contextmanager
+def capture(
+    target: str | None = None,
+    strict: bool | None = None,
+    lower: str | None = None,
+    eager: bool = False,
+    fresh: bool = True,
+    constraints: Sequence[Constraint] | None = None,
+    artifacts: str | None = None,
+) -> Iterator[DebugSession]:
+    """Capture everything that is compiled inside the block.
+
+    Args:
+        target: a device profile's name or file.
+        strict: end in :class:`ConstraintViolationError` when the target refuses something.
+        lower: how far to lower plain modules (``dynamo``, ``aot``, ``inductor``).
+        eager: also compile plain module calls, and run them eagerly.
+        fresh: bypass the FX and AOT caches without writing to them, so that everything is seen.
+        constraints: rules to check instead of the target's own.
+        artifacts: the folder for sessions, graphs and repros.
+    """
+    given = {"target": target, "strict": strict, "lower": lower, "artifacts": artifacts}
+    session = DebugSession(resolve(given), constraints=constraints, eager=eager, fresh=fresh)
+    session.open()
+    try:
+        yield session
+    finally:
+        session.close()
+    if (error := session.refusal()) is not None:
+        raise error

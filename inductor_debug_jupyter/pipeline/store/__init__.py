@@ -1,0 +1,14 @@
+"""The artifact folder: content-addressed files in rooms, and the SQLite index that says what was written.
+
+How a write works: every file is first written in full, with ``fsync``, under a temporary name in its own room; then,
+holding the index's write lock, it is renamed to its final name and its row is inserted. A process that is killed leaves
+at most a temporary file that nothing reads, or a complete file that the next save of the same content adopts. Names
+carry the content's SHA-256, so two processes never write different things to the same place, and reading checks it.
+"""
+
+from inductor_debug_jupyter.pipeline.store.artifact_store import ArtifactStore
+from inductor_debug_jupyter.pipeline.store.cleaning import CleanedFile, CleanReport
+from inductor_debug_jupyter.pipeline.store.index import Artifact, SavedSession
+from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
+
+__all__ = ["ROOMS", "Artifact", "ArtifactStore", "CleanReport", "CleanedFile", "SavedSession"]

@@ -1,0 +1,240 @@
+"""The artifact folder as the rest of the pipeline sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, StoreError
+from inductor_debug_jupyter.pipeline.records import SessionRecord, load_session
+from inductor_debug_jupyter.pipeline.store.cleaning import CleanReport, clean_folder
+from inductor_debug_jupyter.pipeline.store.files import (
+    explained,
+    make_folder,
+    sha256_of,
+    why_not_ours,
+    write_temporary,
+)
+from inductor_debug_jupyter.pipeline.store.index import (
+    Artifact,
+    Index,
+    SavedSession,
+    open_for_reading,
+    open_for_writing,
+)
+from inductor_debug_jupyter.pipeline.store.rooms import Content, session_contents, text_content
+
+_log = logging.getLogger(__name__)
+
+
+class ArtifactStore:
+    """Sessions, graphs, kernels, statistics, reports and repros in one folder.
+
+    Nothing is created until something is written. Every failure of the disk or the index is a
+    :class:`~inductor_debug_jupyter.pipeline.errors.StoreError` of one line; what was stored before stays readable.
+
+    Args:
+        folder: the artifact folder; made on the first write.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def __repr__(self) -> str:
+        return f"ArtifactStore({str(self.folder)!r})"
+
+    def save_session(self, record: SessionRecord) -> str:
+        """Store a session with its readable texts and statistics; a session with the same id is replaced.
+
+        Returns:
+            The session's id.
+        """
+        contents = list(session_contents(record))
+        self._store(contents, record.id, record)
+        return record.id
+
+    def write(self, room: str, name: str, text: str, session_id: str) -> Path:
+        """Store one text, such as a repro or a report, for a session (which need not be saved yet).
+
+        Returns:
+            Where it lies, as an absolute path.
+        """
+        (path,) = self._store([text_content(room, name, text)], session_id, None)
+        return path
+
+    def sessions(self) -> tuple[SavedSession, ...]:
+        """Every saved session, the last saved first."""
+        with open_for_reading(self.folder) as index:
+            return index.sessions() if index else ()
+
+    def artifacts(self, session_id: str | None = None, room: str | None = None) -> tuple[Artifact, ...]:
+        """Every stored file, oldest first; one that two sessions share is listed for each."""
+        with open_for_reading(self.folder) as index:
+            return index.artifacts(session_id, room) if index else ()
+
+    def find_session(self, name: str) -> SavedSession:
+        """Find the session with that id, with an id that starts so, or the ``last`` one.
+
+        Raises:
+            NotFoundError: there is none, or there are several.
+        """
+        sessions = self.sessions()
+        if not sessions:
+            raise NotFoundError(f"nothing was captured in {self.folder} yet")
+        if name == "last":
+            return sessions[0]
+        exact = [session for session in sessions if session.id == name]
+        found = exact or [session for session in sessions if name and session.id.startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise NotFoundError(
+                f"{name!r} fits {len(found)} sessions ({_some(s.id for s in found)}); give more of the id"
+            )
+        raise NotFoundError(f"no session {name!r} in {self.folder}; there are {_some(s.id for s in sessions)}")
+
+    def find_artifact(self, sha256: str) -> Artifact:
+        """Find the file whose SHA-256 starts so.
+
+        Raises:
+            NotFoundError: there is none, or there are several.
+        """
+        wanted = sha256.lower()
+        found = {artifact.sha256: artifact for artifact in self.artifacts() if artifact.sha256.startswith(wanted)}
+        if wanted and len(found) == 1:
+            return next(iter(found.values()))
+        if wanted and found:
+            raise NotFoundError(f"{sha256!r} fits {len(found)} artifacts ({_some(found)}); give more digits")
+        raise NotFoundError(
+            f"no artifact {sha256!r} in {self.folder}; `inductor-debug list SESSION` shows what there is"
+        )
+
+    def load(self, name: str = "last") -> SessionRecord:
+        """Load the session with that id or prefix, or the ``last`` one.
+
+        Raises:
+            NotFoundError: there is none, or there are several.
+            StoreError: its file is missing or damaged.
+            RecordError: its file was written by a newer release.
+        """
+        session = self.find_session(name)
+        own = [a for a in self.artifacts(session.id, "sessions") if a.sha256 == session.sha256]
+        if not own:
+            raise StoreError(
+                f"session {session.id} has no file in {self.folder}: the index is incomplete; capture again"
+            )
+        return load_session(self._read(own[-1]))
+
+    def read(self, sha256: str) -> str:
+        """Read the text of the artifact whose SHA-256 starts so."""
+        return self._read(self.find_artifact(sha256)).decode("utf-8", "replace")
+
+    def clean(
+        self, older_than: float | None = None, keep_last: int | None = None, *, dry_run: bool = False
+    ) -> CleanReport:
+        """Delete sessions with their files: all of them, or those that no rule protects.
+
+        Args:
+            older_than: seconds; younger sessions are kept.
+            keep_last: that many of the newest sessions are kept.
+            dry_run: delete nothing, only answer with what would be.
+        """
+        with open_for_reading(self.folder) as found:
+            if found is None:
+                return CleanReport((), (), (), {}, dry_run)
+            if dry_run:
+                return self._clean(found, older_than, keep_last, dry_run=True)
+        with open_for_writing(self.folder) as index, index.locked():
+            return self._clean(index, older_than, keep_last, dry_run=False)
+
+    def _clean(self, index: Index, older_than: float | None, keep_last: int | None, *, dry_run: bool) -> CleanReport:
+        with explained("clean", self.folder):
+            return clean_folder(
+                self.folder, index, now=time.time(), older_than=older_than, keep_last=keep_last, dry_run=dry_run
+            )
+
+    def _read(self, artifact: Artifact) -> bytes:
+        path = self.folder / artifact.path
+        with explained("read", path):
+            data = path.read_bytes()
+        if Content(artifact.room, artifact.name, data).sha256 != artifact.sha256:
+            raise StoreError(f"{path} was changed since it was written: open it yourself, or capture again")
+        return data
+
+    def _store(self, contents: Sequence[Content], session_id: str, record: SessionRecord | None) -> list[Path]:
+        """Write the contents and their rows; with ``record``, as that session's new state."""
+        for room in {content.room: None for content in contents}:
+            make_folder(self.folder / room)
+        staged: dict[tuple[str, str], Path] = {}
+        try:
+            with open_for_writing(self.folder) as index:
+                for content in contents:
+                    if self._intact(index, content) is None:
+                        self._stage(content, staged)
+                with index.locked():
+                    paths = [self._place(index, content, staged) for content in contents]
+                    outdated = index.forget_record(session_id) if record else ()
+                    for content, path in zip(contents, paths, strict=True):
+                        row = (content.sha256, content.room, content.name, path, len(content.data), time.time())
+                        index.put_artifact(Artifact(*row, session_id), part_of_record=record is not None)
+                    if record:
+                        index.put_session(record, contents[0].sha256)
+                if outdated:
+                    self._drop_unused(index, outdated)
+        finally:
+            for temporary in staged.values():
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+        _log.debug("stored %d artifacts of session %s in %s", len(paths), session_id, self.folder)
+        return [(self.folder / path).absolute() for path in paths]
+
+    def _stage(self, content: Content, staged: dict[tuple[str, str], Path]) -> Path:
+        """Write the content under a temporary name in its room."""
+        key = (content.room, content.sha256)
+        if key not in staged:
+            with explained("write", self.folder / content.path()):
+                staged[key] = write_temporary(self.folder / content.room, content.data)
+        return staged[key]
+
+    def _place(self, index: Index, content: Content, staged: dict[tuple[str, str], Path]) -> str:
+        """Give the content its final name, unless it is there already. Needs the lock."""
+        if (path := self._intact(index, content)) is not None:
+            return path
+        temporary = self._stage(content, staged)
+        attempt = 1
+        while os.path.lexists(self.folder / content.path(attempt)):
+            attempt += 1  # a file that somebody edited or put there: not ours to overwrite
+        path = content.path(attempt)
+        with explained("write", self.folder / path):
+            temporary.replace(self.folder / path)
+        return path
+
+    def _intact(self, index: Index, content: Content) -> str | None:
+        """Where the content lies already, known to the index or left by a process that was killed before its row."""
+        for path in (*index.paths_of(content.room, content.sha256), content.path()):
+            with explained("read", self.folder / path):
+                if sha256_of(self.folder / path) == content.sha256:
+                    return path
+        return None
+
+    def _drop_unused(self, index: Index, outdated: Iterable[tuple[str, str]]) -> None:
+        """Delete what an earlier save of the session stored and nobody uses any more; the new state is safe already."""
+        try:
+            with index.locked():
+                for path, sha256 in outdated:
+                    if not index.users_of(path) and why_not_ours(self.folder, path, sha256) is None:
+                        (self.folder / path).unlink(missing_ok=True)
+        except (OSError, sqlite3.Error) as error:
+            _log.warning("an outdated file stays in %s: %s", self.folder, error)
+
+
+def _some(names: Iterable[str]) -> str:
+    """Join the first few names."""
+    listed = [name[:20] for name in names]
+    more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+    return ", ".join(listed[:5]) + more

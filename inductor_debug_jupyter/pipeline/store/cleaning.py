@@ -1,0 +1,145 @@
+"""Deleting what the index says was written, and nothing else.
+
+What is cleaned is a session with everything it used. A file goes when no remaining session uses it and
+:func:`~inductor_debug_jupyter.pipeline.store.files.why_not_ours` has no objection; it stays otherwise, and the report
+says why. Files are deleted before their rows: an interrupted clean leaves rows of missing files, which the next clean
+forgets, and never a file that nobody knows of.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from inductor_debug_jupyter.pipeline.store.files import why_not_ours
+from inductor_debug_jupyter.pipeline.store.index import Artifact, Index
+from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedFile:
+    """One file, relative to the folder, its size, and why it was deleted or kept."""
+
+    path: str
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReport:
+    """What a clean did (or, after a dry run, would do). ``kept_sessions`` is session id → why."""
+
+    sessions: tuple[str, ...]
+    deleted: tuple[CleanedFile, ...]
+    kept: tuple[CleanedFile, ...]
+    kept_sessions: dict[str, str]
+    dry_run: bool
+
+    @property
+    def freed(self) -> int:
+        """Bytes of the deleted files."""
+        return sum(file.bytes for file in self.deleted)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A session id with its files; also one whose session was never saved but whose repro was."""
+
+    session_id: str
+    time: float
+    artifacts: tuple[Artifact, ...]
+
+
+def clean_folder(
+    folder: Path, index: Index, *, now: float, older_than: float | None, keep_last: int | None, dry_run: bool
+) -> CleanReport:
+    """Delete every session that neither rule protects; see :meth:`ArtifactStore.clean`. The caller holds the lock."""
+    groups = _groups(index)
+    kept_sessions: dict[str, str] = {}
+    for position, group in enumerate(groups):
+        if keep_last is not None and position < keep_last:
+            kept_sessions[group.session_id] = f"one of the last {keep_last}"
+        elif older_than is not None and now - group.time < older_than:
+            kept_sessions[group.session_id] = "not old enough"
+    doomed = [group for group in groups if group.session_id not in kept_sessions]
+    deleted, kept = _delete_files(folder, index, doomed, dry_run=dry_run)
+    if not dry_run:
+        for group in doomed:
+            index.forget_session(group.session_id)
+    kept += _strangers(folder, (artifact.path for group in groups for artifact in group.artifacts))
+    return CleanReport(tuple(group.session_id for group in doomed), tuple(deleted), tuple(kept), kept_sessions, dry_run)
+
+
+def _groups(index: Index) -> list[_Group]:
+    """Every session id with what it used, the newest first."""
+    artifacts: defaultdict[str, list[Artifact]] = defaultdict(list)
+    times: dict[str, float] = {}
+    for session in reversed(index.sessions()):
+        times[session.id] = session.saved
+    for artifact in index.artifacts():
+        artifacts[artifact.session_id].append(artifact)
+        times[artifact.session_id] = max(times.get(artifact.session_id, 0.0), artifact.created)
+    groups = [_Group(name, time, tuple(artifacts[name])) for name, time in times.items()]
+    return sorted(groups, key=lambda group: group.time, reverse=True)
+
+
+def _delete_files(
+    folder: Path, index: Index, doomed: list[_Group], *, dry_run: bool
+) -> tuple[list[CleanedFile], list[CleanedFile]]:
+    deleted: list[CleanedFile] = []
+    kept: list[CleanedFile] = []
+    leaving = {group.session_id for group in doomed}
+    for artifact in {artifact.path: artifact for group in doomed for artifact in group.artifacts}.values():
+        staying = [user for user in index.users_of(artifact.path) if user not in leaving]
+        if staying:
+            kept.append(_answer(artifact, f"also used by session {staying[0]}"))
+        elif reason := _remove(folder, artifact, dry_run=dry_run):
+            kept.append(_answer(artifact, reason))
+            continue
+        else:
+            deleted.append(_answer(artifact, "written by a session that was cleaned"))
+        if not dry_run:
+            for user in leaving:
+                index.forget_use(user, artifact.path)
+    return deleted, kept
+
+
+def _remove(folder: Path, artifact: Artifact, *, dry_run: bool) -> str | None:
+    """Delete the file; answers with the reason if it must stay."""
+    if reason := why_not_ours(folder, artifact.path, artifact.sha256):
+        return reason
+    if not dry_run:
+        try:
+            (folder / artifact.path).unlink(missing_ok=True)
+        except OSError as error:
+            return f"cannot be deleted ({error.strerror})"
+        _log.debug("deleted %s", folder / artifact.path)
+    return None
+
+
+def _answer(artifact: Artifact, reason: str) -> CleanedFile:
+    return CleanedFile(artifact.path, artifact.bytes, reason)
+
+
+def _strangers(folder: Path, known: Iterable[str]) -> list[CleanedFile]:
+    """Files in the rooms that the index does not know: somebody else's, or left by a killed process."""
+    ours = set(known)
+    return [file for file in _files_in_rooms(folder) if file.path not in ours]
+
+
+def _files_in_rooms(folder: Path) -> Iterator[CleanedFile]:
+    for room in ROOMS:
+        place = folder / room
+        if place.is_symlink() or not place.is_dir():
+            continue
+        with os.scandir(place) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.is_file(follow_symlinks=False):
+                    size = entry.stat(follow_symlinks=False).st_size
+                    yield CleanedFile(f"{room}/{entry.name}", size, "not in the index")

@@ -1,0 +1,108 @@
+"""Files of the store: written whole or not at all, checked when read, and no link followed out of the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import sqlite3
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from inductor_debug_jupyter.pipeline.errors import StoreError
+
+_ADVICE = {
+    errno.ENOSPC: "free some space, run `inductor-debug clean`, or choose another folder with --artifacts",
+    errno.EDQUOT: "free some of your quota, run `inductor-debug clean`, or choose another folder with --artifacts",
+    errno.EFBIG: "the process may not write files of this size (ulimit -f); raise the limit",
+    errno.ENOENT: "it was deleted or moved; run the cell again to capture it again",
+    errno.EIO: "the disk or file system reports an error; choose another folder with --artifacts",
+    errno.EMFILE: "the process has too many open files (ulimit -n); close some",
+}
+_OTHER_ADVICE = "choose a folder that you can write to with --artifacts or INDUCTOR_DEBUG_ARTIFACTS"
+_FULL_DISK_WORDS = ("disk is full", "disk I/O error")
+
+
+@contextlib.contextmanager
+def explained(action: str, path: Path) -> Iterator[None]:
+    """Turn whatever the file system or SQLite says into one :class:`StoreError` line."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        advice = _ADVICE.get(error.errno or 0, _OTHER_ADVICE)
+        raise StoreError(f"cannot {action} {path}: {reason}; {advice}") from error
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot {action} {path}: {error}; {_sqlite_advice(error)}") from error
+
+
+def _sqlite_advice(error: sqlite3.Error) -> str:
+    text = str(error)
+    if any(word in text for word in _FULL_DISK_WORDS):
+        return _ADVICE[errno.ENOSPC]
+    if "locked" in text:
+        return "another process has held the index for too long; try again when it is done"
+    if "malformed" in text or "not a database" in text:
+        return "the index is damaged: move it away; the files under sessions/ stay and can still be loaded by path"
+    return _OTHER_ADVICE
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder with its parents, or say why that is impossible."""
+    with explained("create the artifact folder", path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def write_temporary(folder: Path, data: bytes) -> Path:
+    """Write ``data`` under a temporary name in ``folder``, all of it and down to the disk; on failure leave nothing."""
+    temporary = folder / f".writing-{uuid.uuid4().hex}.tmp"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        try:
+            _write_all(handle, data)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def sha256_of(path: Path) -> str | None:
+    """Hash a file; None if it is not there or not a regular file (a link is not followed)."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def why_not_ours(folder: Path, relative: str, sha256: str) -> str | None:
+    """Why a file that the index names must not be deleted, or None if it may be.
+
+    Only a regular file may, reached without a link that leads out of the folder, and with the content that was written.
+    """
+    path = folder / relative
+    try:
+        inside = path.parent.resolve().is_relative_to(folder.resolve())
+        if not inside or Path(relative).is_absolute() or ".." in Path(relative).parts:
+            return "reached through a link or path that leads out of the folder"
+        if path.is_symlink():
+            return "a link, not the file that was written"
+        if path.exists() and sha256_of(path) != sha256:
+            return "changed since it was written"
+    except OSError as error:
+        return f"cannot be looked at ({error.strerror})"
+    return None

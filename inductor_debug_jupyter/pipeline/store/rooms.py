@@ -1,0 +1,100 @@
+"""Which file goes into which room, and what it is called.
+
+A file is called ``<readable name>-<16 digits of its SHA-256><suffix>``, so that a person finds it and two contents
+never share a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from inductor_debug_jupyter.pipeline.errors import StoreError
+from inductor_debug_jupyter.pipeline.records import CompileCapture, SessionRecord, dump_session
+from inductor_debug_jupyter.pipeline.store.statistics import statistics_json
+
+ROOMS = (
+    "sessions",
+    "fx_graphs",
+    "aot_graphs",
+    "inductor_ir",
+    "inductor_kernels",
+    "statistics",
+    "reports",
+    "repros",
+    "visualizations",
+)
+"""The folders inside an artifact folder."""
+
+_ROOM_OF_STAGE = {
+    "dynamo": "fx_graphs",
+    "joint": "aot_graphs",
+    "forward": "aot_graphs",
+    "backward": "aot_graphs",
+    "post_grad": "aot_graphs",
+    "ir_pre_fusion": "inductor_ir",
+    "ir_post_fusion": "inductor_ir",
+    "code": "inductor_kernels",
+    "kernel": "inductor_kernels",
+}
+_SUFFIX_OF_STAGE = {"ir_pre_fusion": ".txt", "ir_post_fusion": ".txt"}
+_SUFFIX_OF_LANGUAGE = {"cpp": ".cpp", "c++": ".cpp", "cuda": ".cu", "python": ".py", "triton": ".py"}
+
+
+@dataclass(frozen=True)
+class Content:
+    """Something to store."""
+
+    room: str
+    name: str
+    data: bytes
+
+    @cached_property
+    def sha256(self) -> str:
+        """The content's address."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def path(self, attempt: int = 1) -> str:
+        """Where it belongs, relative to the folder; later attempts are for a name that somebody else's file has."""
+        name = PurePosixPath(_plain(self.name))
+        again = f"-{attempt}" if attempt > 1 else ""
+        return f"{self.room}/{name.stem}-{self.sha256[:16]}{again}{name.suffix}"
+
+
+def text_content(room: str, name: str, text: str) -> Content:
+    """Make a text ready to store; what UTF-8 cannot hold (lone surrogates) is written as an escape."""
+    if room not in ROOMS:
+        raise StoreError(f"there is no room {room!r} in an artifact folder; allowed: {', '.join(ROOMS)}")
+    return Content(room, name, text.encode("utf-8", "backslashreplace"))
+
+
+def session_contents(record: SessionRecord) -> Iterator[Content]:
+    """Yield the session itself, then every text that it holds, then its statistics."""
+    try:
+        yield Content("sessions", f"{record.id}.json", dump_session(record))
+    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        raise StoreError(f"session {record.id} cannot be written as JSON: {error}") from error
+    for capture in record.captures:
+        yield from _capture_contents(capture)
+    yield text_content("statistics", f"{record.id}.json", statistics_json(record))
+
+
+def _capture_contents(capture: CompileCapture) -> Iterator[Content]:
+    for stage, text in capture.texts.items():
+        suffix = _SUFFIX_OF_STAGE.get(stage, ".py")
+        room = _ROOM_OF_STAGE.get(stage, "visualizations")
+        yield text_content(room, f"{capture.compile_id}_{stage}{suffix}", text)
+    for kernel in capture.kernels:
+        suffix = _SUFFIX_OF_LANGUAGE.get(kernel.language.lower(), ".txt")
+        yield text_content("inductor_kernels", f"{capture.compile_id}_{kernel.name}{suffix}", kernel.code)
+
+
+def _plain(name: str) -> str:
+    """Make a name that every file system takes: no separators, no leading dot, not too long."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._-") or "artifact"
+    stem, dot, suffix = plain.rpartition(".")
+    return f"{stem[:80]}{dot}{suffix[:8]}" if stem else plain[:80]

@@ -1,0 +1,149 @@
+"""Read nodes, fake tensors and placeholders of an FX graph: everything about torch's ``meta`` in one place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+_LOCAL_ROOT = re.compile(r"^L\['\w+'\]\.?|^self\.?|^G\['\w+'\]\.?")
+_MODULES = re.compile(r"\._modules\['(.*?)'\]|\._(?:parameters|buffers)\['(.*?)'\]")
+
+
+def node_value(node: torch.fx.Node) -> Any:
+    """The fake value of a node: AOT graphs keep it in ``val``, Dynamo graphs in ``example_value``."""
+    meta = node.meta
+    return meta["val"] if "val" in meta else meta.get("example_value")
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """Every tensor in a node's value."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def storage_of(tensor: torch.Tensor) -> tuple[int, int | None]:
+    """Which memory a fake tensor stands in (an id that views share), and its bytes (None when symbolic)."""
+    if tensor.layout is not torch.strided:
+        return -1, None
+    storage = tensor.untyped_storage()
+    size = storage.nbytes()
+    return storage._cdata, size if isinstance(size, int) else None
+
+
+def strides_of(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
+    """Strides, or None for layouts that have none."""
+    if tensor.layout is not torch.strided:
+        return None
+    return tuple(dim if isinstance(dim, int) else str(dim) for dim in tensor.stride())
+
+
+def target_name(node: torch.fx.Node) -> str:
+    """A readable, stable name of what a node calls: ``aten.addmm.default``, ``torch.conv2d``, ``relu``."""
+    target = node.target
+    if isinstance(target, str):
+        return target
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return str(target)
+    module = getattr(target, "__module__", None) or ""
+    name = getattr(target, "__name__", None) or str(target)
+    if module in {"", "builtins"} or module.startswith("torch._C"):
+        module = "torch"
+    return f"{module.removeprefix('_')}.{name}"
+
+
+def module_of(node: torch.fx.Node) -> tuple[str, str]:
+    """Path and class name of the module that a node belongs to; a backward node has its forward's."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    if not stack:
+        return "", ""
+    path, kind = list(stack.values())[-1]
+    name = kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+    return readable_path(str(path)), name.rsplit(".", 1)[-1]
+
+
+def readable_path(expression: str) -> str:
+    """``L['self']._modules['net']._parameters['weight']`` → ``net.weight``."""
+    dotted = _MODULES.sub(lambda match: "." + (match[1] or match[2] or ""), expression)
+    return _LOCAL_ROOT.sub("", dotted)
+
+
+def outermost_module(graph_module: torch.fx.GraphModule) -> str:
+    """Class name of the module that the graph starts in, or an empty string."""
+    for node in graph_module.graph.nodes:
+        if node.op.startswith("call_") and (stack := node.meta.get("nn_module_stack")):
+            kind = next(iter(stack.values()))[1]
+            return str(kind if isinstance(kind, str) else getattr(kind, "__name__", kind)).rsplit(".", 1)[-1]
+    return ""
+
+
+def placeholder_roles(graph_module: torch.fx.GraphModule) -> list[tuple[str, str]]:
+    """Role and readable origin of each placeholder of a Dynamo graph, in order."""
+    roles = []
+    for node in graph_module.graph.find_nodes(op="placeholder"):
+        argument = node.meta.get("grapharg")
+        source = getattr(argument, "source", None) or getattr(node, "_dynamo_source", None)
+        expression = _source_name(source) or node.name
+        if isinstance(getattr(argument, "_example", None), torch.nn.Parameter) or "_parameters[" in expression:
+            role = "parameter"
+        elif "_buffers[" in expression:
+            role = "buffer"
+        else:
+            role = "input"
+        roles.append((role, _input_name(expression)))
+    return roles
+
+
+def _source_name(source: Any) -> str:
+    if source is None:
+        return ""
+    name = getattr(source, "name", "")
+    return str(name() if callable(name) else name)
+
+
+def _input_name(expression: str) -> str:
+    match = re.fullmatch(r"L\['(\w+)'\](\[.*\])?", expression)
+    return match[1] + (match[2] or "") if match else readable_path(expression)
+
+
+def aot_role(node: torch.fx.Node, dynamo_roles: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Role and origin of an AOT placeholder, through torch's own descriptor of where it came from."""
+    descriptor = node.meta.get("desc")
+    kind = type(descriptor).__name__
+    index = getattr(descriptor, "idx", None)
+    if kind == "PlainAOTInput" and isinstance(index, int) and index < len(dynamo_roles):
+        return dynamo_roles[index]
+    if kind == "TangentAOTInput" or node.name.startswith("tangents"):
+        return "tangent", node.name
+    if kind in {"ParamAOTInput", "BufferAOTInput"}:
+        return ("parameter" if kind.startswith("Param") else "buffer"), str(getattr(descriptor, "target", node.name))
+    return ("saved" if descriptor is None else "input"), node.name
+
+
+def symbol_ranges(graph_module: torch.fx.GraphModule) -> dict[str, str]:
+    """Every symbol in the graph's sizes and its range: ``{"s0": "[2, 512]"}``."""
+    ranges: dict[str, str] = {}
+    for symbol, environment in _free_symbols(graph_module):
+        if str(symbol) not in ranges and (bounds := environment.var_to_range.get(symbol)) is not None:
+            upper = "∞" if "oo" in str(bounds.upper) or int(bounds.upper) >= 2**60 else str(bounds.upper)
+            ranges[str(symbol)] = f"[{bounds.lower}, {upper}]"
+    return ranges
+
+
+def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any]]:
+    for node in graph_module.graph.nodes:
+        for leaf in pytree.tree_leaves(node_value(node)):
+            sizes = leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)
+            for size in sizes:
+                if isinstance(size, torch.SymInt):
+                    for symbol in size.node.expr.free_symbols:
+                        yield symbol, size.node.shape_env
+
+
+def graph_text(graph_module: torch.fx.GraphModule) -> str:
+    """The graph as readable Python."""
+    return str(graph_module.print_readable(print_output=False, include_stride=True, include_device=True))

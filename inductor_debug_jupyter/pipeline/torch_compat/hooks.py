@@ -1,0 +1,296 @@
+"""Watch the compiler: one hook a stage, and every listener is told what the stage made.
+
+A hook wraps one private function of torch, lets it work, and hands what it made to the listeners. A listener that fails
+is told so through :meth:`CompileListener.failed`; nothing it raises ever reaches the user's compile. Hooks are installed
+while at least one listener is there.
+
+============  ==========================================================================================
+part          what is wrapped
+============  ==========================================================================================
+dynamo        ``OutputGraph.call_user_compiler``: the graph that any backend is given
+aot           ``_partition_joint_graph_into_fw_bw`` (training) and ``_aot_stage2b_inference_compile``
+post_grad     ``compile_fx._recursive_post_grad_passes``: the graph after Inductor's own passes
+ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's IR, rendered by the listener
+code          ``GraphLowering._compile_to_module_lines``: the wrapper code with its kernels
+caches        ``compile_fx._compile_fx_inner``: a fresh capture bypasses the caches, the lazy backward's too
+trace         a handler on torch's structured trace log: graph breaks, recompile reasons, timings
+============  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from inductor_debug_jupyter.pipeline.errors import HookError
+from inductor_debug_jupyter.pipeline.torch_compat import patches
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
+
+log = logging.getLogger(__name__)
+
+
+class CompileListener(Protocol):
+    """What a hook tells. ``compile_id`` is torch's own (``0/0``)."""
+
+    fresh: bool
+    """Whether what it follows must bypass torch's caches, so that every stage is seen."""
+
+    def wants(self, compile_id: str, thread: int) -> bool:
+        """Whether this listener follows that compile."""
+        ...
+
+    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
+        """Dynamo hands a graph to a backend; ``code`` is the user's code object."""
+        ...
+
+    def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
+        """AOTAutograd has traced and partitioned; ``joint`` and ``backward`` are None for inference."""
+        ...
+
+    def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
+        """Inductor has run its own graph passes."""
+        ...
+
+    def inductor_ir(self, compile_id: str, stage: str, nodes: Any, is_backward: bool) -> None:
+        """Inductor's scheduler nodes before or after fusion."""
+        ...
+
+    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
+        """Inductor has generated the wrapper code with its kernels."""
+        ...
+
+    def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
+        """One record of torch's structured trace."""
+        ...
+
+    def failed(self, part: str, error: BaseException) -> None:
+        """Something of the listener's own went wrong while it was told."""
+        ...
+
+
+_lock = threading.RLock()
+_listeners: list[CompileListener] = []
+_release: list[Callable[[], None]] = []
+_generating = threading.local()
+
+
+def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
+    compile_id = current_compile_id()
+    if compile_id is None:
+        return
+    thread = threading.get_ident()
+    for listener in tuple(_listeners):
+        try:
+            if listener.wants(compile_id, thread):
+                tell(listener, compile_id)
+        except Exception as error:
+            listener.failed(part, error)
+
+
+def _caches() -> AbstractContextManager[None]:
+    """Bypass the caches when somebody who follows this compile wants it fresh.
+
+    The config is changed only around the compile itself: torch keeps it in a context variable, and a notebook may end a
+    cell in another context than it began (top-level ``await``).
+    """
+    compile_id, thread = current_compile_id(), threading.get_ident()
+    wanted = any(listener.fresh and listener.wants(compile_id or "", thread) for listener in tuple(_listeners))
+    return caches_bypassed() if wanted else nullcontext()
+
+
+def _wrap_inner_compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_fx_inner(*args: Any, **kwargs: Any) -> Any:
+        with _caches():
+            return original(*args, **kwargs)
+
+    return functools.wraps(original)(compile_fx_inner)
+
+
+def _wrap_dynamo(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call_user_compiler(output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
+        _tell(
+            "dynamo",
+            lambda listener, compile_id: listener.dynamo_graph(
+                compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None)
+            ),
+        )
+        with _caches():
+            return original(output_graph, graph_module, example_inputs)
+
+    return call_user_compiler
+
+
+def _wrap_partition(original: Callable[..., Any]) -> Callable[..., Any]:
+    def partition_joint_graph(joint: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(joint, *args, **kwargs)
+        forward, backward = result[0], result[1]
+        _tell("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, joint, forward, backward))
+        return result
+
+    return partition_joint_graph
+
+
+def _wrap_inference(original: Callable[..., Any]) -> Callable[..., Any]:
+    def inference_compile(forward: Any, *args: Any, **kwargs: Any) -> Any:
+        _tell("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, None, forward, None))
+        return original(forward, *args, **kwargs)
+
+    return inference_compile
+
+
+def _wrap_post_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    def post_grad_passes(graph_module: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(graph_module, *args, **kwargs)
+        _tell(
+            "post_grad",
+            lambda listener, compile_id: listener.post_grad_graph(
+                compile_id, graph_module, any(n.name.startswith("tangents") for n in graph_module.graph.nodes)
+            ),
+        )
+        return result
+
+    return post_grad_passes
+
+
+def _wrap_ir(stage: str) -> patches.Wrapper:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def log_ir(nodes: Any, *args: Any, **kwargs: Any) -> Any:
+            from torch._inductor.virtualized import V
+
+            _tell(
+                "ir",
+                lambda listener, compile_id: listener.inductor_ir(compile_id, stage, nodes, bool(V.graph.is_backward)),
+            )
+            return original(nodes, *args, **kwargs)
+
+        return log_ir
+
+    return wrap
+
+
+def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Tell the generated code; inside :func:`code_generation_only`, leave it at that."""
+
+    def compile_to_module_lines(lowering: Any, wrapper_code: Any) -> Any:
+        _tell(
+            "code",
+            lambda listener, compile_id: listener.output_code(
+                compile_id, wrapper_code.value, bool(lowering.is_backward)
+            ),
+        )
+        if not getattr(_generating, "only", False):
+            return original(lowering, wrapper_code)
+        from torch._inductor.codecache import PyCodeCache
+
+        key, path = PyCodeCache.write(wrapper_code.value)
+        lowering.cache_key, lowering.cache_path, lowering.cache_linemap = key, path, []
+        return SimpleNamespace(call=_never_run, __file__=path)
+
+    return compile_to_module_lines
+
+
+def _never_run(*_: Any) -> Any:
+    raise AssertionError("this code was generated to be looked at; it is never run")
+
+
+@contextmanager
+def code_generation_only() -> Iterator[None]:
+    """Inductor generates code on this thread, but does not compile or load it."""
+    from torch._inductor.graph import GraphLowering
+
+    previous = getattr(_generating, "only", False)
+    _generating.only = True
+    try:
+        with patches.patched(GraphLowering, "_compile_to_module_lines", wrap_code, "code"):
+            yield
+    finally:
+        _generating.only = previous
+
+
+class _TraceHandler(logging.Handler):
+    """Receives torch's structured trace in process. Nothing raised here may reach the user's compile."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata = getattr(record, "metadata", None)
+        if not isinstance(metadata, dict):
+            return
+        payload = getattr(record, "payload", None)
+        thread = threading.get_ident()
+        compile_id = current_compile_id() or ""
+        for listener in tuple(_listeners):
+            try:
+                if listener.wants(compile_id, thread):
+                    listener.trace_record({**metadata, "compile_id": compile_id}, payload)
+            except Exception as error:
+                listener.failed("trace", error)
+
+
+def _install_trace() -> Callable[[], None]:
+    from torch._logging import _internal
+
+    trace_log = getattr(_internal, "trace_log", None)
+    if trace_log is None:
+        raise HookError("trace: this torch has no _logging._internal.trace_log")
+    handler = _TraceHandler()
+    level = trace_log.level
+    trace_log.addHandler(handler)
+    trace_log.setLevel(logging.DEBUG)
+
+    def remove() -> None:
+        trace_log.removeHandler(handler)
+        trace_log.setLevel(level)
+
+    return remove
+
+
+def _patch_sites() -> list[tuple[str, Any, str, patches.Wrapper]]:
+    from torch._dynamo.output_graph import OutputGraph
+    from torch._functorch._aot_autograd import graph_compile
+    from torch._inductor import compile_fx
+    from torch._inductor import debug as inductor_debug
+    from torch._inductor.graph import GraphLowering
+
+    return [
+        ("dynamo", OutputGraph, "call_user_compiler", _wrap_dynamo),
+        ("aot", graph_compile, "_partition_joint_graph_into_fw_bw", _wrap_partition),
+        ("aot", graph_compile, "_aot_stage2b_inference_compile", _wrap_inference),
+        ("post_grad", compile_fx, "_recursive_post_grad_passes", _wrap_post_grad),
+        ("ir", inductor_debug, "log_ir_pre_fusion", _wrap_ir("ir_pre_fusion")),
+        ("ir", inductor_debug, "log_ir_post_fusion", _wrap_ir("ir_post_fusion")),
+        ("code", GraphLowering, "_compile_to_module_lines", wrap_code),
+        ("caches", compile_fx, "_compile_fx_inner", _wrap_inner_compile),
+    ]
+
+
+def listen(listener: CompileListener) -> None:
+    """Tell ``listener`` from now on; installs the hooks when it is the first."""
+    with _lock:
+        _listeners.append(listener)
+        if len(_listeners) > 1:
+            return
+        for part, owner, name, wrap in _patch_sites():
+            try:
+                patches.acquire(owner, name, wrap, part)
+                _release.append(lambda owner=owner, name=name: patches.release(owner, name))  # type: ignore[misc]
+            except HookError as error:
+                listener.failed(part, error)
+        try:
+            _release.append(_install_trace())
+        except HookError as error:
+            listener.failed("trace", error)
+
+
+def unlisten(listener: CompileListener) -> None:
+    """Stop telling ``listener``; takes the hooks out when it was the last."""
+    with _lock:
+        if listener not in _listeners:
+            return
+        _listeners.remove(listener)
+        if not _listeners:
+            while _release:
+                _release.pop()()

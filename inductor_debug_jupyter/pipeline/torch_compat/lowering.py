@@ -1,0 +1,68 @@
+"""Take a Dynamo graph through AOTAutograd and Inductor only to look at what comes out.
+
+The graph is lowered as ``torch.compile`` would lower it, up to and including code generation, but the generated C++ is
+not compiled: nobody is going to run it, and compiling it is most of the time. The backward is lowered at once instead of
+on the first ``backward()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch._functorch.config as functorch_config
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from inductor_debug_jupyter.pipeline.torch_compat.hooks import code_generation_only
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
+
+def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The same graph in a module of its own, sharing parameters: lowering may change the copy, never the original."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(graph_module.graph, {}))
+    for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
+        new.name = old.name
+        new.meta = dict(old.meta)
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+    copy = torch.fx.GraphModule(graph_module, graph)
+    copy.meta.update(graph_module.meta)
+    for name in ("_param_name_to_source", "_source_to_user_stacks"):
+        if hasattr(graph_module, name):
+            setattr(copy, name, getattr(graph_module, name))
+    return copy
+
+
+def lower_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:
+    """Lower a copy with Inductor, code generation included; listeners of the hooks see every stage."""
+    from torch._inductor.compile_fx import compile_fx
+
+    with (
+        caches_bypassed(),
+        functorch_config.patch(force_non_lazy_backward_lowering=True),
+        code_generation_only(),
+    ):
+        compile_fx(copy_graph_module(graph_module), list(example_inputs))
+
+
+def lower_with_aot(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:
+    """Trace and partition a copy with AOTAutograd; listeners of the hooks see forward and backward."""
+
+    def keep(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return graph.forward
+
+    with caches_bypassed():
+        aot_autograd(
+            fw_compiler=keep, bw_compiler=keep, inference_compiler=keep, partition_fn=min_cut_rematerialization_partition
+        )(copy_graph_module(graph_module), list(example_inputs))
+
+
+def compile_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Compile with Inductor to be run, forward and backward at once; caches are neither read nor written."""
+    from torch._inductor.compile_fx import compile_fx
+
+    with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
+        compiled: Callable[..., Any] = compile_fx(graph_module, list(example_inputs))
+        return compiled

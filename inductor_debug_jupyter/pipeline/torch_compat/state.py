@@ -1,0 +1,77 @@
+"""Ids, caches and switches of the compiler."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+import torch._dynamo.config as dynamo_config
+import torch._functorch.config as functorch_config
+import torch._inductor.config as inductor_config
+from torch._guards import CompileContext
+
+
+def current_compile_id() -> str | None:
+    """The id (``0/0``) of the compile that runs on this thread, also in a lazily compiled backward."""
+    compile_id = CompileContext.current_compile_id()
+    return None if compile_id is None else str(compile_id)
+
+
+def is_compiling() -> bool:
+    """Whether this thread is inside Dynamo, AOTAutograd or Inductor right now."""
+    return CompileContext.current_compile_id() is not None or torch.compiler.is_compiling()
+
+
+@contextmanager
+def caches_bypassed() -> Iterator[None]:
+    """Neither read nor write the FX graph cache and the AOT cache; compiled ``.so`` files are still reused.
+
+    Config values are per thread and fall back on the process's: the ``patch`` of torch's own config module puts back
+    what was there.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(inductor_config.patch(fx_graph_cache=False))
+        stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
+        yield
+
+
+@contextmanager
+def dynamo_errors_fall_back() -> Iterator[None]:
+    """When Dynamo cannot trace a frame, run it eagerly instead of raising."""
+    with dynamo_config.patch(suppress_errors=True):
+        yield
+
+
+class _ThreadFilter(logging.Filter):
+    """Drops what is said on threads that asked for silence."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(_muted, "depth", 0)
+
+
+_muted = threading.local()
+_filter = _ThreadFilter()
+
+
+def _torch_handlers() -> list[logging.Handler]:
+    """Every handler through which torch writes to the terminal; its structured trace is not one of them."""
+    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.split(".")[0] == "torch"]
+    return [handler for logger in loggers for handler in logger.handlers if isinstance(handler, logging.StreamHandler)]
+
+
+@contextmanager
+def torch_logs_muted() -> Iterator[None]:
+    """torch's compiler says nothing on this thread: the user of a plain module did not ask it to compile."""
+    handlers = [handler for handler in _torch_handlers() if _filter not in handler.filters]
+    for handler in handlers:
+        handler.addFilter(_filter)
+    _muted.depth = getattr(_muted, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _muted.depth -= 1
+        for handler in handlers:
+            handler.removeFilter(_filter)

@@ -1,0 +1,301 @@
+"""The dicts that the panels are given: header, overview, findings, sources, and raw detail of a node."""
+
+from __future__ import annotations
+
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    GraphBreak,
+    Place,
+    Recompile,
+    SessionRecord,
+    Violation,
+)
+from inductor_debug_jupyter.pipeline.views import text, words
+from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.shapes import (
+    CaptureView,
+    FigureView,
+    FindingView,
+    HeaderView,
+    ItemView,
+    LineView,
+    MissingView,
+    NodeView,
+    OverviewView,
+    PlaceView,
+    SourceView,
+    StageView,
+    TabView,
+)
+from inductor_debug_jupyter.pipeline.views.words import ICONS, RANK, label_of, plain
+
+NEXT_STEPS = 3
+_MAX_ITEMS = 100
+
+
+def header_view(record: SessionRecord) -> HeaderView:
+    """The header's figures with the tabs they lead to, and the tabs that have something to say, worst news first."""
+    has_graph = any(capture.graphs for capture in record.captures)
+    counts = text.severity_counts(record.findings)
+    worst = next((severity for severity, number in counts.items() if number), "")
+    tabs = [TabView(id="overview", title="Overview", badge="", kind="")]
+    if record.findings:
+        tabs.append(TabView(id="findings", title="Findings", badge=f"{len(record.findings):,}", kind=worst))
+    if has_graph:
+        tabs.append(TabView(id="graph", title="Graph", badge="", kind=""))
+    return HeaderView(
+        title=text.title_text(record),
+        figures=_figures(record, counts, "graph" if has_graph else "overview"),
+        tabs=tabs,
+        tab="findings" if worst in ("error", "warning") else "overview",
+    )
+
+
+def _figures(record: SessionRecord, counts: dict[str, int], graph_tab: str) -> list[FigureView]:
+    figures = []
+    if record.captures:
+        figures.append(FigureView(text=words.count(len(record.captures), "graph"), tab=graph_tab, kind=""))
+        broken = "warning" if record.graph_breaks else ""
+        figures.append(FigureView(text=words.count(len(record.graph_breaks), "break"), tab="overview", kind=broken))
+    if record.recompiles:
+        told = words.count(len(record.recompiles), "recompile")
+        figures.append(FigureView(text=told, tab="overview", kind="warning"))
+    for severity, number in counts.items():
+        if number:
+            told = f"{ICONS[severity]} {words.count(number, severity)}"
+            figures.append(FigureView(text=told, tab="findings", kind=severity))
+    if not record.findings:
+        figures.append(FigureView(text=text.verdict_text(record), tab="overview", kind=_verdict_kind(record)))
+    if record.notes:
+        figures.append(FigureView(text=words.count(len(record.notes), "note"), tab="overview", kind=""))
+    if memory := text.memory_text(record):
+        figures.append(FigureView(text=memory, tab="", kind=""))
+    if record.seconds:
+        figures.append(FigureView(text=words.duration(record.seconds), tab="", kind=""))
+    return figures
+
+
+def _verdict_kind(record: SessionRecord) -> str:
+    if not record.captures:
+        return "warning"
+    for severity, number in text.severity_counts(record.findings).items():
+        if number:
+            return severity
+    return "good" if record.target else ""
+
+
+def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> OverviewView:
+    """The first page: the verdict, what to do next, what was captured and what was not."""
+    lookup = lookup or Lookup(record)
+    breaks = [_break_item(item, lookup) for item in record.graph_breaks[:_MAX_ITEMS]]
+    recompiles = [_recompile_item(item, lookup) for item in record.recompiles[:_MAX_ITEMS]]
+    return OverviewView(
+        verdict=_verdict(record),
+        kind=_verdict_kind(record),
+        next=_next_steps(lookup, breaks, recompiles),
+        severities=text.severity_counts(record.findings),
+        counts={"breaks": len(record.graph_breaks), "recompiles": len(record.recompiles)},
+        captures=[_capture(capture) for capture in record.captures],
+        breaks=breaks,
+        recompiles=recompiles,
+        notes=[f"{plain(note.part)}: {plain(note.message)}" for note in record.notes],
+        repros=list(record.repros),
+    )
+
+
+def _verdict(record: SessionRecord) -> str:
+    target = plain(record.target)
+    if not record.captures:
+        return text.NOTHING_CAPTURED
+    if record.findings:
+        told = text.severity_text(record.findings)
+        refuses = text.severity_counts(record.findings)["error"]
+        return f"{target or 'The target'} {'refuses this' if refuses else 'would take this, with remarks'}: {told}"
+    if not target:
+        return "Captured, but not checked: no target was given (--target NAME)."
+    return f"✓ {target} takes everything that was captured."
+
+
+def _next_steps(lookup: Lookup, breaks: list[ItemView], recompiles: list[ItemView]) -> list[ItemView]:
+    """At most three: what the worst findings hint at, then breaks, then recompiles."""
+    steps: list[ItemView] = []
+    for index, finding in lookup.ordered[:NEXT_STEPS]:
+        place = finding.places[0] if finding.places else None
+        line = place.line if place else None
+        advice = (*finding.fixits, *finding.hints)
+        steps.append(
+            ItemView(
+                where=f"{plain(label_of(line))}, line {line.line}" if line else "",
+                code=plain(line.text.strip()) if line else "",
+                text=plain(advice[0] if advice else finding.title),
+                hints=[],
+                kind=finding.severity,
+                tab="findings",
+                selection=lookup.of_finding(index),
+            )
+        )
+    for item in (*breaks, *recompiles):
+        steps.append({**item, "text": item["hints"][0] if item["hints"] else item["text"], "hints": []})
+    return steps[:NEXT_STEPS]
+
+
+def _break_item(item: GraphBreak, lookup: Lookup) -> ItemView:
+    many = f" (×{item.count})" if item.count > 1 else ""
+    return _line_item(item, plain_lines(item.reason) + many, [plain(hint) for hint in item.hints], lookup)
+
+
+def _recompile_item(item: Recompile, lookup: Lookup) -> ItemView:
+    return _line_item(item, f"{plain(item.compile_id)}: {'; '.join(map(plain, item.reasons))}", [], lookup)
+
+
+def _line_item(item: GraphBreak | Recompile, told: str, hints: list[str], lookup: Lookup) -> ItemView:
+    line = item.source
+    return ItemView(
+        where=f"{plain(label_of(line))}, line {line.line}" if line else "",
+        code=plain(line.text.strip()) if line else "",
+        text=told,
+        hints=hints,
+        kind="warning",
+        tab="graph" if lookup.graphs and line else "",
+        selection=lookup.of_line(label_of(line), line.line) if line else None,
+    )
+
+
+def plain_lines(told: str) -> str:
+    """Several lines as one; each made plain."""
+    return " ".join(plain(part.strip()) for part in told.splitlines() if part.strip())
+
+
+def _capture(capture: CompileCapture) -> CaptureView:
+    stages = []
+    for stage in capture.stages:
+        graph = capture.graph(stage)
+        nodes, calls = (len(graph.nodes), len(graph.calls)) if graph else (None, None)
+        stages.append(StageView(stage=stage, nodes=nodes, calls=calls))
+    return CaptureView(
+        compile_id=plain(capture.compile_id),
+        name=plain(capture.name),
+        where=text.line_text(capture.source) if capture.source else "",
+        stages=stages,
+        kernels=len(capture.kernels),
+        missing=[MissingView(stage=stage, reason=plain(why)) for stage, why in capture.missing.items()],
+    )
+
+
+def findings_view(
+    record: SessionRecord, lookup: Lookup | None = None, *, max_places: int | None = None
+) -> list[FindingView]:
+    """One row for each finding, worst first; it spells out at most ``max_places`` places (``count`` has all)."""
+    lookup = lookup or Lookup(record)
+    return [_finding(index, finding, lookup, max_places) for index, finding in lookup.ordered]
+
+
+def _finding(index: int, finding: Violation, lookup: Lookup, max_places: int | None) -> FindingView:
+    first = finding.places[0] if finding.places else None
+    where = " · ".join(filter(None, [_short_where(first), plain(finding.observed)]))
+    return FindingView(
+        index=index,
+        rule_id=plain(finding.rule_id),
+        severity=finding.severity,
+        icon=ICONS[finding.severity],
+        title=plain(finding.title),
+        where=where,
+        count=len(finding.places),
+        observed=plain(finding.observed),
+        allowed=plain(finding.allowed),
+        explanation=plain_lines(finding.explanation),
+        hints=[plain_lines(hint) for hint in finding.hints],
+        fixits=[plain_lines(fixit) for fixit in finding.fixits],
+        places=[_place(place) for place in finding.places[:max_places]],
+        selection=lookup.of_finding(index),
+        search=f"{finding.severity} {finding.rule_id} {finding.title} {where}".lower(),
+    )
+
+
+def _short_where(place: Place | None) -> str:
+    if place is None:
+        return ""
+    line = place.line
+    told = f"{plain(label_of(line))}:{line.line}" if line else ""
+    return " · ".join(filter(None, [told, plain(place.module_path or place.node)]))
+
+
+def _place(place: Place) -> PlaceView:
+    line = place.line
+    deeper = place.source if place.source and place.cell and place.source != place.cell else None
+    return PlaceView(
+        compile_id=place.compile_id,
+        stage=place.stage,
+        node=place.node,
+        op=plain(words.short_op(place.target)) if place.target else "",
+        module_path=plain(place.module_path),
+        label=label_of(line) if line else "",
+        line=line.line if line else 0,
+        text=plain(line.text.strip()) if line else "",
+        deeper=text.line_text(deeper) if deeper else "",
+    )
+
+
+def source_view(record: SessionRecord, lookup: Lookup | None = None) -> dict[str, SourceView]:
+    """Label → its lines, with what stands on each: its findings, a graph break, and what choosing it selects."""
+    lookup = lookup or Lookup(record)
+    broken = {(label_of(item.source), item.source.line) for item in record.graph_breaks if item.source}
+    return {
+        label: SourceView(
+            label=label,
+            lines=[
+                _line(label, number, code, (label, number) in broken, lookup)
+                for number, code in enumerate(whole.splitlines(), start=1)
+            ],
+        )
+        for label, whole in record.sources.items()
+    }
+
+
+def _line(label: str, number: int, code: str, is_break: bool, lookup: Lookup) -> LineView:
+    findings = list(lookup.by_line.get((label, number), ()))
+    worst = min((lookup.record.findings[index].severity for index in findings), key=RANK.__getitem__, default="")
+    selectable = findings or is_break or lookup.has_nodes(label, number)
+    return LineView(
+        number=number,
+        text=plain(code),
+        findings=findings,
+        mark=worst or ("break" if is_break else ""),
+        selection=lookup.of_line(label, number) if selectable else None,
+    )
+
+
+def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> NodeView | None:
+    """Raw detail of one node, or None when the record has no such node."""
+    graph = lookup.graphs.get((compile_id, stage))
+    node = graph.node(name) if graph else None
+    if node is None:
+        return None
+    line = node.cell or node.source
+    rows = [
+        ["node", plain(node.name)],
+        ["op", plain(f"{node.op} {node.target}")],
+        ["module", plain(" ".join(filter(None, [node.module_path, node.module_type and f"({node.module_type})"])))],
+        *(["output", f"{plain(str(out))} stride {_dims(out.stride)} on {out.device}"] for out in node.outputs),
+        ["inputs", plain(", ".join(node.inputs))],
+        ["arguments", plain(node.arguments)],
+        ["aten ops", plain(", ".join(node.aten_ops))],
+        ["line", text.line_text(node.source) if node.source else ""],
+        ["graph", plain(f"{compile_id} {stage}")],
+    ]
+    return NodeView(
+        compile_id=compile_id,
+        stage=stage,
+        node=name,
+        title=" ".join(
+            filter(None, [plain(words.op_of(node)), words.short_tensor(node.tensor) if node.tensor else ""])
+        ),
+        label=label_of(line) if line else "",
+        line=line.line if line else 0,
+        text=plain(line.text.strip()) if line else "",
+        rows=[row for row in rows if row[1]],
+    )
+
+
+def _dims(stride: tuple[int | str, ...] | None) -> str:
+    return "unknown" if stride is None else f"({', '.join(map(str, stride))})"

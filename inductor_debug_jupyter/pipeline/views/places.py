@@ -1,0 +1,166 @@
+"""Which finding stands on which node and which line, and what choosing one of them selects.
+
+A :class:`Lookup` walks the record once; everything else is a dictionary access. A selection is always complete (a
+finding brings its node and line along), so that every pane can light its part without asking anybody.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Place, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.views.shapes import GraphChoice, Selection
+from inductor_debug_jupyter.pipeline.views.words import RANK, count, label_of
+
+STAGE_PREFERENCE = ("forward", "post_grad", "joint", "dynamo", "backward")
+"""Which graph of a compile opens first when nothing is selected: what the device would be given, before fusion."""
+
+
+def nothing() -> Selection:
+    """The empty selection."""
+    return Selection(finding=None, compile_id="", stage="", node="", label="", line=0)
+
+
+def of_place(index: int, place: Place) -> Selection:
+    """Finding number ``index``, seen at ``place``."""
+    line = place.line
+    return Selection(
+        finding=index,
+        compile_id=place.compile_id,
+        stage=place.stage,
+        node=place.node,
+        label=label_of(line) if line else "",
+        line=line.line if line else 0,
+    )
+
+
+def worst_first(findings: tuple[Violation, ...]) -> list[tuple[int, Violation]]:
+    """Index and finding: errors, warnings, infos; within one severity as found."""
+    return sorted(enumerate(findings), key=lambda pair: (RANK[pair[1].severity], pair[0]))
+
+
+class Lookup:
+    """The record's findings by node and by line."""
+
+    def __init__(self, record: SessionRecord) -> None:
+        self.record = record
+        self.ordered = worst_first(record.findings)
+        self.by_node: dict[tuple[str, str, str], list[int]] = {}
+        self.by_line: dict[tuple[str, int], dict[int, Place]] = {}
+        for index, finding in self.ordered:
+            for place in finding.places:
+                at_node = self.by_node.setdefault((place.compile_id, place.stage, place.node), [])
+                if not at_node or at_node[-1] != index:
+                    at_node.append(index)
+                if line := place.line:
+                    self.by_line.setdefault((label_of(line), line.line), {}).setdefault(index, place)
+
+    @cached_property
+    def graphs(self) -> dict[tuple[str, str], GraphRecord]:
+        """Every graph by compile id and stage, in the order of compilation."""
+        return {
+            (capture.compile_id, stage): graph
+            for capture in self.record.captures
+            for stage in capture.stages
+            if (graph := capture.graph(stage)) is not None
+        }
+
+    @cached_property
+    def choices(self) -> list[GraphChoice]:
+        """Every graph, with a title to choose it by."""
+        names = {capture.compile_id: capture.name for capture in self.record.captures}
+        return [
+            GraphChoice(
+                compile_id=compile_id,
+                stage=stage,
+                title=" · ".join(filter(None, [compile_id, names[compile_id], stage, count(len(graph.calls), "op")])),
+            )
+            for (compile_id, stage), graph in self.graphs.items()
+        ]
+
+    @cached_property
+    def first_graph(self) -> tuple[str, str] | None:
+        """The graph to open with: the one of the worst finding, else the first compile's best stage."""
+        for _, finding in self.ordered:
+            for place in finding.places:
+                if (place.compile_id, place.stage) in self.graphs:
+                    return place.compile_id, place.stage
+        for capture in self.record.captures:
+            for stage in STAGE_PREFERENCE:
+                if (capture.compile_id, stage) in self.graphs:
+                    return capture.compile_id, stage
+        return None
+
+    @cached_property
+    def _nodes_of_line(self) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
+        """Line → every node that came from it."""
+        nodes: dict[tuple[str, int], list[tuple[str, str, str]]] = {}
+        for (compile_id, stage), graph in self.graphs.items():
+            for node in graph.nodes:
+                if line := node.cell or node.source:
+                    nodes.setdefault((label_of(line), line.line), []).append((compile_id, stage, node.name))
+        return nodes
+
+    def has_nodes(self, label: str, line: int) -> bool:
+        """Whether that line left any node in any graph."""
+        return (label, line) in self._nodes_of_line
+
+    def of_finding(self, index: int) -> Selection:
+        """The finding's first place; the finding alone when it has none.
+
+        Raises:
+            NotFoundError: there is no finding of that number.
+        """
+        if not 0 <= index < len(self.record.findings):
+            raise NotFoundError(f"there is no finding {index}: this session has {len(self.record.findings)}")
+        places = self.record.findings[index].places
+        return of_place(index, places[0]) if places else {**nothing(), "finding": index}
+
+    def of_node(self, compile_id: str, stage: str, node: NodeRecord) -> Selection:
+        """A node with its line and its worst finding."""
+        line = node.cell or node.source
+        findings = self.by_node.get((compile_id, stage, node.name))
+        return Selection(
+            finding=findings[0] if findings else None,
+            compile_id=compile_id,
+            stage=stage,
+            node=node.name,
+            label=label_of(line) if line else "",
+            line=line.line if line else 0,
+        )
+
+    def find_node(self, name: str, *, near: tuple[str, str] | None = None) -> Selection:
+        """The node of that name: in the graph ``near`` if it has one, else in the first graph that has.
+
+        Raises:
+            NotFoundError: no graph has such a node.
+        """
+        keys = [near] if near in self.graphs and near is not None else []
+        for key in (*keys, *self.graphs):
+            if (node := self.graphs[key].node(name)) is not None:
+                return self.of_node(*key, node)
+        raise NotFoundError(f"no captured graph has a node {name!r}")
+
+    def of_line(self, label: str, line: int) -> Selection:
+        """A line with its worst finding; without one, the line alone (a graph then lights all of its nodes)."""
+        for index, place in self.by_line.get((label, line), {}).items():
+            return of_place(index, place)
+        return {**nothing(), "label": label, "line": line}
+
+    def find_line(self, line: int, *, label: str = "", near: tuple[str, str] | None = None) -> Selection:
+        """Like :meth:`of_line`; ``label`` may be left out, and a graph is named when ``near`` has no node of the line.
+
+        Raises:
+            NotFoundError: no captured source has such a line.
+        """
+        labels = [label] if label else list(self.record.sources)
+        known = [name for name in labels if self.has_nodes(name, line) or (name, line) in self.by_line]
+        known += [name for name in labels if line <= len(self.record.sources.get(name, "").splitlines())]
+        if not known or line < 1:
+            raise NotFoundError(f"no captured source has a line {line}" + (f" in {label!r}" if label else ""))
+        selection = self.of_line(known[0], line)
+        homes = [(compile_id, stage) for compile_id, stage, _ in self._nodes_of_line.get((known[0], line), [])]
+        if selection["finding"] is None and homes and near not in homes:
+            selection["compile_id"], selection["stage"] = homes[0]
+        return selection

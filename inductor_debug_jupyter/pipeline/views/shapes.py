@@ -1,0 +1,193 @@
+"""The dicts that views hand out: what a panel, a report and a test can rely on. All of them are JSON."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class Selection(TypedDict):
+    """What is chosen, for all panes alike. Empty strings, 0 and None mean "nothing"."""
+
+    finding: int | None
+    compile_id: str
+    stage: str
+    node: str
+    label: str
+    line: int
+
+
+class FigureView(TypedDict):
+    """One figure of the header; clicking it opens ``tab`` (empty: not a link)."""
+
+    text: str
+    tab: str
+    kind: str
+
+
+class TabView(TypedDict):
+    """One tab of the strip."""
+
+    id: str
+    title: str
+    badge: str
+    kind: str
+
+
+class HeaderView(TypedDict):
+    """The answer in one line, and the tabs that have something to say; ``tab`` opens first."""
+
+    title: str
+    figures: list[FigureView]
+    tabs: list[TabView]
+    tab: str
+
+
+class PlaceView(TypedDict):
+    """One place of a finding. ``deeper`` is the library line behind the cell's own, if it is another one."""
+
+    compile_id: str
+    stage: str
+    node: str
+    op: str
+    module_path: str
+    label: str
+    line: int
+    text: str
+    deeper: str
+
+
+class FindingView(TypedDict):
+    """One row of the list and all that its explanation needs; ``count`` counts places, also those left out."""
+
+    index: int
+    rule_id: str
+    severity: str
+    icon: str
+    title: str
+    where: str
+    count: int
+    observed: str
+    allowed: str
+    explanation: str
+    hints: list[str]
+    fixits: list[str]
+    places: list[PlaceView]
+    selection: Selection
+    search: str
+
+
+class LineView(TypedDict):
+    """One line of a user's source; ``findings`` are indices, worst first, and ``mark`` is its worst news."""
+
+    number: int
+    text: str
+    findings: list[int]
+    mark: str
+    selection: Selection | None
+
+
+class SourceView(TypedDict):
+    """One cell or file."""
+
+    label: str
+    lines: list[LineView]
+
+
+class StageView(TypedDict):
+    """One captured stage; ``nodes`` is None for a stage that is text."""
+
+    stage: str
+    nodes: int | None
+    calls: int | None
+
+
+class MissingView(TypedDict):
+    """A stage that is not there, and why."""
+
+    stage: str
+    reason: str
+
+
+class CaptureView(TypedDict):
+    """One compile id."""
+
+    compile_id: str
+    name: str
+    where: str
+    stages: list[StageView]
+    kernels: int
+    missing: list[MissingView]
+
+
+class ItemView(TypedDict):
+    """One thing worth a line: where, the user's code, what it is, what to do. Clicking goes to ``tab``."""
+
+    where: str
+    code: str
+    text: str
+    hints: list[str]
+    kind: str
+    tab: str
+    selection: Selection | None
+
+
+class OverviewView(TypedDict):
+    """The first page. ``breaks`` and ``recompiles`` are the first of very many; ``counts`` has all."""
+
+    verdict: str
+    kind: str
+    next: list[ItemView]
+    severities: dict[str, int]
+    counts: dict[str, int]
+    captures: list[CaptureView]
+    breaks: list[ItemView]
+    recompiles: list[ItemView]
+    notes: list[str]
+    repros: list[str]
+
+
+class GraphChoice(TypedDict):
+    """One graph that can be drawn."""
+
+    compile_id: str
+    stage: str
+    title: str
+
+
+class PictureNode(TypedDict):
+    """One drawn node: which nodes of the record it stands for, and what choosing it selects.
+
+    ``kind`` is ``node``, ``group`` (several nodes as one), ``copy`` (an input drawn again beside its consumer) or
+    ``portal`` (the near end of a long edge).
+    """
+
+    names: list[str]
+    kind: str
+    title: str
+    findings: list[int]
+    lines: list[str]
+    selection: Selection
+    search: str
+
+
+class PictureView(TypedDict):
+    """A laid-out graph. Keys of ``nodes`` are the ``<title>`` of the SVG's node groups."""
+
+    compile_id: str
+    stage: str
+    svg: str
+    nodes: dict[str, PictureNode]
+    note: str
+
+
+class NodeView(TypedDict):
+    """Raw detail of one node, as name/value pairs."""
+
+    compile_id: str
+    stage: str
+    node: str
+    title: str
+    label: str
+    line: int
+    text: str
+    rows: list[list[str]]

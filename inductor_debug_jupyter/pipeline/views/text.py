@@ -1,0 +1,243 @@
+"""A session as text: for terminals, ``str(session)``, the snapshot and strict errors.
+
+The text is deterministic: the same record gives the same characters, and figures that change from run to run
+(seconds) are there only when asked for. Whatever came from a user's program goes through :func:`words.plain`, so that
+a name can neither start a line of its own nor send escape codes to a terminal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from inductor_debug_jupyter.pipeline.records import Place, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.places import worst_first
+from inductor_debug_jupyter.pipeline.views.words import ICONS, SEVERITIES, label_of, plain
+
+NOTHING_CAPTURED = "Nothing was captured, so NOTHING WAS CHECKED."
+_COLOURS = {"error": "31", "warning": "33", "info": "34", "lit": "1", "good": "32", "quiet": "2"}
+_CONTEXT = 1
+_PLACES_SHOWN = 3
+
+
+def severity_counts(findings: Sequence[Violation]) -> dict[str, int]:
+    """Severity → how many findings; all severities, worst first."""
+    counted = Counter(finding.severity for finding in findings)
+    return {severity: counted[severity] for severity in SEVERITIES}
+
+
+def severity_text(findings: Sequence[Violation]) -> str:
+    """``✗ 3 errors ⚠ 4 warnings``, or the empty string."""
+    return " ".join(
+        f"{ICONS[severity]} {words.count(number, severity)}"
+        for severity, number in severity_counts(findings).items()
+        if number
+    )
+
+
+def memory_text(record: SessionRecord) -> str:
+    """``peak 38 MiB of 16 GiB``, or the empty string when it is not known."""
+    if record.peak_memory is None:
+        return ""
+    limit = f" of {words.size(record.memory_limit)}" if record.memory_limit else ""
+    return f"peak {words.size(record.peak_memory)}{limit}"
+
+
+def title_text(record: SessionRecord) -> str:
+    """``TinyGPT on stick128 · strict``."""
+    on = f" on {plain(record.target)}" if record.target else ""
+    return f"{plain(record.name) or 'Session'}{on}" + (" · strict" if record.strict else "")
+
+
+def verdict_text(record: SessionRecord) -> str:
+    """The findings in a few words; what was not checked is never said to be good."""
+    if not record.captures:
+        return "nothing captured, NOTHING CHECKED"
+    if found := severity_text(record.findings):
+        return found
+    return "✓ no findings" if record.target else "no target: not checked against a device"
+
+
+def header_line(record: SessionRecord, *, timings: bool = True) -> str:
+    """The answer in one line."""
+    parts = [title_text(record)]
+    if record.captures:
+        parts.append(words.count(len(record.captures), "graph"))
+        parts.append(words.count(len(record.graph_breaks), "break"))
+    if record.recompiles:
+        parts.append(words.count(len(record.recompiles), "recompile"))
+    parts += [verdict_text(record), memory_text(record)]
+    if timings and record.seconds:
+        parts.append(words.duration(record.seconds))
+    return " · ".join(filter(None, parts))
+
+
+def session_text(record: SessionRecord, *, colour: bool = False, timings: bool = False, limit: int | None = 50) -> str:
+    """The whole session: header, findings worst first, graph breaks, recompiles, notes.
+
+    Args:
+        record: what to tell.
+        colour: with ANSI escape codes, for a terminal.
+        timings: also what differs from run to run.
+        limit: at most so many findings, breaks and recompiles each; what is left out is counted. None for all.
+    """
+    ink = _Ink(colour)
+    lines = [ink("lit", header_line(record, timings=timings))]
+    if not record.captures:
+        lines += ["", ink("warning", f"⚠ {NOTHING_CAPTURED}"), *_nothing_hints(record)]
+    ordered = [finding for _, finding in worst_first(record.findings)]
+    for finding in ordered[:limit]:
+        lines += ["", *_finding_lines(finding, record.sources, ink)]
+    lines += _left_out(len(ordered), limit, "finding")
+    lines += _section(
+        "Graph breaks", [_event(item.reason, item.source, item.hints) for item in record.graph_breaks], limit
+    )
+    recompiles = [_event("; ".join(item.reasons), item.source, (), item.compile_id) for item in record.recompiles]
+    lines += _section("Recompiles", recompiles, limit)
+    missing = [
+        [f"{plain(capture.compile_id)} {stage}: {plain(reason)}"]
+        for capture in record.captures
+        for stage, reason in capture.missing.items()
+    ]
+    lines += _section("Not captured", missing, limit)
+    lines += _section("Notes", [[f"{plain(note.part)}: {plain(note.message)}"] for note in record.notes], limit)
+    lines += _section("Repro scripts", [[plain(path)] for path in record.repros], limit)
+    return "\n".join(lines)
+
+
+def strict_message(findings: Sequence[Violation], *, target: str, repro: str | None = None) -> str:
+    """The text of a strict failure: a headline, the findings with the user's own lines, and where the repro is."""
+    counts = severity_counts(findings)
+    told = ", ".join(words.count(number, severity) for severity, number in counts.items() if number)
+    lines = [f"{plain(target)} refuses this: {told or 'no reason recorded'}"]
+    for _, finding in worst_first(tuple(findings)):
+        lines += ["", _headline(finding)]
+        lines += [f"  {line}" for line in _place_lines(finding)]
+        lines += [f"  {line}" for line in _reasons(finding)]
+    if repro:
+        lines += ["", f"Standalone script that shows it: {plain(repro)}"]
+    return "\n".join(lines)
+
+
+def line_text(line: SourceLine) -> str:
+    """``In [4], line 17: h = self.up(h)``."""
+    code = plain(line.text.strip())
+    return f"{plain(label_of(line))}, line {line.line}" + (f": {code}" if code else "")
+
+
+class _Ink:
+    """Wraps text in ANSI codes, or does not."""
+
+    def __init__(self, colour: bool) -> None:
+        self.colour = colour
+
+    def __call__(self, kind: str, text: str) -> str:
+        return f"\x1b[{_COLOURS[kind]}m{text}\x1b[0m" if self.colour else text
+
+
+def _nothing_hints(record: SessionRecord) -> list[str]:
+    if record.notes:
+        return ["  See the notes below for why."]
+    return [
+        "  Was a model compiled and called? torch.compile does its work at the first call; use --eager for plain calls."
+    ]
+
+
+def _headline(finding: Violation) -> str:
+    many = f" ×{len(finding.places):,}" if len(finding.places) > 1 else ""
+    return f"{ICONS[finding.severity]} {finding.severity}: {plain(finding.title)} [{plain(finding.rule_id)}{many}]"
+
+
+def _finding_lines(finding: Violation, sources: dict[str, str], ink: _Ink) -> Iterator[str]:
+    yield ink(finding.severity, _headline(finding))
+    shown: set[tuple[str, int]] = set()
+    places = _distinct(finding.places)
+    for place in places[:_PLACES_SHOWN]:
+        yield f"  {_where(place)}"
+        if (line := place.line) and (label_of(line), line.line) not in shown:
+            shown.add((label_of(line), line.line))
+            yield from _excerpt(line, sources, ink)
+    if len(places) > _PLACES_SHOWN:
+        yield f"  … and {words.count(len(places) - _PLACES_SHOWN, 'more line')}"
+    for reason in _reasons(finding):
+        yield f"  {reason}"
+
+
+def _distinct(places: tuple[Place, ...]) -> list[Place]:
+    """One place for each line; places without a line by their node."""
+    kept: dict[tuple[str, object], Place] = {}
+    for place in places:
+        line = place.line
+        kept.setdefault((label_of(line), line.line) if line else ("", place.node), place)
+    return list(kept.values())
+
+
+def _where(place: Place) -> str:
+    line = f"{plain(label_of(place.line))}, line {place.line.line}" if place.line else "no line known"
+    op = words.short_op(place.target) if place.target else place.node
+    return " · ".join(
+        filter(None, [line, plain(place.module_path), plain(op), f"{place.compile_id} {place.stage}".strip()])
+    )
+
+
+def _place_lines(finding: Violation) -> Iterator[str]:
+    places = _distinct(finding.places)
+    for place in places[:_PLACES_SHOWN]:
+        yield line_text(place.line) if place.line else f"node {plain(place.node)} (no line known)"
+        if place.cell and place.source and place.source != place.cell:
+            yield f"  → {line_text(place.source)}"
+    if len(places) > _PLACES_SHOWN:
+        yield f"… and {words.count(len(places) - _PLACES_SHOWN, 'more line')}"
+
+
+def _reasons(finding: Violation) -> Iterator[str]:
+    if finding.observed:
+        yield f"seen:    {plain(finding.observed)}"
+    if finding.allowed:
+        yield f"allowed: {plain(finding.allowed)}"
+    if finding.explanation:
+        yield f"why:     {plain(finding.explanation)}"
+    for hint in (*finding.hints, *finding.fixits):
+        yield f"do:      {plain(hint)}"
+
+
+def _excerpt(line: SourceLine, sources: dict[str, str], ink: _Ink) -> Iterator[str]:
+    """The line with its neighbours, the line itself marked; only the line when its file was not kept."""
+    text = sources.get(label_of(line), "").splitlines()
+    if not 1 <= line.line <= len(text):
+        if line.text:
+            yield ink("lit", f"  > {line.line:4}  {plain(line.text.strip())}")
+        return
+    for number in range(max(1, line.line - _CONTEXT), min(len(text), line.line + _CONTEXT) + 1):
+        code = plain(text[number - 1])
+        if number == line.line:
+            yield ink("lit", f"  > {number:4}  {code}")
+        else:
+            yield ink("quiet", f"    {number:4}  {code}".rstrip())
+
+
+def _event(what: str, line: SourceLine | None, hints: Sequence[str], prefix: str = "") -> list[str]:
+    """One graph break or recompile: the line, the reason (its first line), what to do."""
+    where = line_text(line) if line else ""
+    head = " · ".join(filter(None, [plain(prefix), where]))
+    reason = [plain(part) for part in what.strip().splitlines()] or ["no reason recorded"]
+    told = [head, *(f"  {part}" for part in reason)] if head else reason
+    return [*told, *(f"  do: {plain(hint)}" for hint in hints)]
+
+
+def _section(title: str, items: Sequence[Sequence[str]], limit: int | None) -> list[str]:
+    if not items:
+        return []
+    shown = [f"  {line}" for item in items[:limit] for line in item]
+    return ["", f"{title} ({len(items):,})", *shown, *_left_out(len(items), limit, "line", "  ")]
+
+
+def _left_out(total: int, limit: int | None, noun: str, indent: str = "") -> list[str]:
+    if limit is None or total <= limit:
+        return []
+    return (
+        ["", f"{indent}… and {words.count(total - limit, f'more {noun}')}"]
+        if not indent
+        else [f"{indent}… and {total - limit:,} more"]
+    )

@@ -1,0 +1,232 @@
+"""What the command line says about what was captured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inductor_debug_jupyter.cli.main import COMMANDS, EXIT_CODES
+from inductor_debug_jupyter.pipeline import errors
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+
+Cli = Callable[..., Any]
+
+
+def one_error_line(result: Any) -> str:
+    assert result.out == ""
+    (line,) = result.err.splitlines()
+    assert line.startswith("inductor-debug: ")
+    return str(line)
+
+
+def test_list_shows_the_last_session_first(cli: Cli, store: ArtifactStore) -> None:
+    result = cli("list")
+    assert (result.code, result.err) == (0, "")
+    header, first, second = result.out.splitlines()
+    assert header.split() == ["id", "age", "name", "target", "graphs", "findings", "size"]
+    assert first.startswith("second-2")
+    assert second.startswith("first-1")
+    assert first.split()[1:8] == ["now", "In", "[4]", "default", "1", "1", first.split()[7]]
+
+
+def test_list_as_json(cli: Cli, store: ArtifactStore) -> None:
+    sessions = json.loads(cli("list", "--format", "json").out)
+    assert [session["id"] for session in sessions] == ["second-2", "first-1"]
+    assert sessions[0]["findings"] == 1
+    assert sessions[0]["bytes"] > 100
+    assert sessions[0]["saved"].endswith("+00:00")
+
+
+def test_list_of_one_session_shows_what_show_can_show(cli: Cli, store: ArtifactStore) -> None:
+    rows = [line.split() for line in cli("list", "first").out.splitlines()]
+    assert rows[0] == ["sha256", "room", "size", "path"]
+    (graph,) = [row for row in rows if "fx_graphs" in row]
+    assert Path(graph[-1]).read_text() == "graph of first-1"
+    assert cli("show", graph[0]).out == "graph of first-1\n"
+
+
+def test_list_says_when_there_is_nothing(cli: Cli, folder: Path) -> None:
+    result = cli("list")
+    assert result.code == 0
+    assert "Nothing was captured in debug_artifacts yet" in result.out
+    assert json.loads(cli("list", "--format", "json").out) == []
+    assert list(folder.iterdir()) == []
+
+
+def test_names_cannot_steer_the_terminal(cli: Cli, save: Callable[[str, str], None]) -> None:
+    save("evil", "[red]\x1b[31mred\x1b]0;title\x07\nnext")
+    out = cli("list").out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "[red]" in out, "not read as markup"
+    assert len(out.splitlines()) == 2
+
+
+def test_the_folder_comes_from_the_option_or_the_environment(
+    cli: Cli, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Nothing was captured in elsewhere" in cli("list", "--artifacts", "elsewhere").out
+    monkeypatch.setenv("INDUCTOR_DEBUG_ARTIFACTS", "other")
+    assert "Nothing was captured in other" in cli("list").out
+    assert "first-1" in cli("list", "--artifacts", str(store.folder)).out
+
+
+@pytest.mark.parametrize("name", ["second-2", "sec", "last"])
+def test_show_a_session(cli: Cli, store: ArtifactStore, name: str) -> None:
+    result = cli("show", name)
+    assert result.code == 0
+    assert "align.innermost" in result.out
+    assert "30 is not a multiple of 64" in result.out
+    assert "\x1b" not in result.out
+
+
+def test_show_without_an_id_shows_the_last(cli: Cli, store: ArtifactStore) -> None:
+    assert cli("show").out == cli("show", "second-2").out
+
+
+def test_show_what_is_not_there(cli: Cli, store: ArtifactStore) -> None:
+    result = cli("show", "zzz")
+    assert result.code == 3
+    assert "no session 'zzz' in debug_artifacts; there are second-2, first-1" in one_error_line(result)
+
+
+def test_show_when_nothing_was_captured(cli: Cli) -> None:
+    result = cli("show", "last")
+    assert result.code == 3
+    assert "nothing was captured in debug_artifacts yet" in one_error_line(result)
+
+
+def test_clean_needs_a_terminal_or_yes(cli: Cli, store: ArtifactStore) -> None:
+    result = cli("clean")
+    assert result.code == 2
+    assert "--yes" in one_error_line(result)
+    assert len(store.sessions()) == 2
+
+
+def test_clean_asks(cli: Cli, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    answers = iter(["", "n", "y"])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or next(answers))
+    for _ in range(2):
+        assert "Nothing was deleted" in cli("clean").out
+        assert len(store.sessions()) == 2
+    assert "deleted" in cli("clean").out
+    assert store.sessions() == ()
+    assert "2 sessions with 6 files" in asked[0]
+
+
+def test_clean_dry_run_and_rules(cli: Cli, store: ArtifactStore) -> None:
+    result = cli("clean", "--dry-run")
+    assert "2 sessions with 6 files" in result.out
+    assert "would be deleted" in result.out
+    assert len(store.sessions()) == 2
+    result = cli("clean", "--yes", "--keep-last", "1")
+    assert result.code == 0
+    assert "1 session with 3 files" in result.out
+    assert "Kept 1 session: one of the last 1." in result.out
+    assert [session.id for session in store.sessions()] == ["second-2"]
+    assert "Nothing to delete" in cli("clean", "--yes", "--older-than", "7d").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["lst"], "unknown command 'lst'; did you mean list?"),
+        (["xyzzy"], "unknown command 'xyzzy'; allowed: quickstart, list, show, clean"),
+        (["list", "--artifcts", "x"], "unknown option '--artifcts'; did you mean --artifacts?"),
+        (["clean", "--dryrun"], "unknown option '--dryrun'; did you mean --dry-run?"),
+        (["--frob"], "unknown option '--frob'"),
+        (["list", "a", "b"], "unexpected argument 'b'"),
+        (["list", "--format", "xml"], "'xml'"),
+        (["list", "--artifacts"], "--artifacts"),
+        (
+            ["clean", "--older-than", "soon"],
+            "--older-than: 'soon' is not allowed; allowed: a number and s, m, h, d or w",
+        ),
+        (["clean", "--keep-last", "-1"], "--keep-last"),
+        (["clean", "--keep-last", "many"], "--keep-last: 'many' is not allowed; allowed: a whole number"),
+    ],
+)
+def test_what_is_not_understood_gets_one_line(cli: Cli, arguments: list[str], sentence: str) -> None:
+    result = cli(*arguments)
+    assert result.code == 2
+    assert sentence in one_error_line(result)
+
+
+def test_a_file_in_place_of_the_folder(cli: Cli, folder: Path) -> None:
+    (folder / "debug_artifacts").write_text("a file")
+    for command in ("list", "show", "clean"):
+        result = cli(command)
+        assert result.code == 4
+        assert "debug_artifacts" in one_error_line(result)
+
+
+def test_an_unexpected_error_is_one_line_and_verbose_shows_the_place(
+    cli: Cli, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: ArtifactStore) -> None:
+        raise ZeroDivisionError("oops\nsecond line")
+
+    monkeypatch.setattr(ArtifactStore, "sessions", broken)
+    result = cli("list")
+    assert result.code == 1
+    assert "unexpected ZeroDivisionError: oops second line" in one_error_line(result)
+    assert "Traceback" in cli("list", "--verbose").err
+
+
+def test_help_documents_every_command_and_exit_code(cli: Cli) -> None:
+    result = cli("--help")
+    assert result.code == 0
+    assert all(name in result.out for name in COMMANDS)
+    codes = {
+        error.exit_code
+        for error in vars(errors).values()
+        if isinstance(error, type) and issubclass(error, errors.InductorDebugError)
+    }
+    assert all(f"\n  {code} " in EXIT_CODES for code in codes)
+    for name in COMMANDS:
+        assert EXIT_CODES in cli(name, "--help").out
+    assert cli("--version").out.startswith("inductor-debug 0.")
+    assert cli().out.startswith("usage: inductor-debug")
+
+
+def test_as_a_module_and_without_torch(store: ArtifactStore) -> None:
+    code = (
+        "import sys; from inductor_debug_jupyter.cli.main import main\n"
+        "for line in (['list'], ['show', 'last'], ['clean', '--dry-run']): assert main(line) == 0\n"
+        "heavy = {'torch', 'IPython', 'jupyterlab', 'nbclient', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=store.folder.parent, check=True, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "inductor_debug_jupyter", "list"],
+        cwd=store.folder.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "second-2" in done.stdout
+
+
+def test_a_closed_pipe_is_not_an_error(store: ArtifactStore) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [sys.executable, "-m", "inductor_debug_jupyter", "show"],
+        cwd=store.folder.parent,
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, b"")
