@@ -12,11 +12,11 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from inductor_debug_jupyter import __version__
 from inductor_debug_jupyter.cli import clean, list_sessions, quickstart, show
 from inductor_debug_jupyter.cli.command import Command
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import OptionParser
+from inductor_debug_jupyter.version import __version__
 
 PROGRAM = "inductor-debug"
 

@@ -28,7 +28,7 @@ class _Run:
 
 
 class CellWatcher:
-    """Listens to IPython's events around cells. Cells can be nested (``run_cell`` inside a cell), so runs are a stack."""
+    """Listens to IPython's events around cells. A cell can run another one, so runs are a stack."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -63,18 +63,22 @@ class CellWatcher:
             self._say("the session could not be finished", error)
         finally:
             self._undo(run)
-        settings = run.session.settings
+        refused = self._show(run.session)
+        failed_itself = result is None or result.error_before_exec is not None or result.error_in_exec is not None
+        if refused is not None and not failed_itself:
+            self._raise(refused, result)
+
+    def _show(self, session: DebugSession) -> ConstraintViolationError | None:
+        """Bind and show a finished session; the error that it ends in, if strict mode found any."""
         try:
-            if settings["as"]:
-                self._shell.user_ns[settings["as"]] = run.session
-            if not settings["no_panel"]:
-                show_session(self._shell, run.session)
-            error = run.session.refusal()
-        except Exception as problem:
-            self._say("the session could not be shown", problem)
-            return
-        if error is not None and result is not None and result.error_before_exec is None and result.error_in_exec is None:
-            self._raise(error, result)
+            if session.settings["as"]:
+                self._shell.user_ns[session.settings["as"]] = session
+            if not session.settings["no_panel"]:
+                show_session(self._shell, session)
+            return session.refusal()
+        except Exception as error:
+            self._say("the session could not be shown", error)
+            return None
 
     def _raise(self, error: ConstraintViolationError, result: Any) -> None:
         """Make the cell fail, so that Run All stops: a readable text instead of a traceback, for there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
@@ -11,7 +12,11 @@ from inductor_debug_jupyter.pipeline.devices import profile_names
 from inductor_debug_jupyter.pipeline.devices.rules import DTYPES
 from inductor_debug_jupyter.pipeline.options import LOWERINGS, MAGIC_OPTIONS, OPTIONS
 
-_VALUES = {"--target": profile_names, "--lower": lambda: LOWERINGS, "--dtypes": lambda: tuple(DTYPES)}
+_VALUES: dict[str, Callable[[], tuple[str, ...]]] = {
+    "--target": profile_names,
+    "--lower": lambda: LOWERINGS,
+    "--dtypes": lambda: tuple(DTYPES),
+}
 
 
 def completions_for(line: str) -> list[str]:
@@ -25,7 +30,7 @@ def completions_for(line: str) -> list[str]:
     return [flag for flag in flags if flag.startswith(typed) and flag not in words[:-1]]
 
 
-@context_matcher()  # type: ignore[misc]  # IPython has no type information
+@context_matcher()  # type: ignore[untyped-decorator]  # IPython has no type information
 def magic_options(context: Any) -> dict[str, Any]:
     """IPython's matcher: answers only on a line that starts with the magic."""
     lines = context.full_text.split("\n")

@@ -23,6 +23,11 @@ Strict mode fails the cell when the target refuses something, and writes a scrip
 
 def magic_help() -> str:
     """Purpose, examples, and every option."""
-    options = magic_parser().format_help().replace("usage: ", "", 1)
-    targets = ", ".join(profile_names())
-    return f"See what torch.compile makes of a cell, and what a target would refuse.\n{_EXAMPLES}\n{options}\nTargets: {targets}, or a TOML file.\n"
+    return "\n".join(
+        (
+            "See what torch.compile makes of a cell, and what a target would refuse.",
+            _EXAMPLES,
+            magic_parser().format_help().replace("usage: ", "", 1),
+            f"Targets: {', '.join(profile_names())}, or a TOML file.\n",
+        )
+    )

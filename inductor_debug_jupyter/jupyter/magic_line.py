@@ -48,7 +48,9 @@ def read_options(text: str) -> Settings:
 
 
 def strip_magic_line(lines: list[str]) -> list[str]:
-    """The input transformer: check the options, and leave a comment in the magic's place so that lines keep their numbers.
+    """Check the options, and leave a comment in the magic's place so that lines keep their numbers.
+
+    This is the input transformer.
 
     IPython asks several times for one cell, also while the user types: this must not do anything but answer.
     """

@@ -1,7 +1,8 @@
 """Take our frames out of the user's tracebacks.
 
 Between the cell and the user's ``forward`` a captured call passes through our wrapper and Dynamo. Neither was there
-without the magic, so neither is shown: a run of Dynamo's frames is dropped where it follows one of ours, and only there.
+without the magic, so neither is shown: a run of Dynamo's frames is dropped where it follows one of ours, and only
+there.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def clean(error: BaseException) -> None:
 
 
 class CleanTracebacks:
-    """While installed, IPython shows errors without our frames; whatever handler was there before still gets its turn."""
+    """While installed, IPython shows errors without our frames; a handler that was there before gets its turn."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell

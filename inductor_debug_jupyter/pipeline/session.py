@@ -1,8 +1,8 @@
 """What a user holds: one :class:`DebugSession` for each cell, ``with`` block or script.
 
 A session opens a capture, checks what was captured against a target, keeps the answer as a
-:class:`~inductor_debug_jupyter.pipeline.records.SessionRecord`, and shows it. It never imports Jupyter: the jupyter package
-registers how a session is displayed.
+:class:`~inductor_debug_jupyter.pipeline.records.SessionRecord`, and shows it. It never imports Jupyter: the jupyter
+package registers how a session is displayed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.errors import (
     ConstraintViolationError,
     InductorDebugError,
-    NotFoundError,
     StoreError,
+    UsageError,
 )
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -39,6 +39,7 @@ from inductor_debug_jupyter.pipeline.records import (
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat.versions import untested_reason
+from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.text import session_text
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -205,13 +206,26 @@ class DebugSession:
 
     # Selecting --------------------------------------------------------------------------------------------------
 
-    def select(self, *, finding: int | None = None, node: str | None = None, line: int | None = None) -> dict[str, Any]:
-        """Choose a finding, a node or a source line, as a click in the panel does.
+    def select(
+        self, *, finding: int | None = None, node: str | None = None, line: int | None = None, label: str = ""
+    ) -> dict[str, Any]:
+        """Choose a finding (counted from 0), a node by name or a source line, as a click in the panel does.
 
         Raises:
+            UsageError: not exactly one of the three was given.
             NotFoundError: there is no such finding, node or line.
         """
-        self.choose(self._find_selection(finding, node, line))
+        if [finding, node, line].count(None) != 2:
+            raise UsageError("select() takes exactly one of finding=, node= and line=")
+        lookup = Lookup(self.record)
+        if finding is not None:
+            chosen = lookup.of_finding(finding)
+        elif node is not None:
+            chosen = lookup.find_node(node)
+        else:
+            assert line is not None
+            chosen = lookup.find_line(line, label=label)
+        self.choose(dict(chosen))
         return self.selection
 
     def on_select(self, observer: Callable[[dict[str, Any]], None]) -> None:
@@ -225,21 +239,6 @@ class DebugSession:
         self.selection = selection
         for observer in self._selection_observers:
             observer(selection)
-
-    def _find_selection(self, finding: int | None, node: str | None, line: int | None) -> dict[str, Any]:
-        if finding is not None:
-            if not 0 <= finding < len(self.findings):
-                raise NotFoundError(f"there is no finding {finding}; there are {len(self.findings)}, counted from 0")
-            place = self.findings[finding].places[0]
-            where = place.line
-            return _selection(finding, place.compile_id, place.stage, place.node, where)
-        for capture in self.captures:
-            for stage, graph in capture.graphs.items():
-                for each in graph.nodes:
-                    where = each.cell or each.source
-                    if each.name == node or (line is not None and where is not None and where.line == line):
-                        return _selection(None, capture.compile_id, stage, each.name, where)
-        raise NotFoundError(f"nothing was captured of {f'node {node!r}' if node else f'line {line}'}")
 
     # Showing and keeping ----------------------------------------------------------------------------------------
 
@@ -283,17 +282,6 @@ class DebugSession:
 
     def __repr__(self) -> str:
         return self.__str__()
-
-
-def _selection(finding: int | None, compile_id: str, stage: str, node: str, where: Any) -> dict[str, Any]:
-    return {
-        "finding": finding,
-        "compile_id": compile_id,
-        "stage": stage,
-        "node": node,
-        "label": where.label if where else "",
-        "line": where.line if where else 0,
-    }
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Settings:
-    """The values in force. ``settings["alignment"]`` is the value, ``settings.values["alignment"].origin`` its origin."""
+    """The values in force: ``settings["alignment"]``, and ``settings.values["alignment"].origin`` for where from."""
 
     values: dict[str, Setting]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import RLock
-from typing import Any
+from typing import Any, cast
 
 import ipywidgets
 import traitlets
@@ -38,6 +38,7 @@ from inductor_debug_jupyter.pipeline.views.picture import picture_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
 from inductor_debug_jupyter.pipeline.views.shapes import PictureView, Selection
 from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
+from inductor_debug_jupyter.pipeline.views.text import session_text
 
 SelectCallback = Callable[[dict[str, Any]], None]
 PLACES_SENT = 200
@@ -59,7 +60,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.record = record
         self.on_select = on_select
         self._lookup = Lookup(record)
-        self._pictures: dict[tuple[str, str], PictureView] = {}
+        self._pictures: dict[tuple[str, str, tuple[str, ...]], PictureView] = {}
         self._lock = RLock()
         self._make_panes()
         super().__init__(children=[self.header, self._body])
@@ -97,6 +98,11 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         display(self)
         display(HTML(snapshot_html(self.record)))
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The widget and, for whoever has no widgets, what it says."""
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return {**bundle, "text/plain": session_text(self.record)}
+
     def select(
         self,
         *,
@@ -124,6 +130,14 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._assign(chosen)
         return dict(chosen)
 
+    def follow(self, selection: dict[str, Any]) -> None:
+        """Take over a whole selection that was made elsewhere (by the session, or in another panel of it).
+
+        What the panel has already is not sent again: by now the user may have clicked on something newer.
+        """
+        if selection != self.selection:
+            self._assign(cast(Selection, {**nothing(), **selection}))
+
     def _assign(self, chosen: Selection) -> None:
         """Set the selection everywhere. The browser would do it too, but there may be none."""
         for pane in self._panes:
@@ -147,12 +161,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]
-        self._guarded(lambda: self._show_graph(wanted["compile_id"], wanted["stage"]))
+        self._guarded(lambda: self._show_graph(wanted["compile_id"], wanted["stage"], wanted.get("inside", "")))
 
     def _answer(self, chosen: dict[str, Any]) -> None:
         self.selection = dict(chosen)
         self._show_node(chosen)
-        if (chosen["compile_id"], chosen["stage"]) in self._lookup.graphs:
+        key = (chosen["compile_id"], chosen["stage"])
+        if key in self._lookup.graphs and not (self._shows(*key) and self._draws(chosen["node"])):
             self._show_graph(chosen["compile_id"], chosen["stage"])
         if self.on_select is not None:
             self.on_select(dict(chosen))
@@ -167,16 +182,27 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         found = node_view(self._lookup, chosen["compile_id"], chosen["stage"], chosen["node"])
         self.detail.node = dict(found) if found else NO_NODE
 
-    def _show_graph(self, compile_id: str, stage: str) -> None:
-        key = (compile_id, stage)
-        if key == (self.graph.picture["compile_id"], self.graph.picture["stage"]):
-            return
+    def _shows(self, compile_id: str, stage: str) -> bool:
+        return bool(self.graph.picture["compile_id"] == compile_id and self.graph.picture["stage"] == stage)
+
+    def _draws(self, name: str) -> bool:
+        """Whether the picture on show has that node; when a group is open, it may not."""
+        return not name or any(name in drawn["names"] for drawn in self.graph.picture["nodes"].values())
+
+    def _show_graph(self, compile_id: str, stage: str, inside: str = "") -> None:
+        """Put that graph on show, or only the group in it that the node ``inside`` is drawn as."""
         try:
+            names = self._group_of(inside) if inside and self._shows(compile_id, stage) else ()
+            key = (compile_id, stage, names)
             if key not in self._pictures:
-                self._pictures[key] = picture_view(self._lookup, compile_id, stage)
+                self._pictures[key] = picture_view(self._lookup, compile_id, stage, inside=names)
         except Exception as error:
             answers = {"compile_id": compile_id, "stage": stage}
             note = f"{compile_id} {stage} could not be drawn: {error}"
             self.graph.picture = {**self.graph.picture, "answers": answers, "note": note}
             raise
         self.graph.picture = dict(self._pictures[key])
+
+    def _group_of(self, name: str) -> tuple[str, ...]:
+        groups = [drawn["names"] for drawn in self.graph.picture["nodes"].values() if drawn["kind"] == "group"]
+        return next((tuple(names) for names in groups if name in names), ())

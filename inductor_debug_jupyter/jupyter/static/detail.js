@@ -7,7 +7,7 @@ const PLACES = 40;
 function sourceLine(line, lit, model) {
   const row = make("div", "idj-line", "", { "data-idj": "line", "data-line": line.number });
   row.classList.toggle("idj-lit", lit);
-  const icon = { error: "✗", warning: "⚠", info: "ℹ", break: "⑂" }[line.mark] ?? "";
+  const icon = { error: "✗", warning: "⚠", info: "ℹ", break: "✂" }[line.mark] ?? "";
   row.append(
     make("span", `idj-mark idj-${line.mark === "break" ? "warning" : line.mark}`, icon, line.mark === "break" ? { title: "graph break" } : {}),
     make("span", "idj-number", String(line.number)),
@@ -53,14 +53,14 @@ function sourceExcerpt(model, chosen, text, memory, redraw) {
 
 /** @param {string} name @param {string} text @param {string} [cls] @returns {HTMLElement[]} */
 function fact(name, text, cls = "") {
-  return text ? [make("dt", "", name), make("dd", cls, text)] : [];
+  return text ? [make("span", "idj-quiet", name), make("span", `idj-value ${cls}`, text)] : [];
 }
 
 /** @param {any} finding @returns {HTMLElement[]} */
 function explanation(finding) {
   const title = make("div", "idj-finding-title");
   title.append(make("span", `idj-icon idj-${finding.severity}`, finding.icon), make("span", "", finding.title));
-  const facts = make("dl", "idj-facts");
+  const facts = make("div", "idj-facts");
   facts.append(...fact("Seen", finding.observed), ...fact("Allowed", finding.allowed));
   for (const hint of [...finding.fixits, ...finding.hints]) facts.append(...fact("Do", hint));
   return [title, ...(finding.explanation ? [make("p", "idj-why", finding.explanation)] : []), facts];
@@ -90,7 +90,7 @@ function rawDetail(node, finding, open) {
   const box = make("details", "idj-raw", "", { "data-idj": "raw" });
   box.open = open;
   box.append(make("summary", "", node ? `Node ${node.node}` : "Details"));
-  const facts = make("dl", "idj-facts");
+  const facts = make("div", "idj-facts");
   if (finding) facts.append(...fact("rule", finding.rule_id, "idj-mono"));
   for (const [name, text] of node?.rows ?? []) facts.append(...fact(name, text, "idj-mono"));
   box.append(facts);

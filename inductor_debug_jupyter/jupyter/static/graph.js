@@ -1,7 +1,8 @@
 /** The middle pane: one laid-out graph to pan, zoom, search and choose nodes in. Python lays out; this only shows. */
 
 const SVG = "http://www.w3.org/2000/svg";
-const READABLE = 0.75;
+const READABLE = 1;
+const TOO_SMALL = 0.65;
 const ALLOWED = new Set(["svg", "g", "title", "polygon", "polyline", "path", "ellipse", "circle", "rect", "line", "text", "tspan"]);
 const UNSAFE = /^(on|href$|xlink:|style$|id$)/i;
 
@@ -85,11 +86,17 @@ class Camera {
     const halfWidth = this.area.clientWidth / this.scale / 2 - box.width / 2 - 6;
     const halfHeight = this.area.clientHeight / this.scale / 2 - box.height / 2 - 6;
     const inSight = Math.abs(x - this.x) <= halfWidth && Math.abs(y - this.y) <= halfHeight;
-    if (inSight && this.scale >= 0.45) return;
-    if (this.scale < 0.45) this.scale = READABLE;
-    this.x = x;
-    this.y = y;
+    if (inSight && this.scale >= TOO_SMALL) return;
+    if (this.scale < TOO_SMALL) this.scale = READABLE;
+    this.x = this.within(x, this.whole.x, this.whole.width, this.area.clientWidth);
+    this.y = this.within(y, this.whole.y, this.whole.height, this.area.clientHeight);
     this.apply();
+  }
+  /** The centre nearest to `at` that shows no emptiness beyond the picture's edge. @param {number} at @param {number} from @param {number} length @param {number} pixels */
+  within(at, from, length, pixels) {
+    const half = pixels / this.scale / 2;
+    if (2 * half >= length) return from + length / 2;
+    return Math.min(from + length - half, Math.max(from + half, at));
   }
 }
 
@@ -102,7 +109,9 @@ function toolbar(parts) {
   for (const [name, text, title] of [["out", "−", "Zoom out (−)"], ["in", "+", "Zoom in (+)"], ["fit", "Fit", "Whole graph (0)"]]) {
     parts[name] = make("button", "", text, { title, "aria-label": title, "data-idj": `zoom-${name}` });
   }
-  bar.append(parts.stage, parts.search, parts.tally, parts.out, parts.in, parts.fit);
+  parts.open = make("button", "", "Open group", { title: "Draw what is inside the chosen group", "data-idj": "open-group" });
+  parts.whole = make("button", "", "Whole graph", { "data-idj": "whole-graph" });
+  bar.append(parts.stage, parts.search, parts.tally, parts.open, parts.whole, parts.out, parts.in, parts.fit);
   return bar;
 }
 
@@ -173,8 +182,10 @@ class GraphPane {
     if (!this.camera || !this.area.clientWidth) return;
     if (this.placed) this.camera.apply();
     else this.camera.start();
+    const first = this.placed ? null : this.area.querySelector('[data-idj="node"]');
     this.placed = true;
-    this.reveal();
+    if (this.area.querySelector('[data-idj="node"].idj-lit')) this.reveal();
+    else if (first && this.camera.scale >= READABLE) this.camera.reveal(first);
   }
 
   reveal() {
@@ -194,8 +205,10 @@ class GraphPane {
       const lit = chosen.node ? here && node.names.includes(chosen.node) : onLine && node.kind !== "copy" && node.kind !== "portal";
       const kin = chosen.finding !== null && node.findings.includes(chosen.finding);
       group.classList.toggle("idj-lit", lit);
-      group.classList.toggle("idj-kin", !lit && (kin || onLine));
+      group.classList.toggle("idj-kin", !lit && (kin || (onLine && node.kind !== "group")));
     }
+    this.parts.open.hidden = !this.litGroup();
+    this.parts.whole.hidden = !picture.inside;
     this.reveal();
   }
 
@@ -213,11 +226,25 @@ class GraphPane {
     const answered = (one) => one.compile_id === picture.answers?.compile_id && one.stage === picture.answers?.stage;
     if (this.goal && (same(this.goal) || answered(this.goal))) this.goal = null;
     this.area.classList.toggle("idj-waiting", Boolean(this.goal));
-    this.status.textContent = this.goal ? `Drawing ${this.goal.compile_id} ${this.goal.stage}…` : picture.note;
+    this.status.textContent = this.goal ? `Drawing ${this.goal.compile_id} ${this.goal.stage}…` : [picture.inside && `Inside ${picture.inside}`, picture.note].filter(Boolean).join(" · ");
     const at = this.model.get("choices").findIndex(this.goal ? (choice) => choice.compile_id === this.goal.compile_id && choice.stage === this.goal.stage : same);
     if (at < 0) return;
     this.parts.stage.value = String(at);
     this.parts.stage.title = this.model.get("choices")[at].title;
+  }
+
+  /** The drawn group that is lit, if one is: the id. @returns {string} */
+  litGroup() {
+    const nodes = this.model.get("picture").nodes;
+    for (const [id, group] of this.groups) if (nodes[id].kind === "group" && group.classList.contains("idj-lit")) return id;
+    return "";
+  }
+
+  /** Ask for the picture of one group, or (without an id) for the whole graph again. @param {string} id */
+  openGroup(id) {
+    const { compile_id, stage, nodes } = this.model.get("picture");
+    this.model.set("wanted", { compile_id, stage, inside: id ? nodes[id].names[0] : "", at: Date.now() });
+    this.model.save_changes();
   }
 
   find() {
@@ -276,6 +303,10 @@ function listenToMouse(pane) {
     const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
     if (id && !drag?.moved) pane.chooseDrawn(id);
   });
+  area.addEventListener("dblclick", (event) => {
+    const id = event.target.closest?.("[data-id]")?.getAttribute("data-id");
+    if (id && pane.model.get("picture").nodes[id].kind === "group") pane.openGroup(id);
+  });
   area.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey && document.activeElement !== area) return;
     event.preventDefault();
@@ -309,6 +340,8 @@ function listenToKeys(pane) {
   });
   parts.out.addEventListener("click", () => pane.camera?.zoom(0.8));
   parts.in.addEventListener("click", () => pane.camera?.zoom(1.25));
+  parts.open.addEventListener("click", () => pane.openGroup(pane.litGroup()));
+  parts.whole.addEventListener("click", () => pane.openGroup(""));
   parts.fit.addEventListener("click", () => pane.camera?.fit());
   parts.stage.addEventListener("change", () => pane.want());
 }

@@ -1,7 +1,7 @@
 """``torch.compile(model, backend=aot_mock_backend(strict=True, constraints=[…]))``: through AOTAutograd into Inductor.
 
-The backward is lowered together with the forward, so that the rules see both and every stage is captured before the first
-call returns.
+The backward is lowered together with the forward, so that the rules see both and every stage is captured before the
+first call returns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def aot_mock_backend(
     return backend(graph_module, example_inputs)
 
 
-def _compile(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], rules: BackendRules) -> Callable[..., Any]:
+def _compile(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], rules: BackendRules
+) -> Callable[..., Any]:
     recorder = start_record(graph_module)
     hooks.listen(recorder)
     try:

@@ -1,7 +1,7 @@
 """What the backends of this process have seen, as one session in the store.
 
-A script that compiles with ``mock_backend`` holds no session, but ``inductor-debug analyze`` must find what happened. So
-every compile adds to one ledger for the process, which is saved after each.
+A script that compiles with ``mock_backend`` holds no session, but ``inductor-debug analyze`` must find what happened.
+So every compile adds to one ledger for the process, which is saved after each.
 """
 
 from __future__ import annotations
@@ -127,4 +127,3 @@ def start_record(graph_module: torch.fx.GraphModule) -> Recorder:
     compile_id = current_compile_id() or f"graph-{id(graph_module):x}"
     recorder.dynamo_graph(compile_id, graph_module, None)
     return recorder
-

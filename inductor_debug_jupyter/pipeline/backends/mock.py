@@ -1,8 +1,9 @@
 """``torch.compile(model, backend=mock_backend)``: validate what the target would refuse, then run eagerly.
 
-The graph is traced by AOTAutograd, forward and backward, so that rules see aten ops; it is then run as Dynamo captured it.
-In strict mode a refused graph is replaced by a function that raises when it is called: torch wraps errors of a backend
-and swallows them under ``suppress_errors``; an error of the compiled function reaches the user as it is.
+The graph is traced by AOTAutograd, forward and backward, so that rules see aten ops; it is then run as Dynamo
+captured it. In strict mode a refused graph is replaced by a function that raises when it is called: torch wraps
+errors of a backend and swallows them under ``suppress_errors``; an error of the compiled function reaches the user as
+it is.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def checked(record: SessionRecord, rules: BackendRules, run: Callable[..., Any])
         return run
 
     def refused(*args: Any, **kwargs: Any) -> Any:
-        """torch keeps this function: the user may have changed ``MOCK_*`` since it was compiled."""
+        """Torch keeps this function: the user may have changed ``MOCK_*`` since it was compiled."""
         now = rules.read_again()
         if not now.strict:
             return run(*args, **kwargs)

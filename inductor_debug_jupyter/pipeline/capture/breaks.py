@@ -1,7 +1,7 @@
 """Graph breaks and recompiles, from torch's structured trace.
 
-torch reports one break several times: once for each frame that it was inlined into, and again for each recompile. A break
-is *distinct* by its deepest line outside torch and its reason; repeats only raise its ``count``.
+torch reports one break several times: once for each frame that it was inlined into, and again for each recompile. A
+break is *distinct* by its deepest line outside torch and its reason; repeats only raise its ``count``.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from inductor_debug_jupyter.pipeline.records import KernelRecord
 def kernels_of(output_code: str, stage: str) -> tuple[KernelRecord, ...]:
     """The kernels defined in a wrapper module.
 
-    Inductor assigns each kernel as ``name = async_compile.<language>(…, r'''source''', …)``: the longest string argument
-    is the source. The module is parsed, never run.
+    Inductor assigns each kernel as ``name = async_compile.<language>(…, r'''source''', …)``: the longest string
+    argument is the source. The module is parsed, never run.
     """
     kernels = []
     for statement in ast.parse(output_code).body:
@@ -25,7 +25,9 @@ def kernels_of(output_code: str, stage: str) -> tuple[KernelRecord, ...]:
             and isinstance(name := statement.targets[0], ast.Name)
         ):
             continue
-        texts = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        texts = [
+            node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
         language = "cpp" if function.attr.startswith("cpp") else function.attr
         kernels.append(KernelRecord(name.id, max(texts, key=len, default="").strip("\n"), language, stage))
     return tuple(kernels)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
+from types import FrameType
 
 import torch
 
@@ -54,7 +55,8 @@ def source_line(file: str, line: int, function: str = "") -> SourceLine:
 def user_frames(stack_trace: str) -> tuple[tuple[str, int, str], ...]:
     """File, line and function of each frame outside torch, outermost first."""
     frames = (
-        (match["file"], int(match["line"]), _plain_function(match["function"])) for match in _FRAME.finditer(stack_trace)
+        (match["file"], int(match["line"]), _plain_function(match["function"]))
+        for match in _FRAME.finditer(stack_trace)
     )
     return tuple(frame for frame in frames if not is_library(frame[0]))
 
@@ -70,7 +72,7 @@ def running_lines() -> tuple[SourceLine | None, SourceLine | None]:
     Asked in the middle of a compile, it is the line that called what is being compiled.
     """
     deepest: SourceLine | None = None
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not is_library(file):
@@ -78,7 +80,7 @@ def running_lines() -> tuple[SourceLine | None, SourceLine | None]:
                 cell = source_line(file, frame.f_lineno, frame.f_code.co_name)
                 return deepest or cell, cell
             deepest = deepest or source_line(file, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return deepest, None
 
 

@@ -41,17 +41,15 @@ class CaptureWatch:
 
     def __init__(self, recorder: Recorder, *, lower: str = "inductor", eager: bool = False) -> None:
         self._recorder = recorder
-        self._lower = lower
         self._eager = eager
         self._undo = ExitStack()
         self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
-        self._open = False
+        self._backend = _Observer(recorder, lower)
 
     def open(self) -> None:
         """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
         hooks.listen(self._recorder)
         self._undo.callback(hooks.unlisten, self._recorder)
-        self._open = True
         redirect = CompiledCallRedirect()
         self._install("already compiled functions", redirect.install, redirect.remove)
         if self._eager:
@@ -60,9 +58,9 @@ class CaptureWatch:
 
     def close(self) -> None:
         """Stop capturing and put everything back. Safe to call twice."""
-        self._open = False
         self._undo.close()
         self._compiled.clear()
+        self._backend.recorder = None
 
     def _install(self, part: str, install: Callable[[], None], remove: Callable[[], None]) -> None:
         try:
@@ -79,7 +77,7 @@ class CaptureWatch:
         compiled = self._compiled.get(module)
         if compiled is None:
             try:
-                compiled = compile_call(module, call, self._observe)
+                compiled = compile_call(module, call, self._backend)
                 self._compiled[module] = compiled
             except Exception as error:
                 self._recorder.failed(f"call of {type(module).__name__}", error)
@@ -87,10 +85,22 @@ class CaptureWatch:
         with dynamo_errors_fall_back(), torch_logs_muted():
             return compiled(*args, **kwargs)
 
-    def _observe(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        """The backend behind plain modules: look at what the graph becomes, then run it as it is."""
-        if self._open:
-            observe_lowering(self._recorder, self._lower, graph_module, example_inputs)
+
+class _Observer:
+    """The backend behind plain modules: look at what the graph becomes, then run it as it is.
+
+    torch keeps a compiled function's backend for as long as the user's code lives: it must not keep the session.
+    """
+
+    __name__ = "inductor_debug_observer"
+
+    def __init__(self, recorder: Recorder, lower: str) -> None:
+        self.recorder: Recorder | None = recorder
+        self.lower = lower
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        if self.recorder is not None:
+            observe_lowering(self.recorder, self.lower, graph_module, example_inputs)
         run: Callable[..., Any] = graph_module.forward
         return run
 
@@ -108,5 +118,7 @@ def observe_lowering(
     except Exception as error:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         for stage in stages:
-            recorder.missing(current_compile_id() or "", stage, f"lowering failed: {type(error).__name__}: {first_line}")
+            recorder.missing(
+                current_compile_id() or "", stage, f"lowering failed: {type(error).__name__}: {first_line}"
+            )
         recorder.note(f"lowering ({lower})", f"{type(error).__name__}: {first_line}")

@@ -68,9 +68,7 @@ def _place(capture: CompileCapture, graph: GraphRecord, name: str) -> Place:
         node = _first_reader(graph, node) or node
     if node is None:
         return Place(capture.compile_id, graph.stage, name)
-    return Place(
-        capture.compile_id, graph.stage, node.name, node.target, node.module_path, node.source, node.cell
-    )
+    return Place(capture.compile_id, graph.stage, node.name, node.target, node.module_path, node.source, node.cell)
 
 
 def _first_reader(graph: GraphRecord, node: NodeRecord) -> NodeRecord | None:

@@ -13,8 +13,8 @@ class Problem:
     """One node that a constraint does not accept.
 
     Problems of one rule with the same ``title``, ``observed`` and ``allowed`` are one cause: they are folded into one
-    :class:`Violation` with several places. ``evidence`` is a Python expression over ``op`` (the op's name) and ``tensors``
-    (its operands and results) that is true where the problem shows: a repro script looks for it.
+    :class:`Violation` with several places. ``evidence`` is a Python expression over ``op`` (the op's name) and
+    ``tensors`` (its operands and results) that is true where the problem shows: a repro script looks for it.
     """
 
     node: str
@@ -30,9 +30,9 @@ class Problem:
 class Constraint:
     """Something the target demands of every node.
 
-    Subclass it, give it a ``rule_id``, and answer in :meth:`check_node` with a :class:`Problem`, or None when the node is
-    fine. A rule that needs the whole graph overrides :meth:`check`. ``severity`` is that of its problems unless one says
-    otherwise.
+    Subclass it, give it a ``rule_id``, and answer in :meth:`check_node` with a :class:`Problem`, or None when the
+    node is fine. A rule that needs the whole graph overrides :meth:`check`. ``severity`` is that of its problems
+    unless one says otherwise.
     """
 
     rule_id: str = "custom"

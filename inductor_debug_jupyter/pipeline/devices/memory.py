@@ -1,8 +1,8 @@
 """How much memory a graph needs.
 
-Liveness over storages: views share one, so they cost nothing; a storage is alive from the node that makes it to the last
-one that reads it. Inputs and parameters are alive throughout (they belong to the caller), and so is what the graph
-returns.
+Liveness over storages: views share one, so they cost nothing; a storage is alive from the node that makes it to the
+last one that reads it. Inputs and parameters are alive throughout (they belong to the caller), and so is what the
+graph returns.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def _peak(graph: GraphRecord) -> tuple[int, NodeRecord] | None:
     last_use: dict[int, int] = {}
     first: dict[int, int] = {}
     storages_of: dict[str, set[int]] = {}
+    end = len(graph.nodes)
     for position, node in enumerate(graph.nodes):
         mine = set()
         for spec in node.outputs:
@@ -51,9 +52,9 @@ def _peak(graph: GraphRecord) -> tuple[int, NodeRecord] | None:
         storages_of[node.name] = mine
         for name in node.inputs:
             for storage in storages_of.get(name, ()):
-                last_use[storage] = len(graph.nodes) if node.op == "output" else position
+                last_use[storage] = max(last_use.get(storage, 0), end if node.op == "output" else position)
         if node.op in {"placeholder", "get_attr"}:
-            last_use.update(dict.fromkeys(mine, len(graph.nodes)))
+            last_use.update(dict.fromkeys(mine, end))
     return _highest(graph, sizes, first, last_use)
 
 

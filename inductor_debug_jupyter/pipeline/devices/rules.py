@@ -11,14 +11,40 @@ from inductor_debug_jupyter.pipeline.devices.shapes import VIEWS
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity, TensorSpec
 
-DTYPES = (
-    "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu "
-    "complex128 complex64 complex32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool"
-).split()
+DTYPES = [
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "complex128",
+    "complex64",
+    "complex32",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint64",
+    "uint32",
+    "uint16",
+    "uint8",
+    "bool",
+]
 
-_ALIASES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "short": "int16"}
+_ALIASES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+}
 
-MATMULS = frozenset("mm bmm addmm baddbmm matmul linear addbmm _int_mm".split())
+MATMULS = frozenset(["mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "addbmm", "_int_mm"])
 
 
 def dtype_name(dtype: Any) -> str:
@@ -93,14 +119,9 @@ class LayoutConstraint(Constraint):
                     allowed=f"strides {list(dense_strides(spec.shape) or ())}",
                     explanation="The target reads tensors row by row; another order needs a copy first.",
                     hints=("call .contiguous() before this line, or reorder the dimensions once, earlier",),
-                    evidence=f"op.startswith({bare_prefix(node.target)!r}) and any(not t.is_contiguous() for t in tensors)",
+                    evidence=f"bare(op) == {name!r} and any(not t.is_contiguous() for t in tensors)",
                 )
                 break
-
-
-def bare_prefix(target: str) -> str:
-    """``aten.addmm.default`` → ``aten.addmm``: what an op's name starts with, whatever the overload."""
-    return ".".join(target.split(".")[:2])
 
 
 def dense_strides(shape: tuple[int | str, ...]) -> tuple[int, ...] | None:

@@ -1,8 +1,9 @@
 """Sizes that must be multiples of something.
 
-A dimension that an op treats as batch carries independent rows: no hardware needs it aligned. Which one that is depends on
-the tensor: parameters have none; of an activation it is the leading dimension, and, after a transpose, the dimension that
-has a batch's size. So ``nn.Linear(784, 512)`` on 64-element sticks is one problem (784), whatever the batch.
+A dimension that an op treats as batch carries independent rows: no hardware needs it aligned. Which one that is
+depends on the tensor: parameters have none; of an activation it is the leading dimension, and, after a transpose, the
+dimension that has a batch's size. So ``nn.Linear(784, 512)`` on 64-element sticks is one problem (784), whatever the
+batch.
 """
 
 from __future__ import annotations
@@ -16,8 +17,36 @@ from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, TensorSpec
 
 VIEWS = frozenset(
-    "view reshape _unsafe_view permute t transpose expand unsqueeze squeeze slice select getitem detach alias as_strided "
-    "split split_with_sizes chunk clone contiguous lift_fresh_copy flatten unflatten view_as size sym_size narrow unbind".split()
+    [
+        "view",
+        "reshape",
+        "_unsafe_view",
+        "permute",
+        "t",
+        "transpose",
+        "expand",
+        "unsqueeze",
+        "squeeze",
+        "slice",
+        "select",
+        "getitem",
+        "detach",
+        "alias",
+        "as_strided",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "clone",
+        "contiguous",
+        "lift_fresh_copy",
+        "flatten",
+        "unflatten",
+        "view_as",
+        "size",
+        "sym_size",
+        "narrow",
+        "unbind",
+    ]
 )
 """Ops that only look at their input another way, or copy it."""
 

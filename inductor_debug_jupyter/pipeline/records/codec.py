@@ -42,7 +42,7 @@ def load_session(data: bytes) -> SessionRecord:
             f"this session has schema version {version}; this release reads up to {SCHEMA_VERSION}. "
             "Upgrade inductor-debug-jupyter to open it"
         )
-    session = raw.get("session")
+    session: Any = raw.get("session")
     while version < SCHEMA_VERSION:
         if version not in UPGRADES:
             raise RecordError(f"sessions of schema version {version} cannot be read any more")

@@ -1,8 +1,8 @@
 """Write the script that shows a violation to somebody who has torch but not this tool.
 
-The script holds the captured graph as Python source, makes inputs of the recorded shapes and dtypes, runs the graph on
-the CPU, watches every op that torch dispatches, and looks for the violation's evidence. Nothing is pickled and nothing of
-this package is imported. Exit code 0: the violation shows; 1: it does not.
+The script holds the captured graph as Python source, makes inputs of the recorded shapes and dtypes, runs the graph
+on the CPU, watches every op that torch dispatches, and looks for the violation's evidence. Nothing is pickled and
+nothing of this package is imported. Exit code 0: the violation shows; 1: it does not.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ def _input(node: NodeRecord) -> str:
 def _tensor(spec: TensorSpec) -> str:
     shape = [size if isinstance(size, int) else 2 for size in spec.shape]
     if spec.stride is None or any(isinstance(step, str) for step in spec.stride) or shape != list(spec.shape):
-        stride, step = [], 1
+        stride: list[int] = []
+        step = 1
         for size in reversed(shape):
             stride.insert(0, step)
             step *= max(size, 1)

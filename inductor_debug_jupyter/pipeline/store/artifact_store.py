@@ -212,6 +212,7 @@ class ArtifactStore:
         path = content.path(attempt)
         with explained("write", self.folder / path):
             temporary.replace(self.folder / path)
+        del staged[content.room, content.sha256]  # another artifact with the same text is staged anew
         return path
 
     def _intact(self, index: Index, content: Content) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from inductor_debug_jupyter.pipeline.store.files import why_not_ours
+from inductor_debug_jupyter.pipeline.store.files import TEMPORARY_PREFIX, why_not_ours
 from inductor_debug_jupyter.pipeline.store.index import Artifact, Index
 from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
 
@@ -96,7 +96,8 @@ def _delete_files(
     kept: list[CleanedFile] = []
     leaving = {group.session_id for group in doomed}
     for artifact in {artifact.path: artifact for group in doomed for artifact in group.artifacts}.values():
-        staying = [user for user in index.users_of(artifact.path) if user not in leaving]
+        users = index.users_of(artifact.path)
+        staying = [user for user in users if user not in leaving]
         if staying:
             kept.append(_answer(artifact, f"also used by session {staying[0]}"))
         elif reason := _remove(folder, artifact, dry_run=dry_run):
@@ -105,7 +106,7 @@ def _delete_files(
         else:
             deleted.append(_answer(artifact, "written by a session that was cleaned"))
         if not dry_run:
-            for user in leaving:
+            for user in leaving.intersection(users):
                 index.forget_use(user, artifact.path)
     return deleted, kept
 
@@ -142,4 +143,6 @@ def _files_in_rooms(folder: Path) -> Iterator[CleanedFile]:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if entry.is_file(follow_symlinks=False):
                     size = entry.stat(follow_symlinks=False).st_size
-                    yield CleanedFile(f"{room}/{entry.name}", size, "not in the index")
+                    unfinished = entry.name.startswith(TEMPORARY_PREFIX)
+                    reason = "not in the index" + (": its writer was killed, or is still writing" if unfinished else "")
+                    yield CleanedFile(f"{room}/{entry.name}", size, reason)

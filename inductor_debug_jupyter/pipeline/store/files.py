@@ -14,6 +14,8 @@ from pathlib import Path
 
 from inductor_debug_jupyter.pipeline.errors import StoreError
 
+TEMPORARY_PREFIX = ".writing-"
+
 _ADVICE = {
     errno.ENOSPC: "free some space, run `inductor-debug clean`, or choose another folder with --artifacts",
     errno.EDQUOT: "free some of your quota, run `inductor-debug clean`, or choose another folder with --artifacts",
@@ -58,7 +60,7 @@ def make_folder(path: Path) -> None:
 
 def write_temporary(folder: Path, data: bytes) -> Path:
     """Write ``data`` under a temporary name in ``folder``, all of it and down to the disk; on failure leave nothing."""
-    temporary = folder / f".writing-{uuid.uuid4().hex}.tmp"
+    temporary = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}.tmp"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         try:

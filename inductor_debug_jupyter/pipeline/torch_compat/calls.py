@@ -1,24 +1,24 @@
 """See the calls of plain modules: ``model(x)`` in a cell that compiles nothing.
 
-``nn.Module.__call__`` is wrapped while somebody watches. Outermost calls on the watcher's own thread are shown to it, and
-inner ones that Dynamo cannot see because it gave up on the frame around them; everything else (compiled modules, graph
-modules, calls in the middle of a compile) goes straight through. Dynamo is told that the wrapper *is* the plain call, so that it adds no guards because of us and nothing
-recompiles when we are gone.
+``nn.Module.__call__`` is wrapped while somebody watches. Outermost calls on the watcher's own thread are shown to it,
+and inner ones that Dynamo cannot see because it gave up on the frame around them; everything else (compiled modules,
+graph modules, calls in the middle of a compile) goes straight through. Dynamo is told that the wrapper *is* the plain
+call, so that it adds no guards because of us and nothing recompiles when we are gone.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._dynamo import eval_frame, trace_rules
 from torch._dynamo.variables import nn_module as nn_module_variables
 from torch._subclasses.fake_tensor import FakeTensor
 
 from inductor_debug_jupyter.pipeline.torch_compat import patches
-from inductor_debug_jupyter.pipeline.torch_compat.regions import in_compiled_region
 from inductor_debug_jupyter.pipeline.torch_compat.state import is_compiling
 
 _PART = "calls of plain modules"
@@ -42,9 +42,7 @@ class ModuleCallWatch:
         """
         patches.acquire(torch.nn.Module, "__call__", _wrap_call, _PART)
         try:
-            patches.acquire(
-                nn_module_variables, "unpatched_nn_module_call", lambda _: torch.nn.Module.__call__, _PART
-            )
+            patches.acquire(nn_module_variables, "unpatched_nn_module_call", lambda _: torch.nn.Module.__call__, _PART)
         except BaseException:
             patches.release(torch.nn.Module, "__call__")
             raise
@@ -82,35 +80,49 @@ def _is_plain(module: torch.nn.Module) -> bool:
     )
 
 
-def _is_real(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return not any(isinstance(value, FakeTensor) for value in (*args, *kwargs.values()))
+def _watch_for(module: torch.nn.Module, values: Iterable[Any], in_compiled_region: bool) -> ModuleCallWatch | None:
+    """Who wants to see this call, or None.
 
-
-def _is_missed(module: torch.nn.Module) -> bool:
-    """Whether Dynamo lets this inner call pass: it gave the frame around it up, and has none of its own to look at.
-
-    Of a user's own module Dynamo sees the ``forward``; of ``nn.Linear`` it sees nothing.
+    An inner call is seen when Dynamo lets it pass: it gave the frame around it up, and the module has no frame of its
+    own to look at. (Of a user's module Dynamo sees the ``forward``; of ``nn.Linear`` it sees nothing.)
     """
-    return getattr(_inside, "watched", False) and in_compiled_region() and bool(trace_rules.check(module.forward))
+    watch = _watch_of_this_thread()
+    if watch is None or is_compiling() or not _is_plain(module):
+        return None
+    watched = getattr(_inside, "modules", ())
+    is_outermost = not in_compiled_region and not watched
+    is_missed = in_compiled_region and watched and module not in watched and trace_rules.check(module.forward)
+    if not (is_outermost or is_missed) or any(isinstance(value, FakeTensor) for value in values):
+        return None
+    return watch
 
 
 def _wrap_call(original: Callable[..., Any]) -> Callable[..., Any]:
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it stands in for that name
-        watch = _watch_of_this_thread()
-        if watch is None or is_compiling():
-            return original(self, *args, **kwargs)
-        depth = getattr(_inside, "depth", 0)
-        outermost = depth == 0 and not in_compiled_region()
-        if not (outermost or _is_missed(self)):
-            return original(self, *args, **kwargs)
-        watched = _is_plain(self) and _is_real(args, kwargs)
-        before = (depth, getattr(_inside, "watched", False))
-        _inside.depth, _inside.watched = depth + 1, watched
+        callback = set_eval_frame(None)  # Dynamo must not trace what follows: it is not the user's
         try:
-            return watch.handler(self, original, args, kwargs) if watched else original(self, *args, **kwargs)
+            watch = _watch_for(self, (*args, *kwargs.values()), callback is not None)
+            if watch is not None:
+                return _watched_call(watch, self, original, args, kwargs)
         finally:
-            _inside.depth, _inside.watched = before
+            set_eval_frame(callback)
+        return original(self, *args, **kwargs)
 
-    # Dynamo must not look at this frame: it would find our closure instead of the user's module.
     eval_frame.skip_code(__call__.__code__)
+    __call__._torchdynamo_inline = original  # type: ignore[attr-defined]  # what Dynamo traces in its place
     return __call__
+
+
+def _watched_call(
+    watch: ModuleCallWatch,
+    module: torch.nn.Module,
+    original: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    before: tuple[torch.nn.Module, ...] = getattr(_inside, "modules", ())
+    _inside.modules = (*before, module)
+    try:
+        return watch.handler(module, original, args, kwargs)
+    finally:
+        _inside.modules = before

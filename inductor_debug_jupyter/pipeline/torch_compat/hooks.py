@@ -1,8 +1,8 @@
 """Watch the compiler: one hook a stage, and every listener is told what the stage made.
 
-A hook wraps one private function of torch, lets it work, and hands what it made to the listeners. A listener that fails
-is told so through :meth:`CompileListener.failed`; nothing it raises ever reaches the user's compile. Hooks are installed
-while at least one listener is there.
+A hook wraps one private function of torch, lets it work, and hands what it made to the listeners. A listener that
+fails is told so through :meth:`CompileListener.failed`; nothing it raises ever reaches the user's compile. Hooks are
+installed while at least one listener is there.
 
 ============  ==========================================================================================
 part          what is wrapped

@@ -1,14 +1,14 @@
 """Take a Dynamo graph through AOTAutograd and Inductor only to look at what comes out.
 
-The graph is lowered as ``torch.compile`` would lower it, up to and including code generation, but the generated C++ is
-not compiled: nobody is going to run it, and compiling it is most of the time. The backward is lowered at once instead of
-on the first ``backward()``.
+The graph is lowered as ``torch.compile`` would lower it, up to and including code generation, but the generated C++
+is not compiled: nobody is going to run it, and compiling it is most of the time. The backward is lowered at once
+instead of on the first ``backward()``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch._functorch.config as functorch_config
@@ -17,6 +17,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from inductor_debug_jupyter.pipeline.torch_compat.hooks import code_generation_only
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
+
 
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The same graph in a module of its own, sharing parameters: lowering may change the copy, never the original."""
@@ -55,7 +56,10 @@ def lower_with_aot(graph_module: torch.fx.GraphModule, example_inputs: Sequence[
 
     with caches_bypassed():
         aot_autograd(
-            fw_compiler=keep, bw_compiler=keep, inference_compiler=keep, partition_fn=min_cut_rematerialization_partition
+            fw_compiler=keep,
+            bw_compiler=keep,
+            inference_compiler=keep,
+            partition_fn=min_cut_rematerialization_partition,
         )(copy_graph_module(graph_module), list(example_inputs))
 
 
@@ -64,5 +68,4 @@ def compile_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Se
     from torch._inductor.compile_fx import compile_fx
 
     with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
-        compiled: Callable[..., Any] = compile_fx(graph_module, list(example_inputs))
-        return compiled
+        return cast("Callable[..., Any]", compile_fx(graph_module, list(example_inputs)))

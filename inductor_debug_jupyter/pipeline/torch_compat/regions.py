@@ -1,11 +1,13 @@
-"""Run compiled code in a cache region of its own, so that a capture sees a compile and the user's caches stay as they are.
+"""Run compiled code in a cache region of its own: a capture sees a compile, the user's caches stay as they are.
 
-torch keeps compiled code in a list on the Python code object, one list a *region* (``isolate_recompiles``), and looks
-an entry up by region, guards and backend object. During a capture:
+torch keeps compiled code in lists on the Python code object, one list a *region* (``isolate_recompiles``), and looks
+an entry up by region, guards and backend object. Beside the lists stand the sizes seen so far (they decide which
+dimensions become dynamic) and whether the code is to be skipped for good. During a capture:
 
 - a function that the user compiled before is called with a clone of its own callback (same mode, options, fullgraph),
   whose backend is a new object, in a new region: torch finds nothing, compiles again, and the capture sees it. The
   user's entries, and the number of recompiles they have left, are not touched;
+- a plain module is compiled in a region of its own, with a callback of ours;
 - a function that was never compiled is left alone: its compile is the user's own and stays theirs, as without us.
 
 The seam is ``eval_frame._callback_from_stance``, which every compiled function asks for its callback at each call.
@@ -13,22 +15,64 @@ The seam is ``eval_frame._callback_from_stance``, which every compiled function 
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
 import torch
-from torch._dynamo import convert_frame, eval_frame, external_utils, trace_rules
+from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, set_eval_frame_isolate_recompiles_id
+from torch._dynamo import convert_frame, eval_frame, external_utils, pgo, trace_rules
+from torch._dynamo.types import ConvertFrameReturn
 
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 
 _PART = "already compiled functions"
 
 
+class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
+    """Compiles frames without leaving a trace on the user's code objects.
+
+    The sizes seen are kept here, starting from what torch knows already; a frame that cannot be compiled is remembered
+    here instead of being marked for good.
+    """
+
+    def __init__(self, callback: Any, hooks: Any) -> None:
+        super().__init__(callback, hooks)
+        self._frame_states: dict[CodeType, dict[str, Any]] = {}
+        self._sizes_seen: Any = None
+        self._given_up: set[CodeType] = set()
+
+    def __call__(self, frame: Any, cache_entry: Any, frame_state: dict[str, Any]) -> ConvertFrameReturn:
+        code = frame.f_code
+        if code in self._given_up:
+            return ConvertFrameReturn(apply_to_code=False)
+        with self._own_sizes():
+            result = super().__call__(frame, cache_entry, self._frame_states.setdefault(code, {}))
+        if result.guarded_code is None and not trace_rules.check(code):
+            self._given_up.add(code)
+            result.apply_to_code = False
+        return result
+
+    @contextmanager
+    def _own_sizes(self) -> Iterator[None]:
+        """Torch's process-wide memory of sizes, replaced by a copy of it while we compile."""
+        with convert_frame.compile_lock:
+            theirs = pgo.get_code_state()
+            if self._sizes_seen is None:
+                self._sizes_seen = copy.deepcopy(theirs)
+            pgo._CODE_STATE = self._sizes_seen
+            try:
+                yield
+            finally:
+                pgo._CODE_STATE = theirs
+
+
 class CompiledCallRedirect:
-    """Sends calls of already compiled functions, made on this thread, into a region of their own."""
+    """Sends calls of compiled functions, made on this thread, into a region of their own."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -42,14 +86,9 @@ class CompiledCallRedirect:
         Raises:
             HookError: this torch has no such seam.
         """
+        patches.acquire(eval_frame, "_callback_from_stance", _wrap_callback_from_stance, _PART)
         with _lock:
             _redirects.append(self)
-        try:
-            patches.acquire(eval_frame, "_callback_from_stance", _wrap_callback_from_stance, _PART)
-        except BaseException:
-            with _lock:
-                _redirects.remove(self)
-            raise
 
     def remove(self) -> None:
         """Stop redirecting."""
@@ -68,19 +107,26 @@ class CompiledCallRedirect:
         """The callback to use for this call of ``function``: the user's own, or our clone of it."""
         if not isinstance(callback, convert_frame.CatchErrorsWrapper):
             return callback
+        backend = eval_frame.innermost_backend(callback)
+        is_ours = getattr(getattr(backend, "compiler_fn", backend), "_inductor_debug", False)
+        if id(callback) not in self._clones:
+            if not is_ours and not self._compiled_before(function):
+                return callback
+            # The callback is kept beside its clone: its id must not be given to another one.
+            self._clones[id(callback)] = (callback, _clone_callback(callback, new_backend=not is_ours))
+        if not is_ours:
+            set_eval_frame_isolate_recompiles_id(self._region)
+        return self._clones[id(callback)][1]
+
+    def _compiled_before(self, function: Any) -> bool:
         code = _code_of(function)
-        key = id(callback)
-        if key in self._clones:
-            clone = self._clones[key][1]
-        elif code is None or code in self._users_own or not _has_entries(code):
-            if code is not None:
-                self._users_own.add(code)
-            return callback
-        else:
-            clone = _clone_callback(callback)
-            self._clones[key] = (callback, clone)
-        eval_frame.set_eval_frame_isolate_recompiles_id(self._region)
-        return clone
+        if code is None or code in self._users_own:
+            return False
+        region = get_eval_frame_isolate_recompiles_id()
+        if any(eval_frame._get_cache_entries_for_region(code, each) for each in {-1, region}):
+            return True
+        self._users_own.add(code)
+        return False
 
 
 _lock = threading.RLock()
@@ -92,29 +138,24 @@ def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., An
         chosen = original(callback)
         for redirect in reversed(_redirects):
             if redirect.applies():
-                caller = sys._getframe(1)
-                return redirect.callback_for(chosen, caller.f_locals.get("fn"))
+                return redirect.callback_for(chosen, sys._getframe(1).f_locals.get("fn"))
         return chosen
 
     return callback_from_stance
 
 
-def _has_entries(code: CodeType) -> bool:
-    """Whether the user has compiled this code before (our own regions do not count)."""
-    region = eval_frame.get_eval_frame_isolate_recompiles_id()
-    return any(eval_frame._get_cache_entries_for_region(code, each) for each in {-1, region})
-
-
-def _clone_callback(callback: Any) -> Any:
-    """The same callback with a new backend object, so that no existing cache entry matches."""
+def _clone_callback(callback: Any, *, new_backend: bool) -> Any:
+    """The same callback, isolated; with a new backend object no existing cache entry matches."""
     inner = callback._torchdynamo_orig_backend
+    if not new_backend:
+        return _IsolatedCallback(inner, callback.hooks)
     user_backend = eval_frame.innermost_backend(callback)
 
     def backend(graph_module: Any, example_inputs: Any, **kwargs: Any) -> Any:
         return user_backend(graph_module, example_inputs, **kwargs)
 
     backend.__name__ = getattr(user_backend, "__name__", type(user_backend).__name__)
-    return convert_frame.catch_errors_wrapper(inner._clone_with_backend(backend), callback.hooks)
+    return _IsolatedCallback(inner._clone_with_backend(backend), callback.hooks)
 
 
 def _code_of(function: Any) -> CodeType | None:
@@ -133,13 +174,11 @@ def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Cal
     ``call`` is ``nn.Module.__call__`` as torch defines it. Modules whose ``forward`` is torch's own (``nn.Linear`` or
     ``nn.Sequential`` by itself) have no frame that Dynamo would look at: they get an extra one.
     """
+    backend._inductor_debug = True  # type: ignore[attr-defined]
     function: Callable[..., Any] = call.__get__(module)
     if trace_rules.check(module.forward):
         function = external_utils.wrap_inline(module)
-    compiled: Callable[..., Any] = torch.compile(function, backend=backend, isolate_recompiles=True)
+    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
+        function, backend=backend, isolate_recompiles=True
+    )
     return compiled
-
-
-def in_compiled_region() -> bool:
-    """Whether a compiled function is running on this thread (also in a part of it that runs eagerly after a break)."""
-    return torch._C._dynamo.eval_frame.get_eval_frame_callback() is not None

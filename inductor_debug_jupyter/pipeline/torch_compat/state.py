@@ -58,13 +58,15 @@ _filter = _ThreadFilter()
 
 def _torch_handlers() -> list[logging.Handler]:
     """Every handler through which torch writes to the terminal; its structured trace is not one of them."""
-    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.split(".")[0] == "torch"]
+    loggers = [
+        logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.split(".")[0] == "torch"
+    ]
     return [handler for logger in loggers for handler in logger.handlers if isinstance(handler, logging.StreamHandler)]
 
 
 @contextmanager
 def torch_logs_muted() -> Iterator[None]:
-    """torch's compiler says nothing on this thread: the user of a plain module did not ask it to compile."""
+    """Torch's compiler says nothing on this thread: the user of a plain module did not ask it to compile."""
     handlers = [handler for handler in _torch_handlers() if _filter not in handler.filters]
     for handler in handlers:
         handler.addFilter(_filter)

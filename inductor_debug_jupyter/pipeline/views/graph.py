@@ -9,7 +9,6 @@ Node ids in DOT are indices (``n12``), never names. A label is data: see :func:`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
@@ -23,16 +22,19 @@ MAX_CALLS = 400
 LONG_EDGE = 5
 """An edge over more ranks than this gets a portal."""
 _LABEL = 34
+_GROUP_INPUTS = 2
+"""A group with more inputs than this shows them as one shape."""
 _CURVED = 150
 """Up to so many nodes edges are curved; beyond, straight ones are much faster to lay out."""
 
 _SEVERITY_STYLE = {
-    "error": 'shape=octagon, color="#D55E00", penwidth=2.4',
+    "error": 'shape=box, peripheries=2, color="#D55E00", penwidth=2',
     "warning": 'shape=box, style="filled,diagonals", color="#E69F00", penwidth=2',
     "info": 'shape=box, style="filled,dashed", color="#0072B2", penwidth=1.6',
 }
+_BESIDE = {"input", "copy", "portal"}
 _KIND_STYLE = {
-    "group": "shape=box3d",
+    "group": 'style="filled,rounded", penwidth=1.6',
     "copy": 'shape=ellipse, fillcolor="#F2F2F2", fontsize=8, margin="0.02,0.01", height=0.2',
     "portal": 'shape=cds, fillcolor="#F2F2F2", fontsize=8, margin="0.06,0.02", height=0.2',
 }
@@ -104,8 +106,10 @@ class _Painter:
         ids = [self._add(self._unit_shape(unit)) for unit in self.units]
         ranks = self._ranks()
         for number, unit in enumerate(self.units):
-            for source in self._sources(number, unit):
+            for source in self._units_before(number, unit):
                 self._connect(source, number, ids, ranks)
+            for inputs in self._inputs_before(unit):
+                self.edges[self._add(self._input_shape(*inputs)), ids[number]] = None
         for node in self.graph.nodes:
             unused = not node.is_call and node.op != "output" and node.name not in self.drawn_inputs
             if unused or (node.op == "output" and node.name in self.marks):
@@ -116,19 +120,22 @@ class _Painter:
         calls = len(self.graph.calls)
         return f"{calls:,} ops drawn as {len(self.units):,} groups, by module" if len(self.units) < calls else ""
 
-    def _sources(self, number: int, unit: Unit) -> Iterator[int | NodeRecord]:
-        """What flows into a unit from outside, each once: the number of another unit, or an input."""
-        for name in dict.fromkeys(name for node in unit.nodes for name in node.inputs):
-            source = self.unit_of.get(name)
-            if source is not None and source != number:
-                yield source
-            elif source is None and (node := self.graph.node(name)) is not None:
-                yield node
+    def _units_before(self, number: int, unit: Unit) -> list[int]:
+        """The other units that flow into this one, each once."""
+        found = (self.unit_of.get(name, number) for node in unit.nodes for name in node.inputs)
+        return [source for source in dict.fromkeys(found) if source != number]
 
-    def _connect(self, source: int | NodeRecord, number: int, ids: list[str], ranks: list[int]) -> None:
-        if isinstance(source, NodeRecord):
-            self.edges[self._add(self._input_shape(source)), ids[number]] = None
-        elif ranks[number] - ranks[source] <= LONG_EDGE:
+    def _inputs_before(self, unit: Unit) -> list[tuple[NodeRecord, ...]]:
+        """The inputs of a unit, each to be drawn by itself; the many of a group as one, except those with findings."""
+        names = dict.fromkeys(name for node in unit.nodes for name in node.inputs if name not in self.unit_of)
+        inputs = [node for name in names if (node := self.graph.node(name)) is not None]
+        if len(unit.nodes) == 1 or len(inputs) <= _GROUP_INPUTS:
+            return [(node,) for node in inputs]
+        quiet = tuple(node for node in inputs if node.name not in self.marks)
+        return [*((node,) for node in inputs if node.name in self.marks), *([quiet] if quiet else [])]
+
+    def _connect(self, source: int, number: int, ids: list[str], ranks: list[int]) -> None:
+        if ranks[number] - ranks[source] <= LONG_EDGE:
             self.edges[ids[source], ids[number]] = None
         elif (source, number) not in self.portals:
             self.portals[source, number] = None
@@ -179,11 +186,14 @@ class _Painter:
         head = path if len(path) <= _LABEL else "…" + path[1 - _LABEL :]
         return self._marked("group", names, (head, f"{words.count(len(names), 'op')} → {tensor}" if tensor else ""))
 
-    def _input_shape(self, node: NodeRecord) -> DrawnNode:
-        tensor = words.short_tensor(node.tensor) if node.tensor else ""
-        kind = "copy" if node.name in self.drawn_inputs else "input"
-        self.drawn_inputs.add(node.name)
-        return self._marked(kind, (node.name,), (plain(node.name), tensor))
+    def _input_shape(self, *nodes: NodeRecord) -> DrawnNode:
+        names = tuple(node.name for node in nodes)
+        kind = "copy" if self.drawn_inputs.issuperset(names) else "input"
+        self.drawn_inputs.update(names)
+        if len(nodes) > 1:
+            return self._marked(kind, names, (words.count(len(names), "input"), ""))
+        tensor = words.short_tensor(nodes[0].tensor) if nodes[0].tensor else ""
+        return self._marked(kind, names, (plain(names[0]), tensor))
 
 
 def to_dot(drawing: Drawing) -> str:
@@ -202,7 +212,9 @@ def to_dot(drawing: Drawing) -> str:
         classes = " ".join(filter(None, [f"idj-{kind}", node.severity and f"idj-{node.severity}"]))
         attributes = ", ".join(filter(None, [f"label={_quoted(node.label)}", f'class="{classes}"', *style]))
         lines.append(f"{node.id} [{attributes}];")
-    lines += [f"{tail} -> {head};" for tail, head in drawing.edges]
+    inputs = {node.id for node in drawing.nodes if node.kind in _BESIDE}
+    for tail, head in drawing.edges:
+        lines.append(f"{tail} -> {head}{'' if tail in inputs else ' [weight=6]'};")  # heavy edges are drawn straight
     return "\n".join([*lines, "}"])
 
 

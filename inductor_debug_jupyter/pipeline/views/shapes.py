@@ -171,13 +171,17 @@ class PictureNode(TypedDict):
 
 
 class PictureView(TypedDict):
-    """A laid-out graph. Keys of ``nodes`` are the ``<title>`` of the SVG's node groups."""
+    """A laid-out graph, or the part of it that ``inside`` names.
+
+    Keys of ``nodes`` are the ``<title>`` of the SVG's node groups.
+    """
 
     compile_id: str
     stage: str
     svg: str
     nodes: dict[str, PictureNode]
     note: str
+    inside: str
 
 
 class NodeView(TypedDict):

@@ -6,6 +6,7 @@ Notebooks that are not trusted pass through a sanitizer that removes inline SVG,
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from html import escape
 
@@ -16,6 +17,8 @@ from inductor_debug_jupyter.pipeline.views.text import session_text
 
 MAX_BYTES = 150_000
 _TEXT_BYTES = 40_000
+_NOISE = re.compile(r"<!--.*?-->\s*|<title>.*?</title>\s*| (?:id|class)=\"[^\"]*\"(?=[^<]*>)", re.DOTALL)
+"""What an image has no use for."""
 _LIMITS = (400, 100, 30)
 """Into how few groups the graph is collapsed until its picture is small enough."""
 
@@ -53,5 +56,6 @@ def _image(record: SessionRecord, room: int) -> str:
 
 def _standalone(svg: str) -> str:
     """On a white sheet, because an image sees nothing of the page's dark theme, and at three quarters of its size."""
+    svg = _NOISE.sub("", svg)
     start = svg.index(">", svg.index("<svg")) + 1
     return f'{svg[:start].replace("pt", "px")}<rect width="100%" height="100%" x="0" y="0" fill="white"/>{svg[start:]}'

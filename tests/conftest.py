@@ -1,0 +1,78 @@
+"""Around every test: nothing of ours stays behind in torch, and nothing is written outside the test's own folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+def _torch_state() -> dict[str, Any]:
+    """Everything a capture touches, by identity: equal before and after a test."""
+    if "torch._dynamo" not in sys.modules:
+        return {}
+    import torch
+    import torch._dynamo.config as dynamo_config
+    import torch._functorch.config as functorch_config
+    import torch._inductor.config as inductor_config
+    from torch._dynamo import eval_frame
+    from torch._dynamo.output_graph import OutputGraph
+    from torch._dynamo.variables import nn_module
+    from torch._functorch._aot_autograd import graph_compile
+    from torch._inductor import compile_fx, debug
+    from torch._inductor.graph import GraphLowering
+    from torch._logging import _internal
+
+    return {
+        "Module.__call__": torch.nn.Module.__call__,
+        "unpatched_nn_module_call": nn_module.unpatched_nn_module_call,
+        "call_user_compiler": OutputGraph.call_user_compiler,
+        "partition": graph_compile._partition_joint_graph_into_fw_bw,
+        "inference": graph_compile._aot_stage2b_inference_compile,
+        "post_grad": compile_fx._recursive_post_grad_passes,
+        "inner": compile_fx._compile_fx_inner,
+        "ir": (debug.log_ir_pre_fusion, debug.log_ir_post_fusion),
+        "code": GraphLowering._compile_to_module_lines,
+        "stance": eval_frame._callback_from_stance,
+        "trace handlers": [h for h in _internal.trace_log.handlers if type(h).__module__.startswith("inductor_debug")],
+        "caches": (inductor_config.fx_graph_cache, functorch_config.enable_autograd_cache),
+        "suppress_errors": dynamo_config.suppress_errors,
+        "eval frame": torch._C._dynamo.eval_frame.get_eval_frame_callback(),
+        "grad mode": torch.is_grad_enabled(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind() -> Iterator[None]:
+    before = _torch_state()
+    yield
+    after = _torch_state()
+    changed = {name for name in before if before[name] != after[name]}
+    assert not changed, f"left behind in torch: {sorted(changed)}"
+    if "inductor_debug_jupyter.pipeline.torch_compat.patches" in sys.modules:
+        from inductor_debug_jupyter.pipeline.torch_compat import hooks, patches
+
+        assert patches.installed() == ()
+        assert hooks._listeners == []
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run in a folder of their own, with none of the user's settings."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("MOCK_STRICT", "MOCK_ALIGNMENT", "MOCK_MAX_MEMORY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("TARGET", "LOWER", "ARTIFACTS"):
+        monkeypatch.delenv(f"INDUCTOR_DEBUG_{name}", raising=False)
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    """Dynamo with empty caches, before and after."""
+    import torch
+
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()

@@ -1,0 +1,222 @@
+"""What the target refuses: where, why, and what would fit."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from inductor_debug_jupyter import (
+    Constraint,
+    DtypeConstraint,
+    LayoutConstraint,
+    MemoryConstraint,
+    Problem,
+    ShapeConstraint,
+    UnsupportedOpsConstraint,
+    capture,
+)
+from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, TensorSpec
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+def findings(model, *args, constraints=None, lower="aot", **options):
+    with capture(eager=True, lower=lower, constraints=constraints, **options) as session:
+        model(*args)
+    assert session.captures
+    return session.findings
+
+
+class Lone(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(784, 512)
+
+    def forward(self, x):
+        return self.up(x)
+
+
+def test_linear_784_on_sticks_is_one_finding_on_the_users_line_and_nothing_about_the_batch():
+    (finding,) = [f for f in findings(Lone(), torch.randn(30, 784), target="stick128") if f.severity == "error"]
+    assert finding.rule_id == "align.innermost"
+    assert finding.title == "784 is not a multiple of 64"
+    assert "12.25 sticks" in finding.observed
+    assert "832" in finding.allowed
+    (place,) = finding.places
+    assert place.source.text.strip() == "return self.up(x)"
+    assert place.module_path == "up"
+
+
+def test_twelve_identical_layers_are_one_finding_with_twelve_places():
+    stack = nn.Sequential(*(nn.Linear(100, 100) for _ in range(12)))
+    (finding,) = [f for f in findings(stack, torch.randn(3, 100), target="stick128") if f.severity == "error"]
+    assert len(finding.places) == 12
+    assert {place.module_path for place in finding.places} == {str(index) for index in range(12)}
+
+
+def test_alignment_spares_the_batch_and_all_asks_for_all():
+    model, x = nn.Linear(64, 64), torch.randn(30, 64)
+    assert findings(model, x, constraints=[ShapeConstraint(alignment=64)]) == ()
+    titles = {f.title for f in findings(model, x, constraints=[ShapeConstraint(alignment=64, dims="all")])}
+    assert "30 is not a multiple of 64" in titles
+
+
+def test_a_symbolic_size_is_a_condition_not_a_silent_pass():
+    x = torch.randn(4, 30)
+    torch._dynamo.mark_dynamic(x, 1)
+    (finding,) = [
+        f
+        for f in findings(nn.Sequential(nn.ReLU()), x, constraints=[ShapeConstraint(alignment=64)])
+        if f.rule_id == "align.size"
+    ]
+    assert finding.severity == "warning"
+    assert finding.title.startswith("fits only when s")
+    assert "% 64 == 0" in finding.title
+    assert " in [" in finding.observed
+
+
+class SaysConv2d(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+class SaysFunctional(SaysConv2d):
+    def forward(self, x):
+        return F.conv2d(x, self.conv.weight, self.conv.bias)
+
+
+class SaysTorch(SaysConv2d):
+    def forward(self, x):
+        return torch.conv2d(x, self.conv.weight, self.conv.bias)
+
+
+@pytest.mark.parametrize("model", [SaysConv2d, SaysFunctional, SaysTorch])
+@pytest.mark.parametrize(
+    "name", ["aten.convolution", "aten.convolution.default", "aten::convolution", "conv2d", "nn.Conv2d"]
+)
+@pytest.mark.parametrize("lower", ["dynamo", "aot"])
+def test_a_denied_convolution_is_caught_however_it_is_written(model, name, lower):
+    (finding,) = findings(model(), torch.randn(1, 3, 8, 8), constraints=[UnsupportedOpsConstraint([name])], lower=lower)
+    assert finding.rule_id == "op.unsupported"
+    assert finding.places[0].source.file == __file__
+
+
+def test_the_default_deny_list_knows_the_lu_family():
+    class Solve(nn.Module):
+        def forward(self, a):
+            return torch.linalg.lu_factor(a)[0] + torch.linalg.inv(a)
+
+    titles = {f.title for f in findings(Solve(), torch.eye(4), constraints=[UnsupportedOpsConstraint()])}
+    assert titles == {"the target has no aten.linalg_lu_factor_ex", "the target has no aten.linalg_inv_ex"}
+
+
+def test_dtypes_as_torch_dtypes_or_names():
+    class Doubles(nn.Module):
+        def forward(self, x):
+            return x.double() * 2
+
+    for allowed in ({torch.float32}, {"float32"}, {"torch.float32"}, {"float"}):
+        (finding,) = findings(Doubles(), torch.randn(2), constraints=[DtypeConstraint(allowed_dtypes=allowed)])
+        assert finding.title == "float64 is not supported"
+        assert finding.places[0].source.text.strip() == "return x.double() * 2"
+
+
+def test_layout_names_the_strides_and_takes_transposed_matmul_operands():
+    class Swapped(nn.Module):
+        def forward(self, x, w):
+            return torch.exp(x.transpose(0, 1)) + x @ w.t()
+
+    found = findings(Swapped(), torch.randn(4, 4), torch.randn(4, 4), constraints=[LayoutConstraint()])
+    assert [f.title.split()[0] for f in found] == ["exp", "add"]  # exp keeps the strides; mm is not among them
+    assert "[1, 4]" in found[0].observed
+    assert found[0].severity == "error"
+
+
+def test_memory_each_tensor_and_the_peak():
+    class Wide(nn.Module):
+        def forward(self, x):
+            a, b = x + 1, x + 2
+            return a * b
+
+    x = torch.randn(1024)
+    limits = [MemoryConstraint(max_memory_bytes=4095)]
+    titles = [f.title for f in findings(Wide(), x, constraints=limits)]
+    assert any("a tensor of 4 KiB is over the limit of 4.0 KiB" in title for title in titles)
+    (peak,) = findings(Wide(), x, constraints=[MemoryConstraint(max_memory_bytes=4 * 4096 - 1)])
+    assert "needs 16 KiB at its peak" in peak.title
+    assert findings(Wide(), x, constraints=[MemoryConstraint(max_memory_bytes=4 * 4096)]) == ()
+
+
+def test_backward_is_checked_when_aot_partitions_not_when_it_runs():
+    class Squashed(nn.Module):
+        def forward(self, x):
+            return torch.sigmoid(x)
+
+    x = torch.randn(4, 4, requires_grad=True)
+    (finding,) = findings(Squashed(), x, constraints=[UnsupportedOpsConstraint(["aten.mul"])], lower="inductor")
+    assert finding.places[0].stage == "backward"
+
+
+def test_a_rule_of_ones_own_is_a_few_lines():
+    class NoReductions(Constraint):
+        rule_id = "mine.no_sum"
+
+        def check_node(self, node: NodeRecord, graph: GraphRecord):
+            if node.target.startswith("aten.sum"):
+                return Problem(node.name, "this chip cannot reduce", observed=node.target)
+            return None
+
+    class Sum(nn.Module):
+        def forward(self, x):
+            return x.sum()
+
+    (finding,) = findings(Sum(), torch.randn(3), constraints=[NoReductions()])
+    assert (finding.rule_id, finding.title) == ("mine.no_sum", "this chip cannot reduce")
+
+
+def test_a_rule_that_fails_is_noted_and_the_others_go_on():
+    class Broken(Constraint):
+        rule_id = "mine.broken"
+
+        def check_node(self, node, graph):
+            raise KeyError("val")
+
+    with capture(eager=True, lower="aot", constraints=[Broken(), ShapeConstraint(64)]) as session:
+        nn.Linear(3, 64)(torch.randn(2, 3))
+    assert [f.title for f in session.findings] == ["3 is not a multiple of 64"]
+    assert "mine.broken: could not check (KeyError: 'val')" in str(session)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ShapeConstraint(alignment=0), "alignment: 0 is not allowed"),
+        (lambda: ShapeConstraint(alignment="8"), "alignment: '8' is not allowed"),
+        (lambda: ShapeConstraint(8, dims="rows"), "dims: 'rows' is not allowed; allowed: feature, innermost, all"),
+        (lambda: DtypeConstraint(["float33"]), "dtype: 'float33' is not allowed"),
+        (lambda: MemoryConstraint(max_memory_bytes=-1), "max_memory_bytes: -1 is not allowed"),
+    ],
+)
+def test_bad_constraints_say_what_is_allowed(make, message):
+    with pytest.raises(OptionError, match=message):
+        make()
+
+
+def test_peak_memory_counts_views_once():
+    from inductor_debug_jupyter.pipeline.devices import peak_memory
+
+    def spec(storage):
+        return (TensorSpec((4,), "float32", (1,), itemsize=4, storage=storage, storage_bytes=16),)
+
+    nodes = (
+        NodeRecord("x", "placeholder", "x", outputs=spec(0)),
+        NodeRecord("v", "call_function", "aten.view.default", ("x",), spec(0)),
+        NodeRecord("y", "call_function", "aten.add.Tensor", ("v",), spec(1)),
+        NodeRecord("output", "output", "output", ("y",)),
+    )
+    assert peak_memory(GraphRecord("forward", nodes)) == 32

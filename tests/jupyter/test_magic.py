@@ -1,0 +1,148 @@
+"""The magic's own behaviour: options, strict mode, labels, help, completion, what is shown and what is not."""
+
+import pytest
+
+SETUP = """
+import torch
+from torch import nn
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(784, 512)
+    def forward(self, x):
+        return self.up(x)
+block, x = Block(), torch.randn(3, 784)
+"""
+
+
+@pytest.fixture
+def ready(kernel):
+    kernel.run("for name in ('session', 'ran'):\n    globals().pop(name, None)")
+    assert not kernel.run(SETUP).error
+    return kernel
+
+
+def test_a_strict_failure_shows_one_readable_error_and_stops_run_all(ready):
+    cell = "%%inductor_debug --strict --target stick128 --no-panel --as session\nran = block(x).shape\nran"
+    outcome = ready.run(cell)
+    assert outcome.results == ["torch.Size([3, 512])"]
+    assert outcome.error.startswith("ConstraintViolationError: stick128 refuses this: 1 error")
+    text = "\n".join(outcome.traceback)
+    assert "784 is not a multiple of 64" in text
+    assert "return self.up(x)" in text
+    assert "Standalone script" in text
+    assert "Traceback" not in text
+    assert ready.value("ran") == "torch.Size([3, 512])"
+    assert ready.reply_status(cell) == "error"
+    repro = ready.value("session.record.repros[0]").strip("'")
+    assert (
+        ready.value(
+            f"__import__('subprocess').run([__import__('sys').executable, '-I', {repro!r}], cwd='/').returncode"
+        )
+        == "0"
+    )
+
+
+def test_findings_name_the_cell_and_its_line(ready):
+    ready.run("%%inductor_debug --target stick128 --no-panel --as session\n\nblock(x)")
+    assert ready.value("session.findings[0].source.label[:4]") == "'In ['"
+    assert ready.value("session.findings[0].source.text.strip()") == "'return self.up(x)'"
+    ready.run("%%inductor_debug --target stick128 --no-panel --as session\n\nnn.Linear(784, 3)(x)")
+    assert ready.value("(session.findings[0].places[0].cell.line, session.findings[0].places[0].cell.text)") == (
+        "(3, 'nn.Linear(784, 3)(x)')"
+    )
+
+
+def test_without_strict_the_cell_goes_on(ready):
+    outcome = ready.run("%%inductor_debug --target stick128 --no-panel --as session\nblock(x).shape")
+    assert (outcome.error, outcome.results) == ("", ["torch.Size([3, 512])"])
+    assert ready.value("len(session.findings) > 0") == "True"
+
+
+def test_no_panel_prints_and_shows_nothing(ready):
+    outcome = ready.run("%%inductor_debug --target stick128 --no-panel\ny = block(x)")
+    assert (outcome.stdout, outcome.stderr, outcome.displays, outcome.results) == ("", "", [], [])
+
+
+def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
+    outcome = ready.run("%%inductor_debug --target stick128\ny = block(x)")
+    assert outcome.stdout == ""
+    panel, snapshot = outcome.displays
+    assert "application/vnd.jupyter.widget-view+json" in panel
+    assert "784 is not a multiple of 64" in panel["text/plain"]
+    assert "784 is not a multiple of 64" in snapshot["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--strikt", "unknown option '--strikt'; did you mean --strict?"),
+        ("--target stik128", "unknown target 'stik128'"),
+        ("--target nowhere.toml", "the file cannot be read"),
+        ("--alignment x", "--alignment: 'x' is not allowed"),
+        ("--max-memory lots", "--max-memory: 'lots' is not allowed"),
+        ("--dtypes float33", "dtype: 'float33' is not allowed"),
+    ],
+)
+def test_a_bad_option_is_one_line_and_the_cell_does_not_run(ready, options, message):
+    outcome = ready.run(f"%%inductor_debug {options}\nran = True")
+    assert message in outcome.stderr + outcome.error
+    assert (outcome.stderr + outcome.error).strip().count("\n") == 0
+    assert ready.value("'ran' in globals()") == "False"
+
+
+def test_an_unwritable_folder_is_one_warning_and_the_cells_results_stay(ready):
+    ready.run("open('taken', 'w').close()")
+    outcome = ready.run("%%inductor_debug --artifacts taken --as session\nblock(x).shape")
+    assert outcome.results == ["torch.Size([3, 512])"]
+    assert outcome.error == ""
+    assert ready.value("[str(note) for note in session.notes][0][:30]").startswith("'artifacts: nothing was saved")
+
+
+def test_help_is_complete(ready):
+    from inductor_debug_jupyter.pipeline.options import MAGIC_OPTIONS, OPTIONS
+
+    text = ready.value("get_ipython().find_line_magic('inductor_debug').__doc__")
+    for name in MAGIC_OPTIONS:
+        assert OPTIONS[name].flag in text
+    assert "stick128" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("%%inductor_debug --al", "--alignment"),
+        ("%%inductor_debug --strict --target st", "stick128"),
+        ("%%inductor_debug --lower ", "aot"),
+    ],
+)
+def test_tab_completes_options_and_targets(ready, typed, expected):
+    reply = ready.client.complete(typed, reply=True, timeout=30)
+    assert expected in reply["content"]["matches"]
+
+
+def test_unloading_leaves_nothing(ready):
+    ready.run("%unload_ext inductor_debug_jupyter")
+    try:
+        outcome = ready.run("%%inductor_debug\n1")
+        assert "not found" in outcome.stderr + outcome.error
+    finally:
+        ready.run("%load_ext inductor_debug_jupyter")
+
+
+def test_a_cell_with_a_syntax_error_is_just_that(ready):
+    outcome = ready.run("%%inductor_debug --no-panel\nprint(")
+    assert outcome.error.startswith("SyntaxError")
+
+
+def test_time_and_the_magic_go_together(ready):
+    outcome = ready.run("%%time\n%%inductor_debug --no-panel --as session\ny = block(x)")
+    assert "CPU times" in outcome.stdout
+    assert ready.value("len(session.captures)") == "1"
+
+
+def test_a_cell_that_runs_no_model_says_that_nothing_was_checked(ready):
+    outcome = ready.run("%%inductor_debug --strict\n1 + 1")
+    assert outcome.results == ["2"]
+    assert outcome.error == ""
+    assert "nothing was checked" in outcome.displays[0]["text/plain"].lower()

@@ -1,0 +1,215 @@
+"""The panel's Python half; what a browser does with it is in ``tests/browser``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import inductor_debug_jupyter.jupyter.panels.debug as debug
+from inductor_debug_jupyter.jupyter.panels import DebugPanel
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    GraphRecord,
+    NodeRecord,
+    Place,
+    SessionRecord,
+    SourceLine,
+    Violation,
+)
+
+STATIC = Path(debug.__file__).parents[1] / "static"
+LABEL = "In [1]"
+
+
+def record(**changes: Any) -> SessionRecord:
+    at = SourceLine("c", 2, "y = x + 1", label=LABEL)
+
+    def graph(stage: str) -> GraphRecord:
+        nodes = (
+            NodeRecord("x", "placeholder", "x"),
+            NodeRecord("add", "call_function", "aten.add.Tensor", ("x",), source=at),
+        )
+        return GraphRecord(stage, nodes)
+
+    values: dict[str, Any] = {
+        "captures": (
+            CompileCapture("0/0", graphs={"dynamo": graph("dynamo"), "forward": graph("forward")}),
+            CompileCapture("0/1", graphs={"forward": graph("forward")}),
+        ),
+        "findings": (
+            Violation("b", "warning", "second", (Place("0/1", "forward", "add", source=at),)),
+            Violation("a", "error", "first", (Place("0/0", "forward", "add", source=at),)),
+        ),
+        "sources": {LABEL: "x = 1\ny = x + 1\n"},
+    }
+    fixed = {
+        "id": "s",
+        "created": "",
+        "name": "m",
+        "target": "t",
+        "strict": False,
+        "torch_version": "",
+        "tool_version": "",
+    }
+    return SessionRecord(**(fixed | values | changes))
+
+
+def shown(panel: DebugPanel) -> tuple[str, str]:
+    return panel.graph.picture["compile_id"], panel.graph.picture["stage"]
+
+
+def test_it_opens_on_the_worst_finding_with_its_graph() -> None:
+    panel = DebugPanel(record())
+    assert panel.header.tab == "findings"
+    assert panel.findings.selection["finding"] == 1
+    assert shown(panel) == ("0/0", "forward")
+    assert panel.detail.node["node"] == "add"
+
+
+def test_a_click_tells_python_and_draws_the_other_graph() -> None:
+    heard: list[dict[str, Any]] = []
+    panel = DebugPanel(record(), on_select=heard.append)
+    clicked = panel.findings.rows[1]["selection"]
+    panel.header.selection = clicked  # what the browser's link does
+    assert heard == [clicked]
+    assert panel.selection == clicked
+    assert shown(panel) == ("0/1", "forward")
+    assert panel.header.error == ""
+
+
+def test_python_selects_the_same_way() -> None:
+    heard: list[dict[str, Any]] = []
+    panel = DebugPanel(record(), on_select=heard.append)
+    panel.select(finding=0)
+    assert shown(panel) == ("0/1", "forward")
+    panel.select(node="add")
+    assert panel.selection["compile_id"] == "0/1"
+    panel.select(line=2)
+    assert panel.detail.selection == panel.selection == heard[-1]
+    assert panel.selection["line"] == 2
+
+
+def test_two_panels_that_follow_each_other_agree_and_stop() -> None:
+    heard: list[dict[str, Any]] = []
+    one, two = DebugPanel(record()), DebugPanel(record(), on_select=heard.append)
+    one.on_select, two_hears = two.follow, two.on_select
+
+    def both(selection: dict[str, Any]) -> None:
+        two_hears(selection)
+        one.follow(selection)
+
+    two.on_select = both
+    one.select(finding=0)
+    assert two.selection == one.selection == heard[0]
+    assert len(heard) == 1
+    assert shown(two) == ("0/1", "forward")
+
+
+def test_a_wrong_selection_is_refused() -> None:
+    panel = DebugPanel(record())
+    with pytest.raises(UsageError, match="exactly one"):
+        panel.select()
+    with pytest.raises(UsageError, match="exactly one"):
+        panel.select(node="add", line=2)
+    with pytest.raises(NotFoundError, match="nobody"):
+        panel.select(node="nobody")
+
+
+def test_an_error_in_a_callback_is_shown() -> None:
+    def broken(selection: dict[str, Any]) -> None:
+        raise ValueError("my callback is broken")
+
+    panel = DebugPanel(record(), on_select=broken)
+    panel.header.selection = panel.findings.rows[1]["selection"]
+    assert panel.header.error == "ValueError: my callback is broken"
+
+
+def test_a_graph_that_cannot_be_drawn_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = DebugPanel(record())
+
+    def fail(*args: object, **options: object) -> None:
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(debug, "picture_view", fail)
+    panel.graph.wanted = {"compile_id": "0/0", "stage": "dynamo"}
+    assert panel.header.error == "RuntimeError: no ink"
+    assert shown(panel) == ("0/0", "forward")
+    assert panel.graph.picture["answers"] == {"compile_id": "0/0", "stage": "dynamo"}
+    assert "could not be drawn" in panel.graph.picture["note"]
+
+
+def test_each_graph_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, str]] = []
+    real = debug.picture_view
+
+    def counted(lookup: Any, compile_id: str, stage: str, **options: Any) -> Any:
+        calls.append((compile_id, stage))
+        return real(lookup, compile_id, stage, **options)
+
+    monkeypatch.setattr(debug, "picture_view", counted)
+    panel = DebugPanel(record())
+    for finding in (0, 1, 0, 1):
+        panel.select(finding=finding)
+    assert calls == [("0/0", "forward"), ("0/1", "forward")]
+
+
+def test_a_group_opens_and_a_finding_elsewhere_leads_back() -> None:
+    nodes = tuple(
+        NodeRecord(
+            f"op_{number}", "call_function", "aten.relu.default", (f"op_{number - 1}",), (), f"layers.{number // 100}"
+        )
+        for number in range(1_000)
+    )
+    findings = (
+        Violation("a", "error", "far", (Place("0/0", "forward", "op_950"),)),
+        Violation("b", "error", "near", (Place("0/0", "forward", "op_250"),)),
+    )
+    capture = CompileCapture("0/0", graphs={"forward": GraphRecord("forward", nodes)})
+    panel = DebugPanel(record(captures=(capture,), findings=findings))
+    assert len(panel.graph.picture["nodes"]) == 10
+    panel.graph.wanted = {"compile_id": "0/0", "stage": "forward", "inside": "op_250"}
+    assert panel.graph.picture["inside"] == "layers.2"
+    assert ["op_250"] in [node["names"] for node in panel.graph.picture["nodes"].values()]
+    panel.select(finding=1)
+    assert panel.graph.picture["inside"] == "layers.2"
+    panel.select(finding=0)
+    assert panel.graph.picture["inside"] == ""
+    assert panel.header.error == ""
+
+
+def test_without_findings_no_graph_is_laid_out_before_its_tab_opens() -> None:
+    panel = DebugPanel(record(findings=()))
+    assert panel.header.tab == "overview"
+    assert panel.graph.picture["svg"] == ""
+    panel.header.tab = "graph"
+    assert "<svg" in panel.graph.picture["svg"]
+
+
+def test_an_empty_session_has_a_panel() -> None:
+    panel = DebugPanel(record(captures=(), findings=(), sources={}))
+    assert "NOTHING WAS CHECKED" in panel.overview.view["verdict"]
+    assert [tab["id"] for tab in panel.header.view["tabs"]] == ["overview"]
+
+
+def test_show_displays_the_widget_and_then_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs: list[Any] = []
+    monkeypatch.setattr(debug, "display", outputs.append)
+    panel = DebugPanel(record())
+    panel.show()
+    assert outputs[0] is panel
+    assert "Static snapshot" in outputs[1].data
+
+
+def test_the_front_end_is_offline_and_never_parses_data_as_html() -> None:
+    for path in STATIC.glob("*.js"):
+        code = path.read_text(encoding="utf-8").replace('"http://www.w3.org/2000/svg"', "")
+        code = re.sub(r"^\s*//.*$", "", re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL), flags=re.MULTILINE)
+        assert len(code) > 500
+        for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "http", "import "):
+            assert forbidden not in code, f"{path.name}: {forbidden}"
+    for path in STATIC.glob("*.css"):
+        assert not re.search(r"@import|url\(", path.read_text(encoding="utf-8")), path.name
