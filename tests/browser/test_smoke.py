@@ -32,6 +32,7 @@ def test_an_error_stops_the_run(lab: LabPage) -> None:
 
 def test_what_must_not_happen_is_noticed(lab: LabPage) -> None:
     lab.open(lab.lab.write_notebook("smoke/bad.ipynb", ["1"]))
+    lab.page.route("http://192.0.2.1/**", lambda route: route.abort())  # it must be noticed, not sent
     lab.page.evaluate("() => { console.error('bad news'); new Image().src = 'http://192.0.2.1/pixel.png'; }")
     lab.page.wait_for_timeout(200)
     assert any("bad news" in error for error in lab.console_errors)
