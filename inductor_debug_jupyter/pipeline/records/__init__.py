@@ -4,6 +4,8 @@ A record is a copy: it outlives the model, the compile and the process. It saves
 :mod:`~inductor_debug_jupyter.pipeline.records.codec`); trees, tables and pictures are derived from it on demand.
 """
 
+from inductor_debug_jupyter.pipeline.records.benchmark import BackendTiming, BenchmarkRecord
+from inductor_debug_jupyter.pipeline.records.bisect import BisectRecord, Rung
 from inductor_debug_jupyter.pipeline.records.codec import SCHEMA_VERSION, dump_session, load_session
 from inductor_debug_jupyter.pipeline.records.compile import (
     CompileCapture,
@@ -13,6 +15,7 @@ from inductor_debug_jupyter.pipeline.records.compile import (
     Recompile,
     SessionRecord,
 )
+from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
     GRAPH_STAGES,
@@ -23,24 +26,34 @@ from inductor_debug_jupyter.pipeline.records.graph import (
     Stage,
     TensorSpec,
 )
+from inductor_debug_jupyter.pipeline.records.guards import Guard
 
 __all__ = [
     "GRAPH_STAGES",
     "SCHEMA_VERSION",
     "STAGES",
+    "BackendTiming",
+    "BenchmarkRecord",
+    "BisectRecord",
     "CompileCapture",
+    "DiffRecord",
     "GraphBreak",
     "GraphRecord",
+    "Guard",
+    "Heatmap",
     "KernelRecord",
     "NodeRecord",
     "Note",
+    "OutputDiff",
     "Place",
     "Recompile",
+    "Rung",
     "SessionRecord",
     "Severity",
     "SourceLine",
     "Stage",
     "TensorSpec",
+    "Verdict",
     "Violation",
     "dump_session",
     "load_session",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from inductor_debug_jupyter.pipeline.records.bisect import BisectRecord
+from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
 from inductor_debug_jupyter.pipeline.records.findings import Violation
 from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, SourceLine
+from inductor_debug_jupyter.pipeline.records.guards import Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,9 @@ class SessionRecord:
     findings: tuple[Violation, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    diff: DiffRecord | None = None
+    bisect: BisectRecord | None = None
     notes: tuple[Note, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     """Label (``In [4]``) → the whole text of every user file or cell that a captured line stands in."""

@@ -1,0 +1,51 @@
+"""What a benchmark measured of one model on one backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inductor_debug_jupyter.pipeline.records.diff import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class BackendTiming:
+    """Compile time and latency on one backend; times in seconds."""
+
+    backend: str
+    compile_seconds: float
+    latency_mean: float
+    latency_std: float
+    runs: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkRecord:
+    """One benchmark run of one model."""
+
+    model: str
+    description: str
+    parameters: int
+    created: str
+    torch_version: str
+    device: str
+    timings: tuple[BackendTiming, ...]
+    graphs: int
+    graph_breaks: int
+    findings: dict[str, int]
+    """Rule id → places."""
+    diff_verdict: Verdict
+    diff_max_error: float | None = None
+    session_id: str = ""
+
+    def timing(self, backend: str) -> BackendTiming | None:
+        """The timing of one backend, or None."""
+        return next((timing for timing in self.timings if timing.backend == backend), None)
+
+    @property
+    def speedup(self) -> float | None:
+        """Eager latency over Inductor latency."""
+        eager, inductor = self.timing("eager"), self.timing("inductor")
+        if eager is None or inductor is None or not inductor.latency_mean:
+            return None
+        return eager.latency_mean / inductor.latency_mean

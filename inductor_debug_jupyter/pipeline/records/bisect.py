@@ -1,0 +1,32 @@
+"""Which rung of the ladder from eager to the device brings an error in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of the ladder, compared with eager.
+
+    ``outcome`` is ``good``, ``bad`` (wrong numbers), ``failed`` (an exception or a crash; ``reason`` says which) or
+    ``not_run``.
+    """
+
+    name: str
+    outcome: str
+    reason: str = ""
+    diff: DiffRecord | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BisectRecord:
+    """The ladder, and the first rung that is not good (empty when all are)."""
+
+    model: str
+    rungs: tuple[Rung, ...]
+    first_bad: str = ""
+    explanation: str = ""

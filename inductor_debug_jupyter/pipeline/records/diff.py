@@ -1,0 +1,84 @@
+"""A comparison of a reference and a candidate, output by output.
+
+A number that is not finite or could not be computed is None (JSON has no NaN); how many values were NaN or infinite is
+counted apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["match", "rounding", "mismatch", "not_compared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Heatmap:
+    """The absolute error of one output, pooled (by maximum) to a grid small enough to draw.
+
+    ``values`` holds ``rows × columns`` numbers in row order, None where the error is not finite. ``full_rows`` and
+    ``full_columns`` are the sizes before pooling, ``note`` how an N-dimensional tensor became a picture.
+    """
+
+    rows: int
+    columns: int
+    values: tuple[float | None, ...]
+    full_rows: int
+    full_columns: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDiff:
+    """One pair of outputs.
+
+    ``path`` names the output (``logits``, ``[0].hidden``); ``reason`` says in one sentence why it does not match or was
+    not compared.
+    """
+
+    path: str
+    verdict: Verdict
+    reason: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    candidate_shape: tuple[int, ...] = ()
+    candidate_dtype: str = ""
+    max_absolute_error: float | None = None
+    mean_absolute_error: float | None = None
+    max_relative_error: float | None = None
+    mean_relative_error: float | None = None
+    rmse: float | None = None
+    mismatch_percentage: float | None = None
+    max_error_indices: tuple[int, ...] | None = None
+    reference_value: float | None = None
+    candidate_value: float | None = None
+    reference_nonfinite: int = 0
+    candidate_nonfinite: int = 0
+    atol: float | None = None
+    rtol: float | None = None
+    heatmap: Heatmap | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether this output is as it should be. What was not compared has not passed."""
+        return self.verdict in {"match", "rounding"}
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRecord:
+    """A whole comparison: what ran, and every output, worst first."""
+
+    model: str
+    reference: str
+    candidate: str
+    verdict: Verdict
+    outputs: tuple[OutputDiff, ...] = ()
+    notes: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    reference_seconds: float = 0.0
+    candidate_seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is as it should be, and there was at least one."""
+        return self.verdict in {"match", "rounding"}
