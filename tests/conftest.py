@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI nothing may be skipped: a tool that is missing there is a fault of CI."""
+    report = yield
+    if report.skipped and os.environ.get("INDUCTOR_DEBUG_CI"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {report.longrepr}"
+    return report
 
 
 def _torch_state() -> dict[str, Any]:
@@ -18,6 +29,7 @@ def _torch_state() -> dict[str, Any]:
     import torch._functorch.config as functorch_config
     import torch._inductor.config as inductor_config
     from torch._dynamo import eval_frame
+    from torch._dynamo.guards import CheckFunctionManager
     from torch._dynamo.output_graph import OutputGraph
     from torch._dynamo.variables import nn_module
     from torch._functorch._aot_autograd import graph_compile
@@ -35,6 +47,7 @@ def _torch_state() -> dict[str, Any]:
         "inner": compile_fx._compile_fx_inner,
         "ir": (debug.log_ir_pre_fusion, debug.log_ir_post_fusion),
         "code": GraphLowering._compile_to_module_lines,
+        "guards": CheckFunctionManager.__init__,
         "stance": eval_frame._callback_from_stance,
         "trace handlers": [h for h in _internal.trace_log.handlers if type(h).__module__.startswith("inductor_debug")],
         "caches": (inductor_config.fx_graph_cache, functorch_config.enable_autograd_cache),

@@ -27,5 +27,6 @@ class Command(Protocol):
 
 
 def chosen_store(args: argparse.Namespace, environ: Mapping[str, str] | None = None) -> ArtifactStore:
-    """Open the store that ``--artifacts``, the environment or the config file names."""
-    return ArtifactStore(resolve(read_given(args, ["artifacts"]), environ=environ)["artifacts"])
+    """Open the store that ``--artifacts``, the environment or the config file names; no other setting is looked at."""
+    names = ("artifacts",)
+    return ArtifactStore(resolve(read_given(args, names), environ=environ, names=names)["artifacts"])

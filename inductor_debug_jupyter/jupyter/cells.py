@@ -71,6 +71,8 @@ class CellWatcher:
     def _show(self, session: DebugSession) -> ConstraintViolationError | None:
         """Bind and show a finished session; the error that it ends in, if strict mode found any."""
         try:
+            if session.settings["diff"] and session.captures:
+                session.diff(session.settings["diff"], backward=bool(session.settings["backward"]))
             if session.settings["as"]:
                 self._shell.user_ns[session.settings["as"]] = session
             if not session.settings["no_panel"]:

@@ -63,6 +63,13 @@ def parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def parse_name(text: str) -> str:
+    """A name of something registered elsewhere, such as a torch.compile backend."""
+    if not text.replace("_", "").replace("-", "").isalnum():
+        raise ValueError("allowed: a name, such as eager, aot_eager or inductor")
+    return text
+
+
 def parse_variable(text: str) -> str:
     """The name of a Python variable."""
     if not text.isidentifier():
@@ -89,6 +96,7 @@ class Option:
         metavar: what stands for the value in the help; empty for a switch.
         environment: the variable that sets it, if any.
         off_flag: for a switch, the flag that turns it off (``--warn`` for ``--strict``).
+        bare: what the flag means when it is given without a value; None when it must have one.
     """
 
     name: str
@@ -98,6 +106,7 @@ class Option:
     metavar: str = ""
     environment: str | None = None
     off_flag: str | None = None
+    bare: str | None = None
 
     @property
     def flag(self) -> str:
@@ -159,6 +168,14 @@ OPTIONS: dict[str, Option] = {
             metavar="STAGE",
             environment="INDUCTOR_DEBUG_LOWER",
         ),
+        Option(
+            "diff",
+            "run the cell's model again, compiled, and compare its outputs with REFERENCE's (eager when not said)",
+            parse_name,
+            metavar="REFERENCE",
+            bare="eager",
+        ),
+        Option("backward", "with --diff: compare gradients too"),
         Option("as", "bind the DebugSession to this variable", parse_variable, metavar="NAME"),
         Option("no_panel", "show no panel and print nothing"),
         Option("quiet", "show the panel but no progress and no notes"),
@@ -173,7 +190,7 @@ OPTIONS: dict[str, Option] = {
 }
 
 CHECK_OPTIONS = ("strict", "target", "alignment", "max_memory", "dtypes", "deny")
-MAGIC_OPTIONS = (*CHECK_OPTIONS, "lower", "as", "artifacts", "no_panel", "quiet")
+MAGIC_OPTIONS = (*CHECK_OPTIONS, "lower", "diff", "backward", "as", "artifacts", "no_panel", "quiet")
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -211,8 +228,14 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
                     help=f"the opposite of {option.flag} (the default)",
                 )
         else:
+            optional: dict[str, Any] = {} if option.bare is None else {"nargs": "?", "const": option.bare}
             parser.add_argument(
-                option.flag, dest=name, metavar=option.metavar, default=argparse.SUPPRESS, help=_help(option)
+                option.flag,
+                dest=name,
+                metavar=option.metavar,
+                default=argparse.SUPPRESS,
+                help=_help(option),
+                **optional,
             )
 
 

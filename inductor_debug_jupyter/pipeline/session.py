@@ -7,6 +7,8 @@ package registers how a session is displayed.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,18 +19,24 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
+from inductor_debug_jupyter.pipeline.bisect import bisect_stages
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
+from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.errors import (
     ConstraintViolationError,
     InductorDebugError,
+    NotFoundError,
     StoreError,
     UsageError,
 )
 from inductor_debug_jupyter.pipeline.records import (
+    BisectRecord,
     CompileCapture,
     GraphBreak,
+    Guard,
     Note,
     Recompile,
     SessionRecord,
@@ -68,6 +76,7 @@ class DebugSession:
         constraints: rules to check instead of the target's own.
         eager: also show plain module calls to the compiler.
         fresh: bypass the FX and AOT caches, so that every stage is seen.
+        keep_inputs: copy the inputs of each model's first call, for :meth:`diff` and :meth:`bisect`.
         name: what to call it; the captured model's name by default.
 
     Raises:
@@ -81,6 +90,7 @@ class DebugSession:
         constraints: Sequence[Constraint] | None = None,
         eager: bool = False,
         fresh: bool = True,
+        keep_inputs: bool = False,
         name: str = "",
     ) -> None:
         self.settings = settings or resolve()
@@ -91,7 +101,13 @@ class DebugSession:
         self._name = name
         self._id, self._created = new_session_id()
         self._recorder = Recorder(fresh=fresh)
-        self._watch = CaptureWatch(self._recorder, lower=self.settings["lower"], eager=eager)
+        self._calls = CallLog()
+        self._watch = CaptureWatch(
+            self._recorder,
+            lower=self.settings["lower"],
+            eager=eager,
+            calls=self._calls if keep_inputs or self.settings["diff"] else None,
+        )
         self._started = 0.0
         self._record: SessionRecord | None = None
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
@@ -133,8 +149,7 @@ class DebugSession:
             return None
         error = refusal(self.record, self._store())
         if error is not None and error.repro and error.repro not in self.record.repros:
-            self._record = replace(self.record, repros=(*self.record.repros, error.repro))
-            self._save_to_store()
+            self._update(repros=(*self.record.repros, error.repro))
         return error
 
     def _store(self) -> ArtifactStore:
@@ -195,6 +210,11 @@ class DebugSession:
         return self.record.recompiles
 
     @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What must hold for the compiled graphs to be used again."""
+        return self.record.guards
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         """What to know about the capture itself."""
         return self.record.notes
@@ -203,6 +223,67 @@ class DebugSession:
     def peak_memory(self) -> int | None:
         """The most bytes alive at once in any captured graph; None when a size is symbolic."""
         return self.record.peak_memory
+
+    # Comparing --------------------------------------------------------------------------------------------------
+
+    def diff(
+        self,
+        reference: Any = "eager",
+        candidate: Any = "inductor",
+        *,
+        config: ComparisonConfig | None = None,
+        backward: bool = False,
+        generate_visualizations: bool = False,
+    ) -> DiffReport:
+        """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
+
+        Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
+        while they run again is not shown.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        reports = []
+        for call in self._kept_calls():
+            harness = KernelDiffHarness(
+                call.model,
+                call.inputs,
+                model_name=call.name,
+                reference_backend=reference,
+                test_backend=candidate,
+                comparison_config=config,
+                backward=backward,
+            )
+            with contextlib.redirect_stdout(io.StringIO()):
+                reports.append(harness.compare(generate_visualizations=generate_visualizations))
+        report = merged(reports)
+        self._update(diff=report.record)
+        return report
+
+    def bisect(self, *, adapter: Any = None, config: ComparisonConfig | None = None) -> BisectRecord:
+        """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        call = self._kept_calls()[0]
+        with contextlib.redirect_stdout(io.StringIO()):
+            found = bisect_stages(call.model, call.inputs, adapter=adapter, config=config, model_name=call.name)
+        self._update(bisect=found)
+        return found
+
+    def _kept_calls(self) -> Sequence[ModelCall]:
+        if not self._calls.calls:
+            raise NotFoundError(
+                "no model call was kept to run again: use %%inductor_debug --diff or capture(keep_inputs=True), "
+                "and call a model in the block"
+            )
+        return self._calls.calls
+
+    def _update(self, **changes: Any) -> None:
+        """Take something new into the record, and save it."""
+        self._record = replace(self.record, **changes)
+        self._save_to_store()
 
     # Selecting --------------------------------------------------------------------------------------------------
 
@@ -293,6 +374,7 @@ def capture(
     fresh: bool = True,
     constraints: Sequence[Constraint] | None = None,
     artifacts: str | None = None,
+    keep_inputs: bool = False,
 ) -> Iterator[DebugSession]:
     """Capture everything that is compiled inside the block.
 
@@ -304,9 +386,10 @@ def capture(
         fresh: bypass the FX and AOT caches without writing to them, so that everything is seen.
         constraints: rules to check instead of the target's own.
         artifacts: the folder for sessions, graphs and repros.
+        keep_inputs: copy the inputs of each model's first call, so that ``session.diff()`` can run it again.
     """
     given = {"target": target, "strict": strict, "lower": lower, "artifacts": artifacts}
-    session = DebugSession(resolve(given), constraints=constraints, eager=eager, fresh=fresh)
+    session = DebugSession(resolve(given), constraints=constraints, eager=eager, fresh=fresh, keep_inputs=keep_inputs)
     session.open()
     try:
         yield session

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,22 +47,26 @@ def resolve(
     defaults: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    names: Iterable[str] | None = None,
 ) -> Settings:
-    """The value of every option that a session uses.
+    """The value of every option, or of the named ones: what is not asked for is not checked either.
 
     Args:
         given: what the caller said; None means "not said".
         defaults: defaults that differ from the declared ones (``mock_backend`` is strict by default).
         environ: the environment; the process's own by default.
         folder: where to look for a config file; the working folder by default.
+        names: the options that are wanted; all by default.
 
     Raises:
         OptionError: a variable or a config file has a bad value; the message names it.
     """
     environment = os.environ if environ is None else environ
-    from_file = _read_config(_find_config(folder or Path.cwd()))
+    wanted = set(OPTIONS if names is None else names)
+    from_file = _read_config(_find_config(folder or Path.cwd()), wanted)
     values: dict[str, Setting] = {}
-    for name, option in OPTIONS.items():
+    for name in (name for name in OPTIONS if name in wanted):
+        option = OPTIONS[name]
         if (said := (given or {}).get(name)) is not None:
             values[name] = Setting(said, f"call ({option.flag})")
         elif option.environment and (text := environment.get(option.environment)):
@@ -85,7 +89,7 @@ def _find_config(folder: Path) -> Path | None:
     return None
 
 
-def _read_config(path: Path | None) -> dict[str, Setting]:
+def _read_config(path: Path | None, wanted: set[str]) -> dict[str, Setting]:
     if path is None:
         return {}
     try:
@@ -103,7 +107,8 @@ def _read_config(path: Path | None) -> dict[str, Setting]:
         origin = f"{path}, line {_line_of(text, key)}"
         if name not in OPTIONS:
             raise OptionError(f"{origin}: unknown setting {key!r}; allowed: {', '.join(sorted(OPTIONS))}")
-        settings[name] = Setting(OPTIONS[name].read(_as_text(value), origin), origin)
+        if name in wanted:
+            settings[name] = Setting(OPTIONS[name].read(_as_text(value), origin), origin)
     return settings
 
 

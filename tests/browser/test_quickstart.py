@@ -70,7 +70,7 @@ def test_a_strict_failure_stops_run_all(lab: LabPage) -> None:
     lab.assert_clean()
 
 
-HOSTILE = '''
+HOSTILE = """
 name = "<img src=x onerror=alert(1)>"
 def forward(self, x):
     return hostile(x.double())  # <img src=x onerror=alert(1)>
@@ -79,7 +79,7 @@ Model = type(name, (torch.nn.Module,), {"forward": forward})
 outer = torch.nn.Sequential()
 outer.add_module("<img src=x onerror=alert(2)>", Model())
 x = torch.ones(2, 2)
-'''
+"""
 
 
 def test_names_and_source_from_a_model_never_become_markup(lab: LabPage) -> None:

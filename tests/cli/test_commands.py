@@ -78,6 +78,15 @@ def test_the_folder_comes_from_the_option_or_the_environment(
     assert "first-1" in cli("list", "--artifacts", str(store.folder)).out
 
 
+def test_a_bad_setting_of_something_else_is_not_looked_at(
+    cli: Cli, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOCK_STRICT", "maybe")
+    monkeypatch.setenv("MOCK_ALIGNMENT", "-3")
+    for command in (["list"], ["show"], ["analyze"], ["report"], ["clean", "--dry-run"]):
+        assert cli(*command).code == 0
+
+
 @pytest.mark.parametrize("name", ["second-2", "sec", "last"])
 def test_show_a_session(cli: Cli, store: ArtifactStore, name: str) -> None:
     result = cli("show", name)
@@ -141,7 +150,7 @@ def test_clean_dry_run_and_rules(cli: Cli, store: ArtifactStore) -> None:
     ("arguments", "sentence"),
     [
         (["lst"], "unknown command 'lst'; did you mean list?"),
-        (["xyzzy"], "unknown command 'xyzzy'; allowed: quickstart, list, show, clean"),
+        (["xyzzy"], "unknown command 'xyzzy'; allowed: quickstart, list, show, analyze, report, bisect, clean"),
         (["list", "--artifcts", "x"], "unknown option '--artifcts'; did you mean --artifacts?"),
         (["clean", "--dryrun"], "unknown option '--dryrun'; did you mean --dry-run?"),
         (["--frob"], "unknown option '--frob'"),
@@ -152,6 +161,15 @@ def test_clean_dry_run_and_rules(cli: Cli, store: ArtifactStore) -> None:
             ["clean", "--older-than", "soon"],
             "--older-than: 'soon' is not allowed; allowed: a number and s, m, h, d or w",
         ),
+        (
+            ["analyze", "--type", "gaurds"],
+            "--type: 'gaurds' is not allowed; allowed: guards, constraints, summary; did you",
+        ),
+        (["analyze", "--limit", "0"], "--limit: '0' is not allowed; allowed: a whole number from 1 up, or all"),
+        (["analyze", "--fromat", "json"], "unknown option '--fromat'; did you mean --format?"),
+        (["report", "--format", "pdf"], "'pdf'"),
+        (["report", "--output", "a", "--output-dir", "b"], "--output and --output-dir: give one of them"),
+        (["bisect"], "MODULE:ATTRIBUTE"),
         (["clean", "--keep-last", "-1"], "--keep-last"),
         (["clean", "--keep-last", "many"], "--keep-last: 'many' is not allowed; allowed: a whole number"),
     ],
@@ -164,7 +182,7 @@ def test_what_is_not_understood_gets_one_line(cli: Cli, arguments: list[str], se
 
 def test_a_file_in_place_of_the_folder(cli: Cli, folder: Path) -> None:
     (folder / "debug_artifacts").write_text("a file")
-    for command in ("list", "show", "clean"):
+    for command in ("list", "show", "clean", "analyze", "report"):
         result = cli(command)
         assert result.code == 4
         assert "debug_artifacts" in one_error_line(result)
@@ -202,7 +220,8 @@ def test_help_documents_every_command_and_exit_code(cli: Cli) -> None:
 def test_as_a_module_and_without_torch(store: ArtifactStore) -> None:
     code = (
         "import sys; from inductor_debug_jupyter.cli.main import main\n"
-        "for line in (['list'], ['show', 'last'], ['clean', '--dry-run']): assert main(line) == 0\n"
+        "for line in (['list'], ['show', 'last'], ['analyze'], ['analyze', '--type', 'guards'], ['report'],\n"
+        "             ['analyze', '--type', 'constraints'], ['clean', '--dry-run']): assert main(line) == 0\n"
         "heavy = {'torch', 'IPython', 'jupyterlab', 'nbclient', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

@@ -146,3 +146,21 @@ def test_a_cell_that_runs_no_model_says_that_nothing_was_checked(ready):
     assert outcome.results == ["2"]
     assert outcome.error == ""
     assert "nothing was checked" in outcome.displays[0]["text/plain"].lower()
+
+
+def test_a_full_disk_is_said_and_the_cells_results_stay(ready):
+    cell = "%%inductor_debug --artifacts full --as session\nblock(x).shape"
+    limit = (
+        "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "limits = resource.getrlimit(resource.RLIMIT_FSIZE)\nresource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))"
+    )
+    ready.run(limit)
+    try:
+        outcome = ready.run(cell)
+    finally:
+        ready.run("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
+    assert (outcome.results, outcome.error) == (["torch.Size([3, 512])"], "")
+    assert ready.value("len(session.captures)") == "1"
+    notes = ready.value("[str(note) for note in session.notes]")
+    assert notes.count("nothing was saved") == 1
+    assert outcome.stderr.count("nothing was saved") == 1

@@ -71,6 +71,11 @@ def test_a_bad_variable_is_named():
         resolve(environ={"MOCK_ALIGNMENT": "many"})
 
 
+def test_what_is_not_asked_for_is_not_checked():
+    settings = resolve(environ={"MOCK_ALIGNMENT": "many"}, names=("artifacts",))
+    assert settings["artifacts"] == "debug_artifacts"
+
+
 def test_a_bad_config_value_is_named_with_file_and_line(tmp_path):
     (tmp_path / "pyproject.toml").write_text(
         "[project]\nname = 'x'\n[tool.inductor_debug]\nstrict = true\nalignment = -1\n"

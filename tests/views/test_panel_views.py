@@ -29,8 +29,10 @@ def test_the_worst_news_opens_and_empty_tabs_are_not_there(make_record: Make) ->
     assert header_view(make_record())["tab"] == "findings"
     clean = header_view(make_record(findings=()))
     assert clean["tab"] == "overview"
-    assert [tab["id"] for tab in clean["tabs"]] == ["overview", "graph"]
-    assert [tab["id"] for tab in header_view(make_record(captures=(), findings=()))["tabs"]] == ["overview"]
+    assert [tab["id"] for tab in clean["tabs"]] == ["overview", "graph", "guards"]
+    assert [
+        tab["id"] for tab in header_view(make_record(captures=(), findings=(), graph_breaks=(), recompiles=()))["tabs"]
+    ] == ["overview"]
 
 
 def test_every_figure_leads_to_a_tab_that_is_there(make_record: Make) -> None:

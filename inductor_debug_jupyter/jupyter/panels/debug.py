@@ -23,10 +23,13 @@ from inductor_debug_jupyter.jupyter.panels.asset import Pane
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
+from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
+from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.panel import (
     findings_view,
     header_view,
@@ -72,7 +75,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         ]
         if self._lookup.ordered:
             self._assign(self._lookup.of_finding(self._lookup.ordered[0][0]))
-        if self.header.tab != "overview":
+        if self.header.tab in ("findings", "graph"):
             self._guarded(self._prepare)
         self.header.observe(self._on_selection, names="selection")
         self.header.observe(self._on_tab, names="tab")
@@ -86,10 +89,14 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
         self.graph = GraphPanel(choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
+        self.guards = GuardsPanel(view=dict(guards_view(self.record)), tab=tab, tabs=["guards"])
         self.detail = DetailPanel(
-            sources=source_view(self.record, self._lookup), rows=rows, tab=tab, tabs=["findings", "graph"]
+            sources=source_view(self.record, self._lookup), rows=rows, tab=tab, tabs=["findings", "graph", "guards"]
         )
-        self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.detail]
+        self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.guards, self.detail]
+        if self.record.diff is not None:
+            self.kernel_diff = KernelDiffPanel(self.record.diff, tab=tab)
+            self._panes.append(self.kernel_diff)
         self._body = ipywidgets.HBox(children=self._panes[1:])
         self._body.add_class("idj-body")
 
@@ -156,7 +163,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._guarded(lambda: self._answer(change["new"]))
 
     def _on_tab(self, change: dict[str, Any]) -> None:
-        if change["new"] != "overview":
+        if change["new"] in ("findings", "graph", "guards"):
             self._guarded(self._prepare)
 
     def _on_wanted(self, change: dict[str, Any]) -> None:

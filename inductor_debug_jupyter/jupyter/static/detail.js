@@ -3,15 +3,22 @@
 const AROUND = 4;
 const PLACES = 40;
 
-/** @param {any} line @param {boolean} lit @param {Model} model @returns {HTMLElement} */
-function sourceLine(line, lit, model) {
+/** How far all lines are indented: an excerpt does without it, the pane is narrow.
+ *  @param {any[]} lines @returns {number} */
+function sharedIndent(lines) {
+  const written = lines.map((line) => line.text).filter((text) => text.trim());
+  return Math.min(...written.map((text) => text.length - text.trimStart().length), 999);
+}
+
+/** @param {any} line @param {boolean} lit @param {Model} model @param {number} [indent] @returns {HTMLElement} */
+function sourceLine(line, lit, model, indent = 0) {
   const row = make("div", "idj-line", "", { "data-idj": "line", "data-line": line.number });
   row.classList.toggle("idj-lit", lit);
   const icon = { error: "✗", warning: "⚠", info: "ℹ", break: "✂" }[line.mark] ?? "";
   row.append(
     make("span", `idj-mark idj-${line.mark === "break" ? "warning" : line.mark}`, icon, line.mark === "break" ? { title: "graph break" } : {}),
     make("span", "idj-number", String(line.number)),
-    make("code", "", line.text || " "),
+    make("code", "", line.text.slice(indent) || " "),
   );
   if (line.selection) {
     row.classList.add("idj-link");
@@ -46,7 +53,8 @@ function sourceExcerpt(model, chosen, text, memory, redraw) {
   }
   const box = make("div", "idj-source");
   const inner = make("div", "idj-source-inner");
-  inner.append(...shown.map((line) => sourceLine(line, line.number === chosen.line && label === chosen.label, model)));
+  const indent = whole ? 0 : sharedIndent(shown);
+  inner.append(...shown.map((line) => sourceLine(line, line.number === chosen.line && label === chosen.label, model, indent)));
   box.append(inner);
   return [head, box];
 }

@@ -19,7 +19,7 @@ import torch
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
-from inductor_debug_jupyter.pipeline.errors import StoreError
+from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
@@ -122,7 +122,16 @@ def process_ledger() -> Ledger:
 
 
 def start_record(graph_module: torch.fx.GraphModule) -> Recorder:
-    """A recorder that has already been told the Dynamo graph: Dynamo told its listeners before it called us."""
+    """A recorder that has already been told the Dynamo graph: Dynamo told its listeners before it called us.
+
+    Raises:
+        UsageError: it is not a graph.
+    """
+    if not isinstance(graph_module, torch.fx.GraphModule):
+        raise UsageError(
+            f"a backend takes a torch.fx.GraphModule, not {type(graph_module).__name__}: "
+            "give it to torch.compile(model, backend=…)"
+        )
     recorder = Recorder()
     compile_id = current_compile_id() or f"graph-{id(graph_module):x}"
     recorder.dynamo_graph(compile_id, graph_module, None)

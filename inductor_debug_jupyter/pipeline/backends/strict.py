@@ -1,4 +1,7 @@
-"""What happens when a strict target refuses: one error with all findings, and a script that shows the first."""
+"""What happens when a strict target refuses: one error with all findings, and a script that shows the first.
+
+The script is minimal: :func:`violation_script` cuts the recorded graph down to the op in question and what it reads.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,16 @@
 """Graph breaks and recompiles, from torch's structured trace.
 
-torch reports one break several times: once for each frame that it was inlined into, and again for each recompile. A
-break is *distinct* by its deepest line outside torch and its reason; repeats only raise its ``count``.
+torch reports one break several times: once for the function that it stands in, once for each function that this one was
+inlined into, and again for each recompile. A break is *distinct* by its deepest line outside torch and its reason.
+Its ``count`` says how often one function was compiled with that break in it: of all functions that report the same
+break, the one that did so most often counts, so that inlining does not count double.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -15,27 +18,34 @@ from inductor_debug_jupyter.pipeline.capture.sources import source_line, user_fr
 from inductor_debug_jupyter.pipeline.records import GraphBreak, Recompile, SourceLine
 
 _AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)")
-_HEADLINE = re.compile(r"Graph Break Reason:[^\n]*\n+(?P<headline>[^\n]+)")
+_HEADLINE = re.compile(r"Graph Break Reason:(?P<same_line>[^\n]*)\n+(?P<headline>[^\n]+)")
 _EXPLANATION = re.compile(r"Explanation: (?P<text>[^\n]+)")
 _HINT = re.compile(r"Hint: (?P<text>[^\n]+)")
 _LOG_DETAIL = re.compile(r"\s+#.*$")
+_ADDRESS = re.compile(r"(___check_(?:obj|type)_id\(.+), \d+\)")
+_LOCAL = re.compile(r"\bL\['(\w+)'\]")
+_FAILED_TENSOR = re.compile(r"^tensor '(?P<name>.+)' [\w ]+ mismatch")
+_FAILED_CHECK = re.compile(r"^(?P<name>[\w.\[\]'\"]+) (?:==|is|!=|in|not) ")
+
+_Key = tuple[str, int, str]
 
 
 class BreakLog:
     """Collects breaks and recompiles as the trace tells them."""
 
     def __init__(self) -> None:
-        self._breaks: dict[tuple[str, int, str], GraphBreak] = {}
+        self._breaks: dict[_Key, GraphBreak] = {}
+        self._reports: dict[_Key, Counter[str]] = {}
         self._recompiles: list[Recompile] = []
 
     @property
     def graph_breaks(self) -> tuple[GraphBreak, ...]:
         """Distinct breaks, in the order in which they were met."""
-        return tuple(self._breaks.values())
+        return tuple(replace(known, count=max(self._reports[key].values())) for key, known in self._breaks.items())
 
     @property
     def recompiles(self) -> tuple[Recompile, ...]:
-        """Recompiles, in order."""
+        """Recompiles, in order. One whose failed guard names no line has none yet."""
         return tuple(self._recompiles)
 
     def add(self, metadata: dict[str, Any], payload: Any) -> None:
@@ -50,28 +60,51 @@ class BreakLog:
         reason = _reason(text)
         source = _source(text)
         key = (source.file if source else "", source.line if source else 0, reason)
-        if (known := self._breaks.get(key)) is not None:
-            self._breaks[key] = replace(known, count=known.count + 1)
-            return
-        hints = tuple(dict.fromkeys(match["text"] for match in _HINT.finditer(text)))
-        self._breaks[key] = GraphBreak(compile_id, reason, source, hints)
+        function, _, _ = compile_id.partition("/")
+        self._reports.setdefault(key, Counter())[function] += 1
+        if key not in self._breaks:
+            hints = tuple(dict.fromkeys(match["text"] for match in _HINT.finditer(text)))
+            self._breaks[key] = GraphBreak(compile_id, reason, source, hints)
 
     def _add_recompile(self, compile_id: str, payload: Any) -> None:
+        """One reason for each entry that did not fit, the newest first: that is the one whose line to show."""
         if isinstance(payload, str) and payload.startswith("["):
             payload = json.loads(payload)
         reasons = [payload] if isinstance(payload, str) else [str(reason) for reason in payload]
-        texts = tuple(_LOG_DETAIL.sub("", reason.partition("\n")[0]) for reason in reasons)
-        frames = [frame for reason in reasons for frame in user_frames(reason)]
+        texts = tuple(_plain_reason(reason) for reason in reasons)
+        frames = user_frames(reasons[0])
         self._recompiles.append(Recompile(compile_id, texts, source_line(*frames[-1]) if frames else None))
+
+
+def failed_value(reason: str) -> tuple[str, str]:
+    """Whose guard failed and on what: ``0/1: tensor 'x' size mismatch …`` → ``("0/1", "x")``."""
+    compile_id, _, what = reason.partition(": ")
+    match = _FAILED_TENSOR.match(what) or _FAILED_CHECK.match(what)
+    return compile_id, match["name"] if match else ""
+
+
+def without_scope(expression: str) -> str:
+    """A guard's expression as torch writes it in a reason: ``L['x']`` → ``x``."""
+    return _LOCAL.sub(r"\1", expression)
 
 
 def _compile_id(metadata: dict[str, Any]) -> str:
     return f"{metadata.get('frame_id', '?')}/{metadata.get('frame_compile_id', '?')}"
 
 
+def _plain_reason(reason: str) -> str:
+    """The check that failed, without the log's details and without addresses, which differ from run to run."""
+    told = _LOG_DETAIL.sub("", reason.partition("\n")[0]).rstrip()
+    return _ADDRESS.sub(r"\1)", told)
+
+
 def _reason(text: str) -> str:
-    headline = match["headline"].strip() if (match := _HEADLINE.search(text)) else text.partition("\n")[0]
     explanation = match["text"].strip() if (match := _EXPLANATION.search(text)) else ""
+    headline = text.partition("\n")[0]
+    if match := _HEADLINE.search(text):
+        headline = match["headline"].strip()
+        if headline.startswith("Explanation:"):
+            headline = match["same_line"].strip()
     return f"{headline}: {explanation}" if explanation else headline
 
 

@@ -66,6 +66,7 @@ def graph_record(
                 arguments=_arguments(node),
                 role=role,
                 origin=origin,
+                typed=node.op == "output" or torch_graphs.has_value(node),
             )
         )
     return GraphRecord(stage, tuple(nodes), torch_graphs.symbol_ranges(graph_module))

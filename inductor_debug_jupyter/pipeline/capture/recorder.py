@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from dataclasses import replace
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture import breaks
@@ -19,14 +20,19 @@ from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     GraphBreak,
     GraphRecord,
+    Guard,
     KernelRecord,
     Note,
     Recompile,
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
 
 log = logging.getLogger("inductor_debug_jupyter")
+
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
+"""Dynamo's name for what goes on after a graph break."""
 
 
 class _Compile:
@@ -71,6 +77,7 @@ class Recorder:
         self._thread = threading.get_ident()
         self._compiles: dict[str, _Compile] = {}
         self._breaks = breaks.BreakLog()
+        self._guards: dict[str, tuple[Guard, ...]] = {}
         self._notes: dict[tuple[str, str], Note] = {}
 
     # What was recorded ------------------------------------------------------------------------------------------
@@ -87,8 +94,16 @@ class Recorder:
 
     @property
     def recompiles(self) -> tuple[Recompile, ...]:
-        """Recompiles, in order."""
-        return self._breaks.recompiles
+        """Recompiles, in order, each with the line of the guard that failed, or of the function that it guards."""
+        return tuple(
+            recompile if recompile.source else replace(recompile, source=self._recompiled_line(recompile))
+            for recompile in self._breaks.recompiles
+        )
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """Every guard, on the compile id that it belongs to; a compile without any ops has guards but no capture."""
+        return tuple(guard for guards in self._guards.values() for guard in guards)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -121,6 +136,10 @@ class Recorder:
         compile_.roles = torch_graphs.placeholder_roles(graph_module)
         self._compiles[compile_id] = compile_
         self._keep_graph(compile_, "dynamo", graph_module)
+
+    def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
+        """Keep what must hold for this compile to be used again."""
+        self._guards[compile_id] = tuple(_guard(compile_id, facts) for facts in guards)
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """Keep what AOTAutograd traced."""
@@ -163,6 +182,17 @@ class Recorder:
             self._compiles[compile_id] = _Compile(compile_id)
         return self._compiles[compile_id]
 
+    def _recompiled_line(self, recompile: Recompile) -> SourceLine | None:
+        """Where torch names no line: that of the guard on the same value, before or after; else the function's own."""
+        before, value = breaks.failed_value(recompile.reasons[0]) if recompile.reasons else ("", "")
+        for compile_id in (before, recompile.compile_id):
+            for guard in self._guards.get(compile_id, ()):
+                if value and guard.source and breaks.without_scope(guard.expression) == value:
+                    return guard.source
+        if (compile_ := self._compiles.get(recompile.compile_id)) and compile_.source:
+            return compile_.source
+        return next((guard.source for guard in self._guards.get(recompile.compile_id, ()) if guard.source), None)
+
     def _keep_graph(self, compile_: _Compile, stage: str, graph_module: Any) -> None:
         compile_.graphs[stage] = graph_record(stage, graph_module, callers=compile_.callers, roles=compile_.roles)
         compile_.texts[stage] = torch_graphs.graph_text(graph_module)
@@ -174,9 +204,19 @@ class Recorder:
         texts[stage] = text
 
 
+def _guard(compile_id: str, facts: GuardFacts) -> Guard:
+    """The guard as a record; its line is the deepest one outside torch."""
+    frames = [frame for frame in facts.frames if not is_library(frame[0])]
+    source = None
+    if frames:
+        file, line, function = frames[-1]
+        source = source_line(file, line, _RESUMED.sub(r"\1", function))
+    return Guard(compile_id, facts.kind, facts.expression, facts.checks, source)
+
+
 def _name_of(graph_module: Any, code: Any, source: SourceLine | None) -> str:
     """What the user calls this graph: ``Block.forward``, or ``Linear`` where the frame is torch's own."""
     if source is None:
         return torch_graphs.outermost_module(graph_module) or getattr(code, "co_name", "graph")
     name = str(code.co_qualname).replace("<locals>.", "")
-    return re.sub(r"torch_dynamo_resume_in_(.+)_at_(\d+)$", r"\1 (resumed at line \2)", name)
+    return _RESUMED.sub(r"\1 (resumed at line \2)", name)

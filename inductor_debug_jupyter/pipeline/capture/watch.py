@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.capture.calls import CallLog
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
@@ -37,11 +38,15 @@ class CaptureWatch:
         recorder: who keeps what the compiler makes.
         lower: how far to lower plain modules (``dynamo``, ``aot`` or ``inductor``).
         eager: whether to show plain module calls to the compiler at all.
+        calls: who remembers what was called, if anybody is going to ask.
     """
 
-    def __init__(self, recorder: Recorder, *, lower: str = "inductor", eager: bool = False) -> None:
+    def __init__(
+        self, recorder: Recorder, *, lower: str = "inductor", eager: bool = False, calls: CallLog | None = None
+    ) -> None:
         self._recorder = recorder
         self._eager = eager
+        self._calls = calls
         self._undo = ExitStack()
         self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
         self._backend = _Observer(recorder, lower)
@@ -50,7 +55,7 @@ class CaptureWatch:
         """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
         hooks.listen(self._recorder)
         self._undo.callback(hooks.unlisten, self._recorder)
-        redirect = CompiledCallRedirect()
+        redirect = CompiledCallRedirect(on_call=self._note_call)
         self._install("already compiled functions", redirect.install, redirect.remove)
         if self._eager:
             watch = ModuleCallWatch(self._call)
@@ -61,6 +66,14 @@ class CaptureWatch:
         self._undo.close()
         self._compiled.clear()
         self._backend.recorder = None
+
+    def _note_call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._calls is None:
+            return
+        try:
+            self._calls.add(function, args, kwargs)
+        except Exception as error:
+            self._recorder.failed("inputs for a comparison", error)
 
     def _install(self, part: str, install: Callable[[], None], remove: Callable[[], None]) -> None:
         try:
@@ -74,6 +87,7 @@ class CaptureWatch:
         self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """One plain module call, shown to the compiler and run eagerly."""
+        self._note_call(call.__get__(module), args, kwargs)
         compiled = self._compiled.get(module)
         if compiled is None:
             try:

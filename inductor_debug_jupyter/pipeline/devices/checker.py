@@ -12,7 +12,7 @@ from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Probl
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint
 from inductor_debug_jupyter.pipeline.devices.ops import UnsupportedOpsConstraint
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
-from inductor_debug_jupyter.pipeline.devices.rules import DtypeConstraint, LayoutConstraint
+from inductor_debug_jupyter.pipeline.devices.rules import DtypeConstraint, KnownTypesConstraint, LayoutConstraint
 from inductor_debug_jupyter.pipeline.devices.shapes import ShapeConstraint
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, Place, Severity, Violation
 
@@ -21,7 +21,7 @@ _RANK: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
 def rules_for(profile: DeviceProfile) -> list[Constraint]:
     """The constraints that a profile stands for."""
-    rules: list[Constraint] = []
+    rules: list[Constraint] = [KnownTypesConstraint()]
     if profile.dtypes is not None:
         rules.append(DtypeConstraint(profile.dtypes))
     if profile.deny:

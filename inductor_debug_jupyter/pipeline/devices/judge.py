@@ -50,6 +50,7 @@ def judge(
         findings=tuple(findings),
         graph_breaks=recorder.graph_breaks,
         recompiles=recorder.recompiles,
+        guards=recorder.guards,
         notes=tuple(notes),
         sources=texts_of(_lines(captures, findings, recorder)),
         seconds=seconds,
@@ -76,8 +77,8 @@ def _lines(
         for place in violation.places:
             yield place.cell
             yield place.source
-    for graph_break in recorder.graph_breaks:
-        yield graph_break.source
+    for event in (*recorder.graph_breaks, *recorder.recompiles, *recorder.guards):
+        yield event.source
     for capture in captures:
         yield capture.source
         for graph in capture.graphs.values():

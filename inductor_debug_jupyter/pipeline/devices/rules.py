@@ -69,7 +69,9 @@ class DtypeConstraint(Constraint):
         self.allowed_dtypes = tuple(sorted({dtype_name(dtype) for dtype in allowed_dtypes}))
 
     def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
-        """A node that reads or makes a tensor of another dtype."""
+        """A node that reads or makes a tensor of another dtype; reading a number into Python is no arithmetic."""
+        if bare_name(node.target) == "item":
+            return None
         for each in (node, *operands(node, graph)):
             for spec in each.outputs:
                 if spec.dtype not in self.allowed_dtypes:
@@ -89,6 +91,26 @@ class DtypeConstraint(Constraint):
         family = next((kind for kind in ("complex", "float", "uint", "int", "bool") if kind in dtype), "")
         ranked = [name for name in DTYPES if name in self.allowed_dtypes and family in name]
         return ranked[0] if ranked else (self.allowed_dtypes or ("a supported dtype",))[0]
+
+
+class KnownTypesConstraint(Constraint):
+    """Every op must say what it makes: what is unknown was not checked, and that must not look like a pass."""
+
+    rule_id = "type.unknown"
+    severity: Severity = "warning"
+
+    def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
+        """A computing node that torch kept no value for."""
+        if node.typed:
+            return None
+        return Problem(
+            node.name,
+            f"nothing is known about what {bare_name(node.target)} makes",
+            observed="no shape and no dtype",
+            allowed="ops whose results torch can infer",
+            explanation="The other rules could not look at this op, so it was not checked.",
+            hints=("give a custom op a fake implementation (torch.library.register_fake)",),
+        )
 
 
 class LayoutConstraint(Constraint):

@@ -89,7 +89,8 @@ class NodeRecord:
     the deepest frame outside torch; ``cell`` is the notebook cell's own line, which differs from ``source`` when the
     cell calls into a library. ``role`` says what a placeholder stands for (``parameter``, ``buffer``, ``input``,
     ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
-    the ops that a Dynamo node dispatches to, where they were looked up.
+    the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value for
+    the node, so that nothing can be said about what it makes.
     """
 
     name: str
@@ -105,6 +106,7 @@ class NodeRecord:
     role: str = ""
     origin: str = ""
     aten_ops: tuple[str, ...] = ()
+    typed: bool = True
 
     @property
     def tensor(self) -> TensorSpec | None:

@@ -1,8 +1,9 @@
 """Write the script that shows a violation to somebody who has torch but not this tool.
 
-The script holds the captured graph as Python source, makes inputs of the recorded shapes and dtypes, runs the graph
-on the CPU, watches every op that torch dispatches, and looks for the violation's evidence. Nothing is pickled and
-nothing of this package is imported. Exit code 0: the violation shows; 1: it does not.
+The script holds the captured graph as Python source, cut down to the op in question where that can be, makes inputs
+of the recorded shapes and dtypes, runs the graph on the CPU, watches every op that torch dispatches, and looks for the
+violation's evidence. Nothing is pickled and nothing of this package is imported. Exit code 0: the violation shows; 1:
+it does not.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from string import Template
 
 from inductor_debug_jupyter.pipeline.errors import ReproError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, TensorSpec, Violation
+from inductor_debug_jupyter.pipeline.repro.single_op import single_op
 
 _SCRIPT = Template('''\
 """$title
 
 Target: $target. Rule: $rule. Seen: $observed. Allowed: $allowed.
 Where:  $where
+Size:   $size
 Captured with torch $torch_version. Needs torch only. Exit code 0: the violation shows; 1: it does not.
 """
 
@@ -80,29 +83,42 @@ def look(op, values):
         found.append(f"{op}({', '.join(f'{t.dtype}{list(t.shape)}' for t in tensors)})")
 
 
+def watched(name, func, args, kwargs):
+    try:
+        result = func(*args, **kwargs)
+    except Exception:  # the inputs are made up: an op may not like them
+        look(name, (args, kwargs))
+        raise
+    look(name, (args, kwargs, result))
+    return result
+
+
 class WatchOps(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        look(str(func), (args, kwargs, result))
-        return result
+        return watched(str(func), func, args, kwargs or {})
 
 
 class WatchFunctions(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if not isinstance(func, torch._ops.OpOverload):  # those, WatchOps sees
-            look("torch." + getattr(func, "__name__", str(func)), (args, kwargs, result))
-        return result
+        if isinstance(func, torch._ops.OpOverload):  # those, WatchOps sees
+            return func(*args, **(kwargs or {}))
+        return watched("torch." + getattr(func, "__name__", str(func)), func, args, kwargs or {})
 
 
 def main():
     graph = Graph()
     inputs = make_inputs()
     look("inputs", inputs)
-    with torch.no_grad(), WatchFunctions(), WatchOps():
-        graph(*inputs)
+    stopped = None
+    try:
+        with torch.no_grad(), WatchFunctions(), WatchOps():
+            graph(*inputs)
+    except Exception as error:
+        stopped = error
     if not found:
         print("the violation does NOT show")
+        if stopped is not None:
+            print(f"  the graph stopped: {type(stopped).__name__}: {stopped}")
         return 1
     print($headline)
     for line in dict.fromkeys(found):
@@ -127,6 +143,10 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
     graph, text = capture.graph(place.stage), capture.text(place.stage)
     if graph is None or text is None:
         raise ReproError(f"{violation.rule_id}: the {place.stage} graph of {capture.compile_id} was not captured")
+    text = _as_class(text)
+    whole = graph
+    if "alive()" not in violation.evidence and (reduced := single_op(graph, text, place.node)) is not None:
+        graph, text = reduced
     line = place.line
     return _SCRIPT.substitute(
         title=_comment(violation.title),
@@ -135,6 +155,7 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
         observed=_comment(violation.observed),
         allowed=_comment(violation.allowed),
         where=_comment(f"{line}: {line.text.strip()}" if line else f"node {place.node}"),
+        size=f"{len(graph.calls)} of the graph's {len(whole.calls)} ops",
         torch_version=_comment(torch_version),
         graph=_graph_class(graph, text),
         inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in _inputs(graph)),
@@ -172,12 +193,21 @@ def _tensor(spec: TensorSpec) -> str:
     return f"dense({shape}, {stride}, torch.{spec.dtype})"
 
 
-def _graph_class(graph: GraphRecord, text: str) -> str:
+def _as_class(text: str) -> str:
     """The readable graph as a class that can be run: torch prints it as one, under a name that is not always legal."""
     body = re.sub(r"\x1b\[[0-9;]*m", "", text).strip("\n")
     body, replaced = re.subn(r"^class [^\n]*\(torch\.nn\.Module\):", "class Graph(torch.nn.Module):", body, count=1)
     if not replaced:
         raise ReproError("the captured graph's text does not start with a class")
+    try:
+        compile(body, "<repro>", "exec")
+    except SyntaxError as error:
+        raise ReproError(f"the captured graph's text is not Python ({error.msg})") from None
+    return body
+
+
+def _graph_class(graph: GraphRecord, body: str) -> str:
+    """The class with the tensors that it holds."""
     constants = [node for node in graph.nodes if node.op == "get_attr"]
     if any("." in node.target or not node.target.isidentifier() or node.tensor is None for node in constants):
         raise ReproError("the captured graph holds submodules, which a standalone script cannot")
@@ -186,8 +216,4 @@ def _graph_class(graph: GraphRecord, text: str) -> str:
         init = "\n".join(["    def __init__(self):", "        super().__init__()", *lines])
         head, _, rest = body.partition("\n")
         body = f"{head}\n{init}\n\n{rest}"
-    try:
-        compile(body, "<repro>", "exec")
-    except SyntaxError as error:
-        raise ReproError(f"the captured graph's text is not Python ({error.msg})") from None
     return body

@@ -7,8 +7,18 @@ carry the content's SHA-256, so two processes never write different things to th
 """
 
 from inductor_debug_jupyter.pipeline.store.artifact_store import ArtifactStore
+from inductor_debug_jupyter.pipeline.store.benchmarks import load_benchmarks, save_benchmark
 from inductor_debug_jupyter.pipeline.store.cleaning import CleanedFile, CleanReport
 from inductor_debug_jupyter.pipeline.store.index import Artifact, SavedSession
 from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
 
-__all__ = ["ROOMS", "Artifact", "ArtifactStore", "CleanReport", "CleanedFile", "SavedSession"]
+__all__ = [
+    "ROOMS",
+    "Artifact",
+    "ArtifactStore",
+    "CleanReport",
+    "CleanedFile",
+    "SavedSession",
+    "load_benchmarks",
+    "save_benchmark",
+]

@@ -27,6 +27,7 @@ ROOMS = (
     "reports",
     "repros",
     "visualizations",
+    "benchmarks",
 )
 """The folders inside an artifact folder."""
 

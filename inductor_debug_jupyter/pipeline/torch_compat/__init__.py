@@ -9,6 +9,8 @@ Nothing outside this package imports a private name of torch. Each module here h
 - :mod:`calls`: see the calls of plain modules;
 - :mod:`lowering`: take a Dynamo graph through AOTAutograd and Inductor without compiling any C++;
 - :mod:`graphs`: read nodes, fake tensors and placeholders;
+- :mod:`guards`: read what torch checks before it reuses a graph;
+- :mod:`trees`: nested containers of tensors;
 - :mod:`state`: ids, caches and switches of the compiler.
 
 A hook whose target is gone raises :class:`~inductor_debug_jupyter.pipeline.errors.HookError` when it is installed; the

@@ -19,6 +19,11 @@ def node_value(node: torch.fx.Node) -> Any:
     return meta["val"] if "val" in meta else meta.get("example_value")
 
 
+def has_value(node: torch.fx.Node) -> bool:
+    """Whether torch kept a value for the node (which may be None: some ops return nothing)."""
+    return "val" in node.meta or "example_value" in node.meta
+
+
 def tensors_of(value: Any) -> list[torch.Tensor]:
     """Every tensor in a node's value."""
     if isinstance(value, torch.Tensor):

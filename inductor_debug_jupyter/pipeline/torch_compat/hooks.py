@@ -12,6 +12,7 @@ aot           ``_partition_joint_graph_into_fw_bw`` (training) and ``_aot_stage2
 post_grad     ``compile_fx._recursive_post_grad_passes``: the graph after Inductor's own passes
 ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's IR, rendered by the listener
 code          ``GraphLowering._compile_to_module_lines``: the wrapper code with its kernels
+guards        ``CheckFunctionManager.__init__``: what must hold for a compiled graph to be used again
 caches        ``compile_fx._compile_fx_inner``: a fresh capture bypasses the caches, the lazy backward's too
 trace         a handler on torch's structured trace log: graph breaks, recompile reasons, timings
 ============  ==========================================================================================
@@ -29,6 +30,7 @@ from typing import Any, Protocol
 
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
+from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, read_guards
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
 
 log = logging.getLogger(__name__)
@@ -46,6 +48,10 @@ class CompileListener(Protocol):
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
         """Dynamo hands a graph to a backend; ``code`` is the user's code object."""
+        ...
+
+    def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
+        """Dynamo has built the checks that stand before the compiled code."""
         ...
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
@@ -123,6 +129,17 @@ def _wrap_dynamo(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(output_graph, graph_module, example_inputs)
 
     return call_user_compiler
+
+
+def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        original(self, f_code, output_graph, *args, **kwargs)
+        _tell(
+            "guards",
+            lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, self)),
+        )
+
+    return functools.wraps(original)(__init__)
 
 
 def _wrap_partition(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -249,6 +266,7 @@ def _install_trace() -> Callable[[], None]:
 
 
 def _patch_sites() -> list[tuple[str, Any, str, patches.Wrapper]]:
+    from torch._dynamo.guards import CheckFunctionManager
     from torch._dynamo.output_graph import OutputGraph
     from torch._functorch._aot_autograd import graph_compile
     from torch._inductor import compile_fx
@@ -257,6 +275,7 @@ def _patch_sites() -> list[tuple[str, Any, str, patches.Wrapper]]:
 
     return [
         ("dynamo", OutputGraph, "call_user_compiler", _wrap_dynamo),
+        ("guards", CheckFunctionManager, "__init__", _wrap_guards),
         ("aot", graph_compile, "_partition_joint_graph_into_fw_bw", _wrap_partition),
         ("aot", graph_compile, "_aot_stage2b_inference_compile", _wrap_inference),
         ("post_grad", compile_fx, "_recursive_post_grad_passes", _wrap_post_grad),

@@ -71,10 +71,15 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
                 pgo._CODE_STATE = theirs
 
 
+CallObserver = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], None]
+"""Told of an outermost call of a compiled function: what is called, with which arguments."""
+
+
 class CompiledCallRedirect:
     """Sends calls of compiled functions, made on this thread, into a region of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_call: CallObserver | None = None) -> None:
+        self._on_call = on_call
         self._thread = threading.get_ident()
         self._region = next(eval_frame._next_isolate_recompiles_id)
         self._clones: dict[int, tuple[Any, Any]] = {}
@@ -103,12 +108,19 @@ class CompiledCallRedirect:
         """Whether calls on this thread are ours to redirect."""
         return threading.get_ident() == self._thread
 
-    def callback_for(self, callback: Any, function: Any) -> Any:
-        """The callback to use for this call of ``function``: the user's own, or our clone of it."""
+    def callback_for(self, callback: Any, call: dict[str, Any]) -> Any:
+        """The callback to use for a call: the user's own, or our clone of it.
+
+        ``call`` are the local names of torch's wrapper around the compiled function: ``fn``, ``args``, ``kwargs``, and
+        ``prior``, the callback in force before, which is None for an outermost call.
+        """
+        function = call.get("fn")
         if not isinstance(callback, convert_frame.CatchErrorsWrapper):
             return callback
         backend = eval_frame.innermost_backend(callback)
         is_ours = getattr(getattr(backend, "compiler_fn", backend), "_inductor_debug", False)
+        if self._on_call is not None and not is_ours and call.get("prior") is None and callable(function):
+            self._on_call(function, call.get("args", ()), call.get("kwargs", {}))
         if id(callback) not in self._clones:
             if not is_ours and not self._compiled_before(function):
                 return callback
@@ -138,7 +150,7 @@ def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., An
         chosen = original(callback)
         for redirect in reversed(_redirects):
             if redirect.applies():
-                return redirect.callback_for(chosen, sys._getframe(1).f_locals.get("fn"))
+                return redirect.callback_for(chosen, sys._getframe(1).f_locals)
         return chosen
 
     return callback_from_stance
@@ -182,3 +194,50 @@ def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Cal
         function, backend=backend, isolate_recompiles=True
     )
     return compiled
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What ``torch.compile`` was given; ``function`` itself when it is not compiled."""
+    if isinstance(function, eval_frame.OptimizedModule):
+        inner: Callable[..., Any] = function._orig_mod
+        return inner
+    plain: Callable[..., Any] = eval_frame.innermost_fn(function)
+    return plain
+
+
+def registered_backend(name: str) -> Callable[..., Any]:
+    """The ``torch.compile`` backend of that name."""
+    from torch._dynamo.backends.registry import lookup_backend
+
+    found: Callable[..., Any] = lookup_backend(name)
+    return found
+
+
+def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` or module, compiled with ``backend`` in a region of its own; to be called in :func:`undisturbed`."""
+    if isinstance(function, torch.nn.Module):
+        return compile_call(function, torch.nn.Module.__call__, backend)
+    backend._inductor_debug = True  # type: ignore[attr-defined]
+    if _code_of(function) is None or trace_rules.check(function):
+        function = external_utils.wrap_inline(function)
+    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
+        function, backend=backend, isolate_recompiles=True
+    )
+    return compiled
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Compiled functions called in here leave nothing on the user's code objects, and draw eager's random numbers.
+
+    Inductor has a random number generator of its own; a dropout would then drop other elements than in eager mode.
+    """
+    from torch._inductor import config as inductor_config
+
+    redirect = CompiledCallRedirect()
+    redirect.install()
+    try:
+        with inductor_config.patch(fallback_random=True):
+            yield
+    finally:
+        redirect.remove()

@@ -193,7 +193,7 @@ class _Painter:
         if len(nodes) > 1:
             return self._marked(kind, names, (words.count(len(names), "input"), ""))
         tensor = words.short_tensor(nodes[0].tensor) if nodes[0].tensor else ""
-        return self._marked(kind, names, (plain(names[0]), tensor))
+        return self._marked(kind, names, (plain(nodes[0].origin or names[0]), tensor))
 
 
 def to_dot(drawing: Drawing) -> str:

@@ -43,29 +43,62 @@ def header_view(record: SessionRecord) -> HeaderView:
         tabs.append(TabView(id="findings", title="Findings", badge=f"{len(record.findings):,}", kind=worst))
     if has_graph:
         tabs.append(TabView(id="graph", title="Graph", badge="", kind=""))
+    if _has_guards(record):
+        badge = f"{len(record.guards):,}" if record.guards else ""
+        tabs.append(TabView(id="guards", title="Guards", badge=badge, kind=""))
+    wrong = _diff_kind(record)
+    if record.diff is not None:
+        tabs.append(TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[wrong], kind=wrong))
     return HeaderView(
         title=text.title_text(record),
         figures=_figures(record, counts, "graph" if has_graph else "overview"),
         tabs=tabs,
-        tab="findings" if worst in ("error", "warning") else "overview",
+        tab=_worst_tab(worst, wrong),
     )
+
+
+_DIFF_ICONS = {"": "", "error": "✗", "warning": "⚠", "good": "✓"}
+
+
+def _has_guards(record: SessionRecord) -> bool:
+    return bool(record.guards or record.graph_breaks or record.recompiles)
+
+
+def _diff_kind(record: SessionRecord) -> str:
+    if record.diff is None:
+        return ""
+    return {"mismatch": "error", "not_compared": "warning"}.get(record.diff.verdict, "good")
+
+
+def _worst_tab(findings: str, diff: str) -> str:
+    """The tab with the worst news; where two are as bad, the findings come first."""
+    for severity in ("error", "warning"):
+        if findings == severity:
+            return "findings"
+        if diff == severity:
+            return "diff"
+    return "overview"
 
 
 def _figures(record: SessionRecord, counts: dict[str, int], graph_tab: str) -> list[FigureView]:
     figures = []
+    guards_tab = "guards" if _has_guards(record) else "overview"
     if record.captures:
         figures.append(FigureView(text=words.count(len(record.captures), "graph"), tab=graph_tab, kind=""))
         broken = "warning" if record.graph_breaks else ""
-        figures.append(FigureView(text=words.count(len(record.graph_breaks), "break"), tab="overview", kind=broken))
+        figures.append(FigureView(text=words.count(len(record.graph_breaks), "break"), tab=guards_tab, kind=broken))
     if record.recompiles:
         told = words.count(len(record.recompiles), "recompile")
-        figures.append(FigureView(text=told, tab="overview", kind="warning"))
+        figures.append(FigureView(text=told, tab="guards", kind="warning"))
     for severity, number in counts.items():
         if number:
             told = f"{ICONS[severity]} {words.count(number, severity)}"
             figures.append(FigureView(text=told, tab="findings", kind=severity))
     if not record.findings:
         figures.append(FigureView(text=text.verdict_text(record), tab="overview", kind=_verdict_kind(record)))
+    if record.diff is not None:
+        kind = _diff_kind(record)
+        figures.append(FigureView(text=text.diff_verdict(record.diff), tab="diff", kind=kind))
     if record.notes:
         figures.append(FigureView(text=words.count(len(record.notes), "note"), tab="overview", kind=""))
     if memory := text.memory_text(record):

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from inductor_debug_jupyter.pipeline.records import Place, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.records import DiffRecord, Place, SessionRecord, SourceLine, Violation
 from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
+from inductor_debug_jupyter.pipeline.views.diff import diff_text
 from inductor_debug_jupyter.pipeline.views.places import worst_first
 from inductor_debug_jupyter.pipeline.views.words import ICONS, SEVERITIES, label_of, plain
 
@@ -59,6 +61,15 @@ def verdict_text(record: SessionRecord) -> str:
     return "✓ no findings" if record.target else "no target: not checked against a device"
 
 
+def diff_verdict(record: DiffRecord) -> str:
+    """A comparison in a few words."""
+    if record.verdict == "mismatch":
+        wrong = sum(output.verdict == "mismatch" for output in record.outputs)
+        return f"✗ KernelDiff: {words.count(wrong, 'output')} differ" + ("s" if wrong == 1 else "")
+    told = {"match": "✓ KernelDiff: match", "rounding": "✓ KernelDiff: rounding"}
+    return told.get(record.verdict, "⚠ KernelDiff: not compared")
+
+
 def header_line(record: SessionRecord, *, timings: bool = True) -> str:
     """The answer in one line."""
     parts = [title_text(record)]
@@ -67,7 +78,10 @@ def header_line(record: SessionRecord, *, timings: bool = True) -> str:
         parts.append(words.count(len(record.graph_breaks), "break"))
     if record.recompiles:
         parts.append(words.count(len(record.recompiles), "recompile"))
-    parts += [verdict_text(record), memory_text(record)]
+    parts.append(verdict_text(record))
+    if record.diff is not None:
+        parts.append(diff_verdict(record.diff))
+    parts.append(memory_text(record))
     if timings and record.seconds:
         parts.append(words.duration(record.seconds))
     return " · ".join(filter(None, parts))
@@ -90,6 +104,10 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     for finding in ordered[:limit]:
         lines += ["", *_finding_lines(finding, record.sources, ink)]
     lines += _left_out(len(ordered), limit, "finding")
+    if record.diff is not None:
+        lines += ["", *diff_text(record.diff).splitlines()]
+    if record.bisect is not None:
+        lines += ["", *bisect_text(record.bisect, timings=timings).splitlines()]
     lines += _section(
         "Graph breaks", [_event(item.reason, item.source, item.hints) for item in record.graph_breaks], limit
     )

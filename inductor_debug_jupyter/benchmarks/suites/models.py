@@ -1,0 +1,126 @@
+"""``models``: compile time, latency, graphs, findings and numbers of whole models on eager, Inductor and the mock."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+
+from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, benchmark_model
+from inductor_debug_jupyter.benchmarks.progress import Progress
+from inductor_debug_jupyter.benchmarks.table import failure_lines, model_rows, noise_lines, print_table
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.options import add_options, read_given
+from inductor_debug_jupyter.pipeline.records import BenchmarkRecord
+from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+
+SUMMARY = "whole models: compile time, latency, graphs, findings and KernelDiff on eager, inductor and mock_backend"
+
+_CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--model", action="append", metavar="NAME", help=f"measure this one; may be repeated: {', '.join(MODEL_NAMES)}"
+    )
+    parser.add_argument("--all", action="store_true", help="measure all of them")
+    parser.add_argument("--list", action="store_true", help="list them and stop")
+    parser.add_argument("--warmup", default="1", metavar="N", help="calls that are not counted; default 1")
+    parser.add_argument("--runs", default="5", metavar="N", help="calls that are; default 5")
+    parser.add_argument("--device", default="cpu", help="the torch device to run on; default cpu")
+    parser.add_argument("--small", action="store_true", help="tiny versions of the models, to try this out")
+    parser.add_argument(
+        "--keep-cache",
+        action="store_true",
+        help="compile with your own Inductor cache; an empty one is used otherwise, so that compile times compare",
+    )
+    add_options(parser, ["target", "artifacts"])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure what was asked for, print the table; 1 when a backend failed or numbers are wrong."""
+    if args.list:
+        print_table(("Model", "What it is"), [(name, benchmark_model(name).description) for name in MODEL_NAMES])
+        return 0
+    names = _chosen(args)
+    warmup, runs = _number(args.warmup, "--warmup", 0), _number(args.runs, "--runs", 1)
+    settings = resolve(read_given(args, ["target", "artifacts"]))
+    _check_device(args.device)
+    from inductor_debug_jupyter.benchmarks.trial import STEPS, Trial
+
+    store = ArtifactStore(settings["artifacts"])
+    records: list[BenchmarkRecord] = []
+    unsaved: list[str] = []
+    with _inductor_cache(keep=args.keep_cache), Progress(len(names) * len(STEPS)) as progress:
+        for name in names:
+            trial = Trial(benchmark_model(name), settings, store, device=args.device, small=args.small)
+            records.append(trial.run(progress, warmup=warmup, runs=runs))
+            unsaved += [f"{trial.name} was not stored: {trial.unsaved}"] if trial.unsaved else []
+    columns, rows = model_rows(records)
+    print_table(columns, rows, right=columns[1:])
+    for line in (*failure_lines(records), *noise_lines(records), *unsaved):
+        print_line(line)
+    if len(unsaved) < len(records):
+        print_line(f"Stored in {store.folder}. For one page of it: inductor-debug report --format html")
+    return int(bool(unsaved or list(failure_lines(records))) or _numbers_wrong(records))
+
+
+def print_line(text: str) -> None:
+    """One line on stdout; suites are programs, so they may print."""
+    print(text)  # noqa: T201 - the program's own output
+
+
+def _numbers_wrong(records: Sequence[BenchmarkRecord]) -> bool:
+    return any(record.diff_verdict == "mismatch" for record in records)
+
+
+def _chosen(args: argparse.Namespace) -> list[str]:
+    if args.all:
+        return list(MODEL_NAMES)
+    if not args.model:
+        raise UsageError(f"which model? Say --all, or --model NAME with one of {', '.join(MODEL_NAMES)}")
+    for name in args.model:
+        if name not in MODEL_NAMES:
+            raise OptionError(f"--model: {name!r} is not allowed; allowed: {', '.join(MODEL_NAMES)}")
+    return list(dict.fromkeys(args.model))
+
+
+def _number(text: str, flag: str, least: int) -> int:
+    if not text.strip().isdecimal() or int(text) < least:
+        raise OptionError(f"{flag}: {text!r} is not allowed; allowed: a whole number from {least} up")
+    return int(text)
+
+
+def _check_device(name: str) -> None:
+    import torch
+
+    try:
+        kind = torch.device(name).type
+    except RuntimeError as error:
+        raise OptionError(f"--device: {name!r} is not allowed; {str(error).splitlines()[0]}") from None
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if kind != "cpu" and (accelerator is None or accelerator.type != kind):
+        have = f"cpu or {accelerator.type}" if accelerator else "cpu"
+        raise OptionError(f"--device: {name!r} is not allowed; this machine has {have}")
+
+
+@contextlib.contextmanager
+def _inductor_cache(*, keep: bool) -> Iterator[None]:
+    """Give Inductor an empty cache folder for a while: a compile that finds its kernels there takes no time."""
+    if keep:
+        yield
+        return
+    before = os.environ.get(_CACHE_VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="inductor-debug-cache-", ignore_cleanup_errors=True) as folder:
+        os.environ[_CACHE_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_CACHE_VARIABLE]
+            else:
+                os.environ[_CACHE_VARIABLE] = before

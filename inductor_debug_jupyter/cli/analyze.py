@@ -1,0 +1,217 @@
+"""``inductor-debug analyze``: what was captured in one session, from one point of view."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from inductor_debug_jupyter.cli.command import chosen_store
+from inductor_debug_jupyter.cli.terminal import count_text, print_table, printable
+from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.options import add_options
+from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+
+SUMMARY = "analyze a session's guards, the constraints it violates, or all of it in short"
+TYPES = ("guards", "constraints", "summary")
+_LIMIT = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "session", nargs="?", default="last", metavar="SESSION", help="an id, its beginning, or last (the default)"
+    )
+    parser.add_argument("--type", default="summary", metavar="TYPE", help=f"{', '.join(TYPES)}; default summary")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="default table")
+    parser.add_argument(
+        "--limit",
+        default=str(_LIMIT),
+        metavar="N",
+        help=f"at most N rows of each kind, all for everything; default {_LIMIT}",
+    )
+    add_options(parser, ["artifacts"])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the analysis."""
+    limit = parse_limit(args.limit)
+    views: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
+        "guards": (_print_guards, _guards_data),
+        "constraints": (_print_constraints, _constraints_data),
+        "summary": (_print_summary, _summary_data),
+    }
+    if args.type not in views:
+        raise OptionError(f"--type: {args.type!r} is not allowed; allowed: {', '.join(TYPES)}{_near(args.type)}")
+    store = chosen_store(args)
+    record = store.load(args.session)
+    show, data = views[args.type]
+    if args.format == "json":
+        print(json.dumps({"session": record.id, "model": record.name, **data(record, store)}, indent=2))
+    else:
+        show(record, store, limit)
+    return 0
+
+
+def parse_limit(text: str) -> int | None:
+    """A whole number from 1 up, or ``all``."""
+    if text.strip() == "all":
+        return None
+    if not re.fullmatch(r"[0-9]+", text.strip()) or int(text) < 1:
+        raise OptionError(f"--limit: {text!r} is not allowed; allowed: a whole number from 1 up, or all")
+    return int(text)
+
+
+def _near(word: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, TYPES, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _print_guards(record: SessionRecord, _store: ArtifactStore, limit: int | None) -> None:
+    from inductor_debug_jupyter.pipeline.views.guards import guards_text
+
+    print(f"Session {printable(record.id)}")
+    print(guards_text(record, limit=limit))
+    if record.captures and not record.guards:
+        print("\nNo guards were recorded in this session, so nothing can be said about what would recompile.")
+
+
+def _guards_data(record: SessionRecord, _store: ArtifactStore) -> dict[str, Any]:
+    import msgspec
+
+    return {
+        "total_graphs": len(record.captures),
+        "graph_breaks": msgspec.to_builtins(record.graph_breaks),
+        "recompiles": msgspec.to_builtins(record.recompiles),
+        "guards": msgspec.to_builtins(record.guards),
+    }
+
+
+def _print_constraints(record: SessionRecord, _store: ArtifactStore, limit: int | None) -> None:
+    from inductor_debug_jupyter.pipeline.views.places import worst_first
+    from inductor_debug_jupyter.pipeline.views.text import header_line, line_text
+
+    print(f"Session {printable(record.id)}: {header_line(record, timings=False)}")
+    found = [finding for _, finding in worst_first(record.findings)]
+    if not found:
+        return
+    print()
+    rows = [
+        (
+            finding.severity,
+            finding.rule_id,
+            str(len(finding.places)),
+            finding.title,
+            line_text(finding.places[0].line) if finding.places and finding.places[0].line else "no line known",
+        )
+        for finding in found[:limit]
+    ]
+    print_table(("severity", "rule", "places", "what", "first line"), rows, right=("places",))
+    if limit is not None and len(found) > limit:
+        print(f"… and {len(found) - limit} more; --limit all shows them")
+    if record.repros:
+        print("\nRepro scripts:")
+        for path in record.repros:
+            print(f"  {printable(path)}")
+    print(f"\nWith hints and code: inductor-debug show {printable(record.id)}")
+
+
+def _constraints_data(record: SessionRecord, _store: ArtifactStore) -> dict[str, Any]:
+    import msgspec
+
+    return {
+        "target": record.target,
+        "checked": bool(record.captures and record.target),
+        "constraints": msgspec.to_builtins(record.findings),
+        "repros": list(record.repros),
+    }
+
+
+def _print_summary(record: SessionRecord, store: ArtifactStore, limit: int | None) -> None:
+    from inductor_debug_jupyter.pipeline.views.text import header_line
+
+    data = _summary_data(record, store)
+    print(f"Session {printable(record.id)}: {header_line(record)}")
+    print(f"KernelDiff: {_diff_words(record)}")
+    print(f"Guards: {data['guards'] or 'none were recorded'}")
+    graphs = data["graphs"]
+    if graphs:
+        print()
+        rows = [
+            (
+                graph["compile_id"],
+                graph["stage"],
+                str(graph["ops"]),
+                ", ".join(f"{op} ×{number}" for op, number in list(graph["top_ops"].items())[:3]),
+                ", ".join(graph["dtypes"]),
+            )
+            for graph in graphs[:limit]
+        ]
+        print_table(("compile", "stage", "ops", "most frequent", "dtypes"), rows, right=("ops",))
+        if limit is not None and len(graphs) > limit:
+            print(f"… and {len(graphs) - limit} more; --limit all shows them")
+    if data["rules"]:
+        print()
+        print_table(
+            ("rule", "findings"), [(rule, str(number)) for rule, number in data["rules"].items()], right=("findings",)
+        )
+    folder = data["folder"]
+    counts = [count_text(folder[f"{noun}s"], noun) for noun in ("session", "finding", "benchmark", "artifact")]
+    print(f"\n{printable(folder['path'])}: {', '.join(counts)}")
+
+
+def _summary_data(record: SessionRecord, store: ArtifactStore) -> dict[str, Any]:
+    from collections import Counter
+
+    from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed
+    from inductor_debug_jupyter.pipeline.store.benchmarks import ROOM
+    from inductor_debug_jupyter.pipeline.store.statistics import graph_statistics
+
+    graphs = []
+    for capture in record.captures:
+        for stage, graph in capture.graphs.items():
+            counted = graph_statistics(graph)
+            graphs.append(
+                {
+                    "compile_id": capture.compile_id,
+                    "stage": stage,
+                    "ops": counted["calls"],
+                    "top_ops": counted["ops"],
+                    "dtypes": counted["dtypes"],
+                }
+            )
+    sessions = store.sessions()
+    return {
+        "summary": {
+            "total_graphs": len(record.captures),
+            "graph_breaks": len(record.graph_breaks),
+            "recompiles": len(record.recompiles),
+            "constraint_violations": len(record.findings),
+            "kernel_diff_passed": kernel_diff_passed(record),
+        },
+        "guards": len(record.guards),
+        "kernels": sum(len(capture.kernels) for capture in record.captures),
+        "rules": dict(Counter(finding.rule_id for finding in record.findings).most_common()),
+        "graphs": graphs,
+        "folder": {
+            "path": str(store.folder),
+            "sessions": len(sessions),
+            "findings": sum(session.findings for session in sessions),
+            "benchmarks": len(store.artifacts(room=ROOM)),
+            "artifacts": len({artifact.path for artifact in store.artifacts()}),
+        },
+    }
+
+
+def _diff_words(record: SessionRecord) -> str:
+    if record.diff is None:
+        return "nothing was compared"
+    from inductor_debug_jupyter.pipeline.views.diff import VERDICT_WORDS
+
+    diff = record.diff
+    return printable(f"{VERDICT_WORDS[diff.verdict]} ({diff.reference} against {diff.candidate})")

@@ -1,0 +1,58 @@
+"""The KernelDiff tab: outputs by badness, where their errors are, and what stands at the worst place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import traitlets
+
+from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.pipeline.records import DiffRecord
+from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_text, diff_view
+
+TAB = "diff"
+"""The id of the tab that it is shown in."""
+
+
+class KernelDiffPanel(Pane):
+    """Shows one comparison.
+
+    ``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.diff.DiffView`; ``chosen`` is the path of the output on
+    show. A click on a cell of the heatmap sets ``picked`` (``path``, and ``row`` and ``column`` in the grid); Python
+    answers with ``place``: the index of the first and of the last element that the cell stands for, and the largest
+    error among them. What goes wrong in that is shown as ``error``.
+
+    Args:
+        record: the comparison to show.
+    """
+
+    _esm = asset("kernel_diff.js")
+    _css = asset("kernel_diff.css")
+    view = traitlets.Dict().tag(sync=True)
+    chosen = traitlets.Unicode("").tag(sync=True)
+    picked = traitlets.Dict().tag(sync=True)
+    place = traitlets.Dict().tag(sync=True)
+    error = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, record: DiffRecord, **traits: Any) -> None:
+        self.record = record
+        view = diff_view(record)
+        first = view["outputs"][0]["path"] if view["outputs"] else ""
+        super().__init__(**{"view": dict(view), "chosen": first, "tab": TAB, "tabs": [TAB], **traits})
+        self.observe(self._on_picked, names="picked")
+
+    def _on_picked(self, change: dict[str, Any]) -> None:
+        """Nobody sees an exception of a comm handler, so whatever goes wrong is kept in ``error``."""
+        try:
+            picked = change["new"]
+            found = cell_place(self.record, picked["path"], picked["row"], picked["column"])
+            self.place = {**picked, **found} if found else {}
+            self.error = "" if found else f"there is no such cell: {picked}"
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget and, for whoever has no widgets, what it says."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        return {**(data or {}), "text/plain": diff_text(self.record)}, metadata

@@ -1,0 +1,202 @@
+/**
+ * The Guards tab: graph breaks and recompiles, then all guards, the troublesome ones first, with a filter.
+ * Only the rows in sight are in the page, so thousands of guards cost no more than forty.
+ */
+
+const ROW = 26;
+const TROUBLE_ICONS = { number: "#", shape: "▦", identity: "≡", value: "⚑", structure: "⊞", state: "◦" };
+
+/** @param {Selection|null} one @param {Selection} other */
+const sameLine = (one, other) => Boolean(one && one.line && one.line === other.line && one.label === other.label);
+
+/** @param {Model} model @param {any} event @param {string} kind @returns {HTMLElement} */
+function eventRow(model, event, kind) {
+  const row = make("div", "idj-event", "", { "data-idj": kind });
+  const told = make("div", "idj-told");
+  const head = make("div", "idj-event-head");
+  head.append(make("span", "idj-mono idj-quiet", event.compile_id));
+  if (event.where) head.append(make("span", "idj-event-where", event.where));
+  if (event.code) head.append(make("code", "idj-mono", event.code, { title: event.code }));
+  if (event.count > 1) head.append(make("span", "idj-quiet", `×${event.count}`));
+  told.append(head, make("div", "", event.text));
+  for (const reason of event.more) told.append(make("div", "idj-quiet", `also ${reason}`));
+  const lit = sameLine(event.selection, model.get("selection"));
+  for (const hint of lit ? event.hints : event.hints.slice(0, 1)) told.append(make("div", "idj-hint", `→ ${hint}`));
+  if (!lit && event.hints.length > 1) told.append(make("div", "idj-quiet", `… ${event.hints.length - 1} more when chosen`));
+  row.append(make("span", "idj-icon idj-warning", kind === "break" ? "⚠" : "↻"), told);
+  if (event.selection) {
+    row.classList.add("idj-link");
+    row.classList.toggle("idj-lit", lit);
+    pressable(row, () => choose(model, event.selection));
+  }
+  return row;
+}
+
+/** @param {string} title @param {HTMLElement[]} rows @param {boolean} open @returns {HTMLElement[]} */
+function eventGroup(title, rows, open) {
+  if (!rows.length) return [];
+  const box = make("details", "idj-events-group", "", { "data-title": title });
+  box.open = open;
+  box.append(make("summary", "", `${title} (${rows.length})`), ...rows);
+  return [box];
+}
+
+/** @param {any} row @returns {string} */
+const checkText = (row) => (row.check.includes(row.expression) || !row.check ? row.check || row.expression : `${row.expression}  ${row.check}`);
+
+/** @param {any} row @returns {string} */
+const searchText = (row) => `${row.trouble} ${row.kind} ${row.expression} ${row.check} ${row.graphs.join(" ")} ${row.where} ${row.code}`.toLowerCase();
+
+/** @param {any} row @param {string} hint @returns {HTMLElement} */
+function guardRow(row, hint) {
+  const told = checkText(row);
+  const line = make("div", "idj-guard", "", { role: "option", "data-idj": "guard", "data-index": row.index });
+  const graphs = row.graphs.length > 1 ? `${row.graphs[0]} +${row.graphs.length - 1}` : row.graphs[0];
+  const check = make("span", "idj-mono idj-guard-check", told || "listed, not checked", { title: told });
+  line.append(
+    make("span", "idj-guard-trouble", `${TROUBLE_ICONS[row.trouble] ?? "•"} ${row.trouble}`, { title: hint }),
+    check,
+    make("span", "idj-quiet idj-times", row.count > 1 ? `×${row.count}` : ""),
+    make("span", "idj-quiet idj-guard-kind", row.kind, { title: row.kind }),
+    make("span", "idj-mono idj-guard-graph", graphs, { title: row.graphs.join(", ") }),
+    make("span", "idj-quiet idj-guard-where", row.where && `line ${row.selection.line} of ${row.selection.label}`, { title: row.code ? `${row.where}: ${row.code}` : row.where }),
+  );
+  return line;
+}
+
+/** What the chosen guard pins, and what that means. @param {any} row @param {any} view @returns {HTMLElement[]} */
+function about(row, view) {
+  const parts = [make("div", "idj-mono idj-about-check", checkText(row) || row.kind)];
+  const graphs = row.graphs.map((id) => `${id} ${view.graphs[id] ?? ""}`.trim()).join(", ");
+  parts.push(make("div", "idj-quiet", `${row.kind} on ${graphs}`));
+  if (row.where) {
+    const where = make("div", "", `${row.where}: `);
+    where.append(make("code", "idj-mono", row.code));
+    parts.push(where);
+  }
+  parts.push(make("div", "", view.hints[row.trouble] ?? ""));
+  return parts;
+}
+
+function render({ model, el, signal }) {
+  el.classList.add("idj", "idj-pane", "idj-guards");
+  keepKeys(el);
+  showInTabs(model, el, signal);
+  const events = make("div", "idj-events");
+  const filter = make("input", "", "", { type: "search", placeholder: "Filter guards", "aria-label": "Filter guards", "data-idj": "guard-filter" });
+  const tally = make("span", "idj-quiet idj-tally");
+  const bar = make("div", "idj-bar");
+  bar.append(filter, tally);
+  const heads = make("div", "idj-guard idj-guard-heads idj-quiet");
+  for (const [cls, title] of [["trouble", "Pins"], ["check", "What must hold"], ["times", ""], ["kind", "Kind"], ["graph", "Graph"], ["where", "Line"]]) {
+    heads.append(make("span", `idj-guard-${cls}`, title));
+  }
+  const list = make("div", "idj-list", "", { role: "listbox", tabindex: 0, "aria-label": "Guards", "data-idj": "guards" });
+  const sheet = make("div", "idj-sheet");
+  list.append(sheet);
+  const foot = make("div", "idj-about", "", { "data-idj": "guard-about" });
+  el.replaceChildren(events, bar, heads, list, foot);
+  /** @type {any[]} */
+  let rows = [];
+  /** @type {string[]} */
+  let searches = [];
+  let chosen = -1;
+  /** @type {Record<string, boolean>} */
+  const open = { "Graph breaks": true, Recompiles: true };
+
+  const draw = () => {
+    const view = model.get("view");
+    const selection = model.get("selection");
+    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 6);
+    const last = Math.min(rows.length, first + Math.ceil((list.clientHeight || 480) / ROW) + 12);
+    sheet.replaceChildren(
+      ...rows.slice(first, last).map((row, offset) => {
+        const line = guardRow(row, view.hints[row.trouble] ?? "");
+        line.classList.toggle("idj-lit", row.index === chosen);
+        line.classList.toggle("idj-near", row.index !== chosen && sameLine(row.selection, selection));
+        line.setAttribute("aria-selected", String(row.index === chosen));
+        line.style.top = `${(first + offset) * ROW}px`;
+        return line;
+      }),
+    );
+    const row = view.rows[chosen];
+    foot.classList.toggle("idj-hidden", !row);
+    foot.replaceChildren(...(row ? about(row, view) : []));
+  };
+  const drawEvents = () => {
+    const view = model.get("view");
+    for (const box of events.querySelectorAll("details")) open[box.getAttribute("data-title") ?? ""] = box.open;
+    events.replaceChildren(
+      ...eventGroup("Graph breaks", view.breaks.map((one) => eventRow(model, one, "break")), open["Graph breaks"]),
+      ...eventGroup("Recompiles", view.recompiles.map((one) => eventRow(model, one, "recompile")), open.Recompiles),
+    );
+    events.classList.toggle("idj-hidden", !events.childElementCount);
+  };
+  const refill = () => {
+    const view = model.get("view");
+    const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    rows = view.rows.filter((_, at) => wanted.every((word) => searches[at].includes(word)));
+    const folded = view.total > view.rows.length ? ` (${view.total.toLocaleString("en")} guards)` : "";
+    const all = `${view.rows.length.toLocaleString("en")} rows${folded}`;
+    tally.textContent = wanted.length ? `${rows.length.toLocaleString("en")} of ${all}` : all;
+    sheet.style.height = `${rows.length * ROW}px`;
+    draw();
+  };
+  const reveal = () => {
+    const at = rows.findIndex((row) => row.index === chosen);
+    if (at >= 0 && list.clientHeight) {
+      if (at * ROW < list.scrollTop) list.scrollTop = at * ROW;
+      else if ((at + 1) * ROW > list.scrollTop + list.clientHeight) list.scrollTop = (at + 1) * ROW - list.clientHeight;
+    }
+    draw();
+  };
+  const pick = (row) => {
+    chosen = row.index;
+    choose(model, row.selection);
+    reveal();
+  };
+  const move = (event) => {
+    const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length }[event.key];
+    if (!step || !rows.length) return;
+    event.preventDefault();
+    const at = rows.findIndex((row) => row.index === chosen);
+    pick(rows[Math.min(rows.length - 1, Math.max(0, at + step))]);
+  };
+
+  sheet.addEventListener("click", (event) => {
+    const line = event.target.closest("[data-index]");
+    const row = line && rows.find((one) => one.index === Number(line.getAttribute("data-index")));
+    if (row) pick(row);
+    list.focus({ preventScroll: true });
+  });
+  list.addEventListener("keydown", move);
+  filter.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") move(event);
+  });
+  filter.addEventListener("input", () => {
+    list.scrollTop = 0;
+    refill();
+  });
+  list.addEventListener("scroll", draw);
+  const watch = new ResizeObserver(reveal);
+  watch.observe(list);
+  signal?.addEventListener("abort", () => watch.disconnect());
+  follow(model, ["view"], signal, () => {
+    chosen = -1;
+    searches = model.get("view").rows.map(searchText);
+    drawEvents();
+    refill();
+  });
+  follow(model, ["selection"], signal, () => {
+    // Chosen elsewhere: the row that was chosen here goes out, those of the same line light up.
+    const row = model.get("view").rows[chosen];
+    const selection = model.get("selection");
+    const still = row && row.selection.line === selection.line && row.selection.label === selection.label && row.selection.compile_id === selection.compile_id;
+    if (!still) chosen = -1;
+    drawEvents();
+    draw();
+  });
+}
+
+export default { render };

@@ -1,0 +1,72 @@
+'''How to run on a device: the interface that a vendor implements, and mocks that implement it.
+
+An adapter of one's own says what the device can do and compiles. This one computes matmuls in bfloat16, as many
+matrix units do, and leaves the rest to the CPU::
+
+    import operator
+
+    import torch
+
+    from inductor_debug_jupyter import AcceleratorAdapter, CompilationResult
+
+    MATMULS = (torch.matmul, torch.mm, torch.bmm, operator.matmul, torch.nn.functional.linear)
+
+    class Bfloat16Unit(torch.fx.Interpreter):
+        """Runs a graph op by op; matmuls round their operands to bfloat16 first."""
+
+        def call_function(self, target, args, kwargs):
+            if target not in MATMULS:
+                return super().call_function(target, args, kwargs)
+            rounded = [a.bfloat16() if isinstance(a, torch.Tensor) else a for a in args]
+            return target(*rounded, **kwargs).to(args[0].dtype)
+
+    class ToyAdapter(AcceleratorAdapter):
+        name = "toy"
+        description = "matmuls in bfloat16, everything else on the CPU"
+
+        def get_supported_dtypes(self):
+            return {torch.float32, torch.bfloat16, torch.int64, torch.bool}
+
+        def get_supported_ops(self):
+            return {"linear", "matmul", "relu", "gelu", "add", "mul", "layer_norm", "softmax"}
+
+        def get_memory_limit(self):
+            return 2 * 1024**3
+
+        def compile(self, gm, inputs):
+            specs = tuple(
+                {"op": str(node.target), "compute": "bfloat16"}
+                for node in gm.graph.nodes
+                if node.target in MATMULS
+            )
+            return CompilationResult(success=True, run=Bfloat16Unit(gm).run, kernel_specs=specs)
+
+    compiled = torch.compile(model, backend=ToyAdapter().as_backend(strict=True))
+    with torch.no_grad():  # where gradients are wanted, the ops of the backward are checked as well
+        out = compiled(x)
+
+``ToyAdapter().capabilities()`` gathers what it says of itself, ``.check(gm, inputs)`` lists what it would refuse of a
+graph, and ``.as_backend()`` is a backend: it checks, compiles and runs. (``tests/adapters/test_own_adapter.py`` runs
+this very text.)
+'''
+
+from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.looking import capture_graph
+from inductor_debug_jupyter.pipeline.adapters.mock import (
+    IntegratedMockAdapter,
+    MockAcceleratorAdapter,
+    create_mock_backend,
+)
+from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
+
+__all__ = [
+    "AcceleratorAdapter",
+    "AcceleratorCapabilities",
+    "CompilationResult",
+    "IntegratedMockAdapter",
+    "MockAcceleratorAdapter",
+    "SupportedOpsConstraint",
+    "capture_graph",
+    "create_mock_backend",
+]

@@ -1,0 +1,180 @@
+"""The interface to a device: what it can do, and how a graph gets there.
+
+An adapter answers three questions about itself and has one method that compiles. From these the base class makes
+everything else: the rules that a graph is checked against, and a backend for ``torch.compile`` that validates,
+compiles and runs. The graph that :meth:`AcceleratorAdapter.compile` is given is the one that Dynamo captured, so
+autograd works through whatever torch ops the compiled function calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.looking import capture_graph
+from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.devices import Constraint, check, rules_for
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, InductorDebugError
+from inductor_debug_jupyter.pipeline.records import Violation
+from inductor_debug_jupyter.pipeline.views.text import strict_message
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+
+class AcceleratorAdapter(ABC):
+    """How to run on one accelerator.
+
+    Subclass it, answer the three questions (None: "I do not say", so nothing is checked there), and compile. Set
+    ``name``, ``description`` and ``alignment`` where the defaults do not fit.
+    """
+
+    name: str = ""
+    description: str = ""
+    alignment: int = 1
+
+    @abstractmethod
+    def get_supported_dtypes(self) -> set[torch.dtype] | None:
+        """The dtypes that the device computes in."""
+
+    @abstractmethod
+    def get_supported_ops(self) -> set[str] | None:
+        """The ops that the device has, by any of their names."""
+
+    @abstractmethod
+    def get_memory_limit(self) -> int | None:
+        """The device's memory in bytes."""
+
+    @abstractmethod
+    def compile(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> CompilationResult | Callable[..., Any]:
+        """Make a graph runnable on the device.
+
+        Args:
+            gm: the graph that Dynamo captured.
+            inputs: its inputs, for their shapes and dtypes.
+
+        Returns:
+            The compiled function, or a :class:`CompilationResult` that says more. Raising is a failed compile too.
+        """
+
+    # What follows from these ------------------------------------------------------------------------------------
+
+    def capabilities(self) -> AcceleratorCapabilities:
+        """The answers to the three questions, together."""
+        dtypes, ops = self.get_supported_dtypes(), self.get_supported_ops()
+        return AcceleratorCapabilities(
+            name=self.name or type(self).__name__,
+            dtypes=None if dtypes is None else frozenset(dtypes),
+            ops=None if ops is None else frozenset(ops),
+            memory_limit=self.get_memory_limit(),
+            alignment=self.alignment,
+            description=self.description,
+        )
+
+    def rules(self) -> list[Constraint]:
+        """The constraints that the capabilities stand for."""
+        capabilities = self.capabilities()
+        rules = rules_for(capabilities.profile())
+        if capabilities.ops is not None:
+            rules.append(SupportedOpsConstraint(capabilities.ops))
+        return rules
+
+    def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[Violation, ...]:
+        """What the device would refuse of a graph: its AOT forward and backward are looked at, and nothing is run."""
+        return check(capture_graph(gm, inputs), self.rules())
+
+    def build(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, strict: bool = False) -> CompilationResult:
+        """Check and compile one graph. Never raises: what goes wrong is a result with a reason.
+
+        In strict mode a graph that the rules refuse is not compiled.
+        """
+        started = time.perf_counter()
+        findings, refusal = self.judge(gm, inputs, strict=strict)
+        if refusal:
+            return CompilationResult(False, reason=refusal, findings=findings)
+        try:
+            made = self.compile(gm, inputs)
+        except Exception as error:
+            made = CompilationResult(False, reason=f"{type(error).__name__}: {first_line(error)}")
+        if not isinstance(made, CompilationResult):
+            made = (
+                CompilationResult(True, made)
+                if callable(made)
+                else CompilationResult(False, reason=f"compile() gave a {type(made).__name__}, which cannot be called")
+            )
+        return replace(made, findings=made.findings or findings, seconds=time.perf_counter() - started)
+
+    def judge(
+        self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, strict: bool
+    ) -> tuple[tuple[Violation, ...], str]:
+        """What the rules find, and in strict mode why the graph is not to be compiled (empty when it is).
+
+        A rule that fails is a refusal in strict mode, since nobody knows what it would have found, and else a warning.
+        """
+        try:
+            findings = self.check(gm, inputs)
+        except Exception as error:
+            reason = f"could not be checked: {type(error).__name__}: {first_line(error)}"
+            log.warning("%s: %s", self.capabilities().name, reason)
+            return (), reason if strict else ""
+        refused = errors_of(findings)
+        return findings, f"refused: {refused[0].title}" if strict and refused else ""
+
+    def as_backend(self, strict: bool = False, *, fallback: bool | None = None) -> Callable[..., Any]:
+        """A backend for ``torch.compile`` that checks a graph, compiles it, and runs what came out.
+
+        Args:
+            strict: raise when the rules refuse the graph or when it does not compile. Otherwise findings are logged.
+            fallback: run eagerly, with a warning, what does not compile; by default the opposite of ``strict``. A
+                comparison says False: it must not compare eager with eager.
+        """
+        falls_back = not strict if fallback is None else fallback
+
+        def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            result = self.build(gm, inputs, strict=strict)
+            if result.run is not None:
+                for violation in result.findings:
+                    log.warning("%s: %s", self.capabilities().name, violation)
+                return result.run
+            if falls_back:
+                log.warning("%s: not compiled, runs eagerly: %s", self.capabilities().name, result.reason)
+                run: Callable[..., Any] = gm.forward
+                return run
+            return self._raises(result, strict)
+
+        backend.__name__ = backend.__qualname__ = self.capabilities().name
+        return backend
+
+    def _raises(self, result: CompilationResult, strict: bool) -> Callable[..., Any]:
+        """A function that raises why a graph did not compile.
+
+        Torch wraps what a backend raises and swallows it under ``suppress_errors``; what the compiled function raises
+        reaches the user as it is.
+        """
+        name, refused = self.capabilities().name, errors_of(result.findings)
+
+        def not_compiled(*args: Any, **kwargs: Any) -> Any:
+            if strict and refused:
+                raise ConstraintViolationError(strict_message(refused, target=name), refused)
+            raise InductorDebugError(f"{name} did not compile this graph: {result.reason or 'it does not say why'}")
+
+        return not_compiled
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.capabilities().name}>"
+
+
+def errors_of(findings: Sequence[Violation]) -> tuple[Violation, ...]:
+    """The findings that strict mode fails on."""
+    return tuple(violation for violation in findings if violation.severity == "error")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

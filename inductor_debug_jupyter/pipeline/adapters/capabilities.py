@@ -1,0 +1,96 @@
+"""What an accelerator says of itself, and what came out of compiling a graph for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.devices import DeviceProfile, MemoryConstraint, ShapeConstraint
+from inductor_debug_jupyter.pipeline.devices.rules import dtype_name
+from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.records import Violation
+
+
+def torch_dtypes(dtypes: Iterable[torch.dtype | str]) -> frozenset[torch.dtype]:
+    """Dtypes, or their names, as dtypes.
+
+    Raises:
+        OptionError: there is no such dtype.
+    """
+    return frozenset(getattr(torch, dtype_name(dtype)) for dtype in dtypes)
+
+
+@dataclass(frozen=True)
+class AcceleratorCapabilities:
+    """What an accelerator can do. None means that it does not say: nothing is checked there.
+
+    Args:
+        name: what to call it.
+        dtypes: the dtypes that it computes in, as torch dtypes or their names.
+        ops: the ops that it has, by any of their names (``mm``, ``aten.mm``, ``linear``).
+        memory_limit: bytes, for each tensor and for the peak.
+        alignment: what every size that is not a batch must be a multiple of, in elements.
+        alignment_dims: which sizes that holds for: ``feature``, ``innermost`` or ``all``.
+        description: one line for people.
+    """
+
+    name: str
+    dtypes: frozenset[torch.dtype] | None = None
+    ops: frozenset[str] | None = None
+    memory_limit: int | None = None
+    alignment: int = 1
+    alignment_dims: str = "feature"
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if self.dtypes is not None:
+            object.__setattr__(self, "dtypes", torch_dtypes(self.dtypes))
+        if isinstance(self.ops, str):
+            raise OptionError(f"ops: {self.ops!r} is not allowed; allowed: a set of names, such as {{'mm', 'relu'}}")
+        if self.ops is not None:
+            object.__setattr__(self, "ops", frozenset(self.ops))
+        ShapeConstraint(self.alignment, self.alignment_dims)  # these two say what is wrong with a bad value
+        if self.memory_limit is not None:
+            MemoryConstraint(self.memory_limit)
+
+    def profile(self) -> DeviceProfile:
+        """The same as a device profile, from which rules are made (all but the list of ops)."""
+        return DeviceProfile(
+            name=self.name,
+            description=self.description,
+            dtypes=None if self.dtypes is None else tuple(sorted(map(dtype_name, self.dtypes))),
+            alignment=self.alignment,
+            alignment_dims=self.alignment_dims,
+            memory_limit=self.memory_limit,
+        )
+
+
+@dataclass(frozen=True)
+class CompilationResult:
+    """What came out of compiling one graph.
+
+    Args:
+        success: whether there is something to run.
+        run: the compiled function; it takes the graph's inputs and gives its outputs. None when there is none.
+        reason: one line of why not.
+        findings: what the rules say of the graph.
+        seconds: how long it took.
+        kernel_specs: one mapping for each kernel that was made, as far as the adapter tells (``op``, ``inputs``, …).
+    """
+
+    success: bool
+    run: Callable[..., Any] | None = None
+    reason: str = ""
+    findings: tuple[Violation, ...] = ()
+    seconds: float = 0.0
+    kernel_specs: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.success != (self.run is not None):
+            raise OptionError(
+                f"CompilationResult: success={self.success} with run={self.run!r} is not allowed; "
+                "allowed: a function to run with success=True, or None and a reason with success=False"
+            )

@@ -1,0 +1,225 @@
+"""Accelerators that are not there: they check like one and execute on the CPU, op by op.
+
+:class:`MockAcceleratorAdapter` is told what it can do by its arguments. :class:`IntegratedMockAdapter` takes it from a
+device profile and from the ``MOCK_*`` variables, read anew for each graph, as ``mock_backend`` does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.capabilities import (
+    AcceleratorCapabilities,
+    CompilationResult,
+    torch_dtypes,
+)
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
+from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
+from inductor_debug_jupyter.pipeline.devices.memory import DEFAULT_LIMIT
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.settings import Settings, resolve
+
+DEFAULT_DTYPES = frozenset({torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool})
+"""What a mock accelerator computes in when it is not told."""
+
+
+class _ExecutingMock(AcceleratorAdapter):
+    """A mock compiles a graph into an interpreter of it, unless it is strict and its rules refuse the graph."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether :meth:`compile` refuses what the rules refuse."""
+        raise NotImplementedError
+
+    def compile(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> CompilationResult:
+        """Check the graph and make it runnable."""
+        return self.build(gm, inputs, strict=self.is_strict)
+
+    def build(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, strict: bool = False) -> CompilationResult:
+        """Check once, then compile: a mock's :meth:`compile` is itself a check."""
+        started = time.perf_counter()
+        findings, refusal = self.judge(gm, inputs, strict=strict)
+        if refusal:
+            return CompilationResult(False, reason=refusal, findings=findings)
+        return CompilationResult(
+            success=True,
+            run=_op_by_op(gm),
+            findings=findings,
+            seconds=time.perf_counter() - started,
+            kernel_specs=kernel_specs(gm),
+        )
+
+
+class MockAcceleratorAdapter(_ExecutingMock):
+    """A mock that is what its arguments say, whatever the environment says.
+
+    Args:
+        dtypes: the dtypes that it computes in; :data:`DEFAULT_DTYPES` when not said.
+        ops: the ops that it has, by any of their names; any op when not said.
+        memory_limit: its memory in bytes; 16 GiB when not said.
+        alignment: what sizes (batch sizes apart) must be a multiple of.
+        strict: whether ``compile`` refuses what the rules refuse.
+        name: what to call it.
+        description: one line for people.
+    """
+
+    def __init__(
+        self,
+        dtypes: Iterable[torch.dtype | str] | None = None,
+        ops: Iterable[str] | None = None,
+        memory_limit: int = DEFAULT_LIMIT,
+        alignment: int = 1,
+        *,
+        strict: bool = True,
+        name: str = "mock",
+        description: str = "a mock accelerator that executes on the CPU",
+    ) -> None:
+        if isinstance(ops, str):
+            raise OptionError(f"ops: {ops!r} is not allowed; allowed: a set of names, such as {{'mm', 'relu'}}")
+        self._dtypes = DEFAULT_DTYPES if dtypes is None else torch_dtypes(dtypes)
+        self._ops = None if ops is None else frozenset(ops)
+        self._memory_limit = memory_limit
+        self._strict = strict
+        self.alignment = alignment
+        self.name = name
+        self.description = description
+        self.rules()  # a bad value is told here, not in the middle of a compile
+
+    @property
+    def is_strict(self) -> bool:
+        """What the argument said."""
+        return self._strict
+
+    def get_supported_dtypes(self) -> set[torch.dtype]:
+        """What the argument said."""
+        return set(self._dtypes)
+
+    def get_supported_ops(self) -> set[str] | None:
+        """What the argument said; None: any op."""
+        return None if self._ops is None else set(self._ops)
+
+    def get_memory_limit(self) -> int:
+        """What the argument said."""
+        return self._memory_limit
+
+
+class IntegratedMockAdapter(_ExecutingMock):
+    """A mock that stands for a device profile, with the ``MOCK_*`` variables in force.
+
+    Args:
+        target: a profile's name or file; ``INDUCTOR_DEBUG_TARGET`` or ``default`` when not said.
+        strict: whether ``compile`` refuses what the rules refuse; ``MOCK_STRICT`` (default 1) when not said.
+    """
+
+    def __init__(self, target: str | None = None, *, strict: bool | None = None) -> None:
+        self._target = target
+        self._strict = strict
+        self.name = self.profile().name  # an unknown target is told here
+        self.description = self.profile().description
+
+    def _settings(self) -> Settings:
+        return resolve({"strict": self._strict, "target": self._target}, defaults={"strict": True})
+
+    def profile(self) -> DeviceProfile:
+        """The profile with what the environment says now."""
+        settings = self._settings()
+        return load_profile(settings["target"]).with_settings(settings)
+
+    @property
+    def is_strict(self) -> bool:
+        """What the argument said, else the environment."""
+        return bool(self._settings()["strict"])
+
+    def get_supported_dtypes(self) -> set[torch.dtype] | None:
+        """The profile's dtypes; None: not restricted."""
+        dtypes = self.profile().dtypes
+        return None if dtypes is None else set(torch_dtypes(dtypes))
+
+    def get_supported_ops(self) -> set[str] | None:
+        """None: a profile lists the ops that a device does not have (``profile().deny``)."""
+        return None
+
+    def get_memory_limit(self) -> int | None:
+        """The profile's limit; None: not restricted."""
+        return self.profile().memory_limit
+
+    def capabilities(self) -> AcceleratorCapabilities:
+        """The profile, as capabilities."""
+        profile = self.profile()
+        return AcceleratorCapabilities(
+            name=profile.name,
+            dtypes=None if profile.dtypes is None else torch_dtypes(profile.dtypes),
+            memory_limit=profile.memory_limit,
+            alignment=profile.alignment,
+            alignment_dims=profile.alignment_dims,
+            description=profile.description,
+        )
+
+    def rules(self) -> list[Constraint]:
+        """The profile's rules: denied ops and layouts are among them."""
+        return rules_for(self.profile())
+
+
+def _op_by_op(gm: torch.fx.GraphModule) -> Callable[..., Any]:
+    """Execute a graph node by node; an interpreter holds values, so each call has its own."""
+
+    def run(*args: Any) -> Any:
+        return torch.fx.Interpreter(gm).run(*args)
+
+    return run
+
+
+def create_mock_backend(
+    adapter: AcceleratorAdapter | None = None, *, strict: bool | None = None, **options: Any
+) -> Callable[..., Any]:
+    """A backend for ``torch.compile`` around a mock, or around any adapter.
+
+    Args:
+        adapter: the adapter; without one, a mock is made from the options.
+        strict: raise when the rules refuse a graph; ``MOCK_STRICT`` (default 1) when not said.
+        options: ``target=`` for an :class:`IntegratedMockAdapter` (also without any option), or those of
+            :class:`MockAcceleratorAdapter`.
+
+    Raises:
+        UsageError: the options do not go together.
+    """
+    if adapter is not None and options:
+        raise UsageError(f"create_mock_backend takes an adapter or options, not both; got {', '.join(sorted(options))}")
+    said = bool(resolve({"strict": strict}, defaults={"strict": True}, names=["strict"])["strict"])
+    if adapter is None:
+        adapter = _mock_of(options)
+    return adapter.as_backend(strict=said)
+
+
+def _mock_of(options: Mapping[str, Any]) -> AcceleratorAdapter:
+    if set(options) <= {"target"}:
+        return IntegratedMockAdapter(**options)
+    try:
+        return MockAcceleratorAdapter(**options)
+    except TypeError:
+        allowed = "target alone, or dtypes, ops, memory_limit, alignment, name, description"
+        raise UsageError(
+            f"create_mock_backend: {', '.join(sorted(options))} is not allowed; allowed: {allowed}"
+        ) from None
+
+
+def kernel_specs(gm: torch.fx.GraphModule) -> tuple[dict[str, Any], ...]:
+    """One spec for each op of a graph: a device that fuses nothing has one kernel for each."""
+    record = graph_record("dynamo", gm)
+    specs = []
+    for node in record.calls:
+        operands = [record.node(name) for name in node.inputs]
+        specs.append(
+            {
+                "op": node.target,
+                "node": node.name,
+                "inputs": [str(spec) for operand in operands if operand for spec in operand.outputs],
+                "outputs": [str(spec) for spec in node.outputs],
+            }
+        )
+    return tuple(specs)

@@ -1,0 +1,156 @@
+"""Climb from eager to the device, one step of the compiler at a time, and name the first step that goes wrong.
+
+Each rung is a whole execution of the model, compared with eager by :class:`KernelDiffHarness`: same weights, inputs
+and random numbers. The lowest rung compares eager with itself: where a model does not repeat itself, no other rung
+means anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.records import BisectRecord, DiffRecord, Rung
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One rung to try: its name, what it runs with, and what it means when it is the first that is not good."""
+
+    name: str
+    backend: Any
+    meaning: str
+
+
+STEPS: tuple[Step, ...] = (
+    Step(
+        "eager",
+        "eager",
+        "Plain PyTorch does not give the same answer twice. Seed it or make it deterministic first; "
+        "until then no comparison means anything.",
+    ),
+    Step(
+        "dynamo",
+        "dynamo",
+        "Tracing alone changes the result: the captured graph is not what the Python code does. "
+        "Look at the Dynamo graph, and at side effects and values that were fixed while tracing.",
+    ),
+    Step(
+        "aot",
+        "aot_eager",
+        "The captured graph is good, and AOTAutograd changes it: look at how it made mutation, aliasing and the "
+        "backward explicit.",
+    ),
+    Step(
+        "aot_decomposed",
+        "aot_eager_decomp_partition",
+        "The error comes in when ops are broken down into simpler ones (or when the backward is split off): look at "
+        "the decompositions of the ops in the forward graph.",
+    ),
+    Step(
+        "inductor",
+        "inductor",
+        "The graph that Inductor is given computes the right thing, and its generated code does not: look at the "
+        "kernels, at fusion and at Inductor's own passes.",
+    ),
+)
+"""The ladder without a device. Another compiler's rungs can be given in its place."""
+
+_ON_THE_DEVICE = (
+    "PyTorch's own compiler is right all the way: the error comes from the device's side, its compiler, its "
+    "arithmetic or the transfer of tensors."
+)
+
+
+def bisect_stages(
+    model: Callable[..., Any],
+    inputs: Any,
+    *,
+    adapter: AcceleratorAdapter | None = None,
+    config: ComparisonConfig | None = None,
+    model_name: str | None = None,
+    backward: bool = False,
+    run_all: bool = False,
+    steps: Sequence[Step] = STEPS,
+) -> BisectRecord:
+    """Find the first step of the compiler, or the device, that brings an error in.
+
+    Args:
+        model: a module or a function.
+        inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
+        adapter: the device, as the last rung.
+        config: what counts as equal.
+        model_name: what to call it.
+        backward: also compare gradients.
+        run_all: go on after the first rung that is not good.
+        steps: the rungs below the device.
+
+    Raises:
+        UsageError: an argument cannot be understood.
+    """
+    ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
+    harnesses = [
+        KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, backward=backward)
+        for step in ladder
+    ]
+    rungs: list[Rung] = []
+    first_bad: Step | None = None
+    for step, harness in zip(ladder, harnesses, strict=True):
+        if first_bad is not None and not run_all:
+            rungs.append(Rung(step.name, "not_run", f"{first_bad.name} is not good already"))
+            continue
+        rung = _climb(step, harness)
+        rungs.append(rung)
+        log.debug("rung %s: %s %s", rung.name, rung.outcome, rung.reason)
+        if rung.outcome != "good" and first_bad is None:
+            first_bad = step
+    return BisectRecord(
+        model=harnesses[0].model_name,
+        rungs=tuple(rungs),
+        first_bad=first_bad.name if first_bad else "",
+        explanation=_explanation(first_bad, rungs),
+    )
+
+
+def _device_step(adapter: AcceleratorAdapter, steps: Sequence[Step]) -> Step:
+    if not isinstance(adapter, AcceleratorAdapter):
+        raise OptionError(f"adapter: {type(adapter).__name__} is not allowed; allowed: an AcceleratorAdapter")
+    name = adapter.capabilities().name
+    taken = {step.name for step in steps}
+    return Step(f"device {name}" if name in taken else name, adapter, _ON_THE_DEVICE)
+
+
+def _climb(step: Step, harness: KernelDiffHarness) -> Rung:
+    started = time.perf_counter()
+    record = harness.compare().record
+    seconds = time.perf_counter() - started
+    if record.passed:
+        return Rung(step.name, "good", diff=record, seconds=seconds)
+    if record.verdict == "mismatch":
+        return Rung(step.name, "bad", _worst(record), record, seconds)
+    # Nothing was compared: it raised, or what ran was not what should have run.
+    return Rung(step.name, "failed", "; ".join(record.notes) or "nothing was compared", record, seconds)
+
+
+def _worst(record: DiffRecord) -> str:
+    worst = next(output for output in record.outputs if output.verdict == "mismatch")
+    return f"{worst.path or 'output'}: {worst.reason}" if worst.reason else worst.path
+
+
+def _explanation(first_bad: Step | None, rungs: Sequence[Rung]) -> str:
+    if first_bad is None:
+        return "Every rung agrees with eager: these inputs show no error."
+    rung = next(rung for rung in rungs if rung.name == first_bad.name)
+    if rung.outcome == "bad":
+        return first_bad.meaning
+    if first_bad.name == "eager":
+        return f"The model does not run in plain PyTorch, so there is nothing to compare with: {rung.reason}."
+    return f"Nothing could be compared from {first_bad.name} on, and all before it is good: {rung.reason}."

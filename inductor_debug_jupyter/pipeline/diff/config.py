@@ -1,0 +1,81 @@
+"""What counts as equal: tolerances, and what else is looked at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Final
+
+import torch
+
+from inductor_debug_jupyter.pipeline.errors import OptionError
+
+_SINGLE = (1e-5, 1.3e-6)
+DEFAULT_TOLERANCES: Final[dict[torch.dtype, tuple[float, float]]] = {
+    torch.float64: (1e-7, 1e-7),
+    torch.float32: _SINGLE,
+    torch.float16: (1e-5, 1e-3),
+    torch.bfloat16: (1e-5, 1.6e-2),
+    torch.complex128: (1e-7, 1e-7),
+    torch.complex64: _SINGLE,
+    torch.complex32: (1e-5, 1e-3),
+    # torch.testing has no figures for float8 and would compare exactly. Here: one unit in the last place, and the
+    # smallest number above zero.
+    torch.float8_e4m3fn: (2.0**-9, 2.0**-3),
+    torch.float8_e4m3fnuz: (2.0**-10, 2.0**-3),
+    torch.float8_e5m2: (2.0**-16, 2.0**-2),
+    torch.float8_e5m2fnuz: (2.0**-17, 2.0**-2),
+}
+"""dtype → (atol, rtol), as ``torch.testing.assert_close`` documents them. What is not listed is compared exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonConfig:
+    """What counts as equal.
+
+    An element is as it should be when ``|reference - candidate| <= atol + rtol * |reference|``.
+
+    Args:
+        atol: absolute tolerance; by default the one that ``torch.testing`` has for the dtype.
+        rtol: relative tolerance; likewise.
+        max_mismatch_percentage: so many percent of the elements (0 to 100) may be outside the tolerance. Places where
+            only one side is NaN or infinite are never let through.
+        flatten_lists: compare each item of a list or tuple as an output of its own; otherwise its items are stacked
+            and compared as one.
+        equal_nan: NaN on both sides is equal.
+        check_dtype: different dtypes are a mismatch, whatever the values.
+        heatmaps: keep a small picture of where the errors are.
+
+    Raises:
+        OptionError: a value that makes no sense.
+    """
+
+    atol: float | None = None
+    rtol: float | None = None
+    max_mismatch_percentage: float = 0.0
+    flatten_lists: bool = True
+    equal_nan: bool = False
+    check_dtype: bool = True
+    heatmaps: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("atol", "rtol"):
+            if getattr(self, name) is not None:
+                _check_number(name, getattr(self, name), math.inf, "allowed: a number that is not negative, or None")
+        limits = "allowed: a number from 0 to 100"
+        _check_number("max_mismatch_percentage", self.max_mismatch_percentage, 100, limits)
+        for field in fields(self):
+            if isinstance(field.default, bool) and not isinstance(getattr(self, field.name), bool):
+                raise OptionError(f"{field.name}={getattr(self, field.name)!r}; allowed: True or False")
+
+    def tolerances(self, *dtypes: torch.dtype) -> tuple[float, float]:
+        """The atol and rtol in force for these dtypes: the widest of their defaults where none was given."""
+        defaults = [DEFAULT_TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in dtypes] or [(0.0, 0.0)]
+        atol = max(each[0] for each in defaults) if self.atol is None else float(self.atol)
+        rtol = max(each[1] for each in defaults) if self.rtol is None else float(self.rtol)
+        return atol, rtol
+
+
+def _check_number(name: str, value: object, most: float, allowed: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most or math.isinf(value):
+        raise OptionError(f"{name}={value!r}; {allowed}")

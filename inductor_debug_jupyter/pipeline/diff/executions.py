@@ -1,0 +1,212 @@
+"""One side of a comparison: run the model with a backend, and keep what came out.
+
+A backend is ``eager`` (the model as it is, whatever it was compiled with before), the name of a ``torch.compile``
+backend, a function like one, or an adapter: an object with ``as_backend()`` or ``compile(graph_module, inputs)``.
+``dynamo`` is torch's backend called "eager": traced, not lowered.
+
+The candidate counts as compiled only if its backend was really asked to compile and did: Dynamo runs eagerly
+whatever it gives up on, and a comparison of eager with eager proves nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.limits import time_limit
+from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
+from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, own_module, random_state_kept
+from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.torch_compat import regions
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+GRADIENT = "grad:"
+"""How the path of a gradient starts."""
+EAGER, DYNAMO = "eager", "dynamo"
+_SEED = 1234
+_LONGEST_MESSAGE = 400
+
+Compiler = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How to run a model; ``compiler`` is None for eager mode."""
+
+    name: str
+    compiler: Compiler | None = None
+
+
+def resolve_backend(value: Any, option: str) -> Backend:
+    """The backend that was meant.
+
+    Raises:
+        OptionError: there is no such backend.
+    """
+    if value == EAGER:
+        return Backend(EAGER)
+    if isinstance(value, str):
+        known = [DYNAMO, *(name for name in torch.compiler.list_backends(exclude_tags=()) if name != EAGER)]
+        if value not in known:
+            raise OptionError(f"{option}={value!r}; allowed: {EAGER}, {', '.join(known)}, a callable or an adapter")
+        return Backend(value, regions.registered_backend(EAGER if value == DYNAMO else value))
+    name = getattr(value, "name", None) or getattr(value, "__name__", None) or type(value).__name__
+    if callable(as_backend := getattr(value, "as_backend", None)):
+        # Our adapters would rather run eagerly than not at all; here that would compare eager with eager.
+        strictly = {"fallback": False} if "fallback" in inspect.signature(as_backend).parameters else {}
+        return Backend(str(name), as_backend(**strictly))
+    if not isinstance(value, torch.nn.Module) and callable(compile_ := getattr(value, "compile", None)):
+        return Backend(str(name), compile_)
+    if callable(value):
+        return Backend(str(name), value)
+    raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable or an adapter")
+
+
+@dataclass(slots=True)
+class Execution:
+    """What one side did.
+
+    Attributes:
+        values: outputs and gradients by path.
+        seconds: how long it took, compiling included.
+        error: what it raised; empty when it ran.
+        incomplete: why what ran is not, or not all, what should have run; empty when it is.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    error: str = ""
+    incomplete: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class _CountedCompiler:
+    """Passes graphs on, and counts what became of them."""
+
+    backend: Backend
+    compiled: int = 0
+    failures: list[str] = field(default_factory=list)
+    _inductor_debug: bool = True
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
+        assert self.backend.compiler is not None
+        try:
+            run = _runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
+        except Exception as error:
+            self.failures.append(describe(error))
+            raise
+        self.compiled += 1
+        return run
+
+    def incomplete(self) -> list[str]:
+        """Why the candidate is not what was asked for."""
+        if self.failures:
+            return [f"{len(self.failures)} graphs could not be compiled and ran eagerly: {self.failures[0]}"]
+        return [] if self.compiled else [f"{self.backend.name} was given nothing to compile: Dynamo found no graph"]
+
+
+_RUNNERS = ("compiled", "compiled_fn", "run", "function", "forward")
+"""Where a compile result that is not callable itself may keep what is."""
+
+
+def _runnable(made: Any, name: str) -> Callable[..., Any]:
+    """What a backend made, as something to call."""
+    places = [made, *(getattr(made, place, None) for place in _RUNNERS)]
+    run: Callable[..., Any] | None = next(filter(callable, places), None)
+    if run is None:
+        raise TypeError(f"backend {name} answered with {type(made).__name__}, which cannot be called")
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A model and what to call it with."""
+
+    model: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    backward: bool = False
+
+    def execute(self, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Execution:
+        """Run it, on copies and from the generators' present state. What the model raises becomes ``error``."""
+        execution = Execution()
+        started = time.perf_counter()
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(random_state_kept())
+                stack.enter_context(time_limit(timeout))
+                stack.enter_context(torch.inference_mode(False))
+                stack.enter_context(torch.set_grad_enabled(self.backward))
+                args, kwargs = clone_inputs((self.args, dict(self.kwargs)))
+                model = stack.enter_context(own_module(self.model))
+                compiler = _CountedCompiler(backend) if backend.compiler else None
+                outputs = _run(stack, model, compiler)(*args, **kwargs)
+                execution.values = flatten_outputs(outputs, flatten_lists=config.flatten_lists)
+                if self.backward:
+                    self._differentiate(execution, model, args, kwargs)
+                if compiler is not None:
+                    execution.incomplete += compiler.incomplete()
+        except Exception as error:
+            log.debug("%s raised", backend.name, exc_info=True)
+            execution.error = describe(error)
+        execution.seconds = time.perf_counter() - started
+        return execution
+
+    def _differentiate(self, execution: Execution, model: Any, args: Any, kwargs: Any) -> None:
+        """Go backward from every output with the same fixed weights on both sides, and collect the gradients.
+
+        The weights are random rather than 1: the sum of a softmax has no gradient at all.
+        """
+        outputs = [each for each in execution.values.values() if isinstance(each, torch.Tensor) and each.requires_grad]
+        if not outputs:
+            execution.incomplete.append("no output requires a gradient: there were no gradients to compare")
+            return
+        generator = torch.Generator().manual_seed(_SEED)
+        weights = [
+            torch.randn(output.shape, generator=generator).to(output) if output.ndim else torch.ones_like(output)
+            for output in outputs
+        ]
+        torch.autograd.backward(outputs, weights)
+        named = flatten_outputs(_bound(model, args, kwargs))
+        if isinstance(model, torch.nn.Module):
+            named |= dict(model.named_parameters())
+        for name, tensor in named.items():
+            if isinstance(tensor, torch.Tensor) and tensor.is_leaf and tensor.requires_grad:
+                execution.values[GRADIENT + name] = tensor.grad
+
+
+def _run(stack: ExitStack, model: Any, compiler: _CountedCompiler | None) -> Callable[..., Any]:
+    """The function to call while ``stack`` is open."""
+    if compiler is None:
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        return model  # type: ignore[no-any-return]
+    stack.enter_context(regions.undisturbed())
+    stack.enter_context(caches_bypassed())
+    return regions.compile_alone(model, compiler)
+
+
+def _bound(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by the names that the model gives them, or by position when it has no readable signature."""
+    try:
+        signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+        return dict(signature.bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        return {f"input_{index}": value for index, value in enumerate(args)} | kwargs
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: torch wraps a backend's error in its own; the innermost cause is what happened."""
+    inner = getattr(error, "inner_exception", None) or error
+    lines = [line.strip() for line in str(inner).splitlines() if line.strip()]
+    text = f"{type(inner).__name__}: {lines[0]}" if lines else type(inner).__name__
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"

@@ -1,0 +1,177 @@
+"""Run a model twice, with a reference backend and with the one under test, and compare all that comes out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution, resolve_backend
+from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
+from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
+from inductor_debug_jupyter.pipeline.diff.report import DiffReport
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
+from inductor_debug_jupyter.pipeline.views.diff import worst_first
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+_CALLS_OF_A_MODULE = {"__call__", "forward", "_wrapped_call_impl", "_call_impl"}
+
+
+class KernelDiffHarness:
+    """Compares two executions of one model.
+
+    Both start alike: equal weights and buffers, equal inputs (strides and all), the same random numbers. The user's
+    module, inputs, gradients, generators and compile caches are afterwards as they were.
+
+    Args:
+        model: a module or a function; one that is compiled already is taken as it was before.
+        inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
+        model_name: what to call it.
+        reference_backend: ``"eager"``, the name of a ``torch.compile`` backend, a callable backend or an adapter.
+        test_backend: what to compare with it; likewise.
+        comparison_config: what counts as equal.
+        isolate: run in another process; not built yet.
+        timeout: give up on a side after so many seconds (main thread only); it then counts as not compared.
+        backward: also compare the gradients of parameters and of inputs that require one.
+        kwargs: keyword arguments beside positional ``inputs``.
+
+    Raises:
+        UsageError: an argument cannot be understood, or asks for what is not built yet.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        inputs: Any = (),
+        model_name: str | None = None,
+        reference_backend: Any = "eager",
+        test_backend: Any = "inductor",
+        comparison_config: ComparisonConfig | None = None,
+        isolate: bool = False,
+        timeout: float | None = None,
+        backward: bool = False,
+        *,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isolate:
+            raise UsageError(f"isolate={isolate!r}: running in another process is not built yet; leave isolate out")
+        check_time_limit(timeout)
+        self.timeout = timeout
+        if not callable(model):
+            raise OptionError(f"model={type(model).__name__}; allowed: a torch.nn.Module or another callable")
+        if comparison_config is not None and not isinstance(comparison_config, ComparisonConfig):
+            raise OptionError(f"comparison_config={comparison_config!r}; allowed: a ComparisonConfig")
+        model = _plain_model(model)
+        args, named = _arguments(inputs, kwargs)
+        self.config = comparison_config or ComparisonConfig()
+        self.model_name = model_name or getattr(model, "__name__", None) or type(model).__name__
+        self.reference: Backend = resolve_backend(reference_backend, "reference_backend")
+        self.candidate: Backend = resolve_backend(test_backend, "test_backend")
+        self._call = Call(model, args, named, backward)
+
+    def compare(self, generate_visualizations: bool = False, output_dir: str | Path | None = None) -> DiffReport:
+        """Run both and compare.
+
+        Args:
+            generate_visualizations: write heatmaps and a summary as PNG, and the report as JSON.
+            output_dir: where to; by default ``visualizations`` and ``reports`` in the artifact folder. Given without
+                pictures, only the JSON is written.
+        """
+        report = DiffReport(
+            self._compare(replace(self.config, heatmaps=self.config.heatmaps or generate_visualizations))
+        )
+        if generate_visualizations or output_dir is not None:
+            return report.with_files(output_dir, pictures=generate_visualizations)
+        return report
+
+    def quick_check(self) -> bool:
+        """Whether the comparison passes. False too when nothing could be compared; the log says why."""
+        record = self._compare(replace(self.config, heatmaps=False))
+        if record.verdict == "not_compared":
+            log.warning("%s was not compared: %s", record.model, "; ".join(record.notes) or "there is no output")
+        return record.passed
+
+    def _compare(self, config: ComparisonConfig) -> DiffRecord:
+        sides = [("reference", self.reference), ("candidate", self.candidate)]
+        done: list[Execution] = []
+        notes: list[str] = []
+        for role, backend in sides:
+            execution = self._call.execute(backend, config, self.timeout)
+            done.append(execution)
+            notes += [f"{role} ({backend.name}): {why}" for why in execution.incomplete]
+            if execution.error:
+                notes.append(f"the {role} ({backend.name}) raised {execution.error}")
+                break
+        reference, candidate = done[0], done[-1]
+        outputs: tuple[OutputDiff, ...] = ()
+        if not any(execution.error for execution in done):
+            outputs = worst_first(compare_flat(reference.values, candidate.values, config))
+            notes += self._remarks(outputs)
+        complete = not any(execution.incomplete for execution in done)
+        return DiffRecord(
+            model=self.model_name,
+            reference=self.reference.name,
+            candidate=self.candidate.name,
+            verdict=overall_verdict(outputs, complete=complete),
+            outputs=outputs,
+            notes=tuple(notes),
+            reference_seconds=reference.seconds,
+            candidate_seconds=candidate.seconds if len(done) == 2 else 0.0,
+        )
+
+    def _remarks(self, outputs: tuple[OutputDiff, ...]) -> list[str]:
+        remarks = []
+        if not outputs:
+            remarks.append("the model returned nothing that could be compared")
+        if self.reference == self.candidate:
+            remarks.append(f"both sides are {self.reference.name}: this only shows whether it repeats itself")
+        if empty := [output.path for output in outputs if is_empty(output)]:
+            remarks.append(f"without elements on both sides, and not counted: {', '.join(empty[:10])}")
+        return remarks
+
+
+def is_empty(output: OutputDiff) -> bool:
+    """Whether both sides have the same shape and no elements: there is nothing that could be wrong."""
+    return output.verdict == "not_compared" and 0 in output.shape and output.shape == output.candidate_shape
+
+
+def overall_verdict(outputs: Iterable[OutputDiff], *, complete: bool = True) -> Verdict:
+    """The verdict of a whole comparison: that of the worst output.
+
+    Outputs without elements do not count. No output at all, one that was not compared, or a side that did not really
+    run as it should (``complete=False``) is ``not_compared``.
+    """
+    verdicts = {output.verdict for output in outputs if not is_empty(output)}
+    if "mismatch" in verdicts:
+        return "mismatch"
+    if not verdicts or "not_compared" in verdicts or not complete:
+        return "not_compared"
+    return "rounding" if "rounding" in verdicts else "match"
+
+
+def _plain_model(model: Callable[..., Any]) -> Callable[..., Any]:
+    """The module or function behind what ``torch.compile`` made of it, and behind a module's bound method."""
+    model = uncompiled(model)
+    owner = getattr(model, "__self__", None)
+    if isinstance(owner, torch.nn.Module) and getattr(model, "__name__", "") in _CALLS_OF_A_MODULE:
+        return uncompiled(owner)
+    return model
+
+
+def _arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    named = dict(kwargs or {})
+    if isinstance(inputs, Mapping):
+        if named:
+            raise UsageError("inputs is a dict of keyword arguments already; leave kwargs out")
+        named, inputs = dict(inputs), ()
+    if wrong := [key for key in named if not isinstance(key, str)]:
+        raise OptionError(f"inputs has the key {wrong[0]!r}; allowed: names of the model's arguments, as strings")
+    return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), named

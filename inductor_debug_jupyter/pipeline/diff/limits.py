@@ -1,0 +1,49 @@
+"""Give up on a model that does not come back.
+
+A timer signal interrupts the main thread's Python code, which is enough for a model that loops or waits. Code that
+hangs inside a C library needs a process of its own.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+
+
+def check_time_limit(seconds: float | None) -> None:
+    """Refuse a limit that cannot be kept.
+
+    Raises:
+        OptionError: it is not a number of seconds above 0.
+        UsageError: this is not the main thread, or the system has no such timer.
+    """
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise OptionError(f"timeout={seconds!r}; allowed: a number of seconds above 0")
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        raise UsageError("timeout works in the main thread of Linux and macOS only; leave it out here")
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise :class:`TimeoutError` when the block takes longer; the timer that was set before goes on afterwards."""
+    if seconds is None:
+        yield
+        return
+
+    def give_up(_: int, __: FrameType | None) -> None:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+
+    previous = signal.signal(signal.SIGALRM, give_up)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, previous)

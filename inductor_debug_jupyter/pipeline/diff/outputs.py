@@ -1,0 +1,229 @@
+"""What a model returned, flattened to ``{path: value}``, and two of those compared.
+
+Containers are dicts (also HuggingFace's ``ModelOutput``), lists, tuples, named tuples, dataclasses, and any object that
+holds tensors in its attributes (a key-value cache, say). A path reads like the expression that gets there:
+``logits``, ``[0].hidden``, ``past_key_values[1][0]``. What is nothing on both sides (None, an empty container) is
+left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy
+import torch
+
+from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.heatmap import error_heatmap
+from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
+from inductor_debug_jupyter.pipeline.records import OutputDiff, Verdict
+
+WHOLE: Final = "output"
+"""The path of an output that is not in any container."""
+
+_NUMERIC = (torch.Tensor, numpy.ndarray, numpy.generic, bool, int, float, complex)
+_LEAVES = (*_NUMERIC, str, bytes, type(None))
+_DEEPEST = 64
+
+
+class _Absent:
+    """Stands for an output that one side does not have."""
+
+
+_ABSENT: Final = _Absent()
+
+
+def flatten_outputs(outputs: Any, *, flatten_lists: bool = True) -> dict[str, Any]:
+    """Every leaf of a nested output by its path; empty containers and None are leaves."""
+    return dict(_leaves(outputs, "", flatten_lists, ()))
+
+
+def _leaves(value: Any, path: str, flatten_lists: bool, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    """``above`` are the ids of the containers around ``value``: one that holds itself is not entered twice."""
+    children = None
+    if id(value) not in above and len(above) < _DEEPEST:
+        children = _children(value, path, flatten_lists)
+    if not children:
+        yield path or WHOLE, value
+        return
+    for child_path, child in children:
+        yield from _leaves(child, child_path, flatten_lists, (*above, id(value)))
+
+
+def _children(value: Any, path: str, flatten_lists: bool) -> list[tuple[str, Any]] | None:
+    """What is in a container, with paths; None when it is none."""
+    if isinstance(value, (*_LEAVES, type)):
+        return None
+    if isinstance(value, Mapping):
+        return [(_key_path(path, key), item) for key, item in value.items()]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [(_key_path(path, name), item) for name, item in zip(value._fields, value, strict=True)]
+    if isinstance(value, list | tuple):
+        if not flatten_lists and all(isinstance(item, _NUMERIC) for item in value):
+            return None
+        return [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    if dataclasses.is_dataclass(value):
+        return [(_key_path(path, field.name), getattr(value, field.name)) for field in dataclasses.fields(value)]
+    return _attributes(value, path)
+
+
+def _attributes(value: Any, path: str) -> list[tuple[str, Any]] | None:
+    """The attributes of an object that holds tensors, directly or in containers of its own."""
+    found = {name: item for name, item in getattr(value, "__dict__", {}).items() if not name.startswith("_")}
+    if callable(value) or not any(_holds_tensor(item) for item in found.values()):
+        return None
+    return [(_key_path(path, name), item) for name, item in found.items() if _holds_tensor(item)]
+
+
+def _holds_tensor(value: Any, depth: int = 6) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if depth == 0 or isinstance(value, _LEAVES) or callable(value):
+        return False
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    if inside is None:
+        inside = getattr(value, "__dict__", {}).values()
+    return any(_holds_tensor(item, depth - 1) for item in inside)
+
+
+def _key_path(path: str, key: Any) -> str:
+    if isinstance(key, str) and key.isidentifier():
+        return f"{path}.{key}" if path else key
+    return f"{path}[{key!r}]"
+
+
+def compare_outputs(reference: Any, candidate: Any, config: ComparisonConfig | None = None) -> tuple[OutputDiff, ...]:
+    """Every output of two executions, in the order of the reference. An output that one side lacks is a mismatch."""
+    config = config or ComparisonConfig()
+    return compare_flat(
+        flatten_outputs(reference, flatten_lists=config.flatten_lists),
+        flatten_outputs(candidate, flatten_lists=config.flatten_lists),
+        config,
+    )
+
+
+def compare_flat(
+    reference: Mapping[str, Any], candidate: Mapping[str, Any], config: ComparisonConfig
+) -> tuple[OutputDiff, ...]:
+    """The same for outputs that are flat already."""
+    paths = dict.fromkeys([*reference, *candidate])
+    found = (compare_leaf(p, reference.get(p, _ABSENT), candidate.get(p, _ABSENT), config) for p in paths)
+    return tuple(each for each in found if each is not None)
+
+
+def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonConfig) -> OutputDiff | None:
+    """One pair; None when there is nothing on either side."""
+    missing = [_is_nothing(value) for value in (reference, candidate)]
+    if all(missing):
+        return None
+    if any(missing):
+        role, other = ("reference", candidate) if missing[0] else ("candidate", reference)
+        there = "candidate" if missing[0] else "reference"
+        return OutputDiff(path, "mismatch", f"the {role} has no such output; the {there} has {_what(other)}")
+    reference, candidate = _stacked(reference), _stacked(candidate)
+    if isinstance(reference, _NUMERIC) and isinstance(candidate, _NUMERIC):
+        result = compare_tensors(reference, candidate, config)
+        if result.dtype or isinstance(reference, torch.Tensor):
+            return _as_output(path, result, reference, candidate, config)
+    return _compare_objects(path, reference, candidate)
+
+
+def _is_nothing(value: Any) -> bool:
+    """Absent, None, or an empty container."""
+    if value is _ABSENT or value is None:
+        return True
+    return isinstance(value, Mapping | list | tuple | set | frozenset) and not value
+
+
+def _stacked(value: Any) -> Any:
+    """A list of equally shaped numbers or tensors (``flatten_lists=False``) as one tensor, if it can be one."""
+    if not isinstance(value, list | tuple) or not all(isinstance(item, _NUMERIC) for item in value):
+        return value
+    try:
+        return torch.stack([torch.as_tensor(item) for item in value])
+    except (RuntimeError, TypeError, ValueError):
+        return value
+
+
+def _compare_objects(path: str, reference: Any, candidate: Any) -> OutputDiff:
+    """What has no elements is compared with ``==``, if its class says what that means."""
+
+    def found(verdict: Verdict, reason: str = "") -> OutputDiff:
+        return OutputDiff(
+            path, verdict, reason, dtype=type(reference).__name__, candidate_dtype=type(candidate).__name__
+        )
+
+    if isinstance(reference, _NUMERIC) != isinstance(candidate, _NUMERIC):
+        return found("mismatch", f"{_what(reference)} against {_what(candidate)}")
+    if not _has_equality(reference) and reference is not candidate:
+        why = f"{_what(reference)} has no == of its own, and is not a tensor or a container of tensors"
+        return found("not_compared", why)
+    try:
+        equal = bool(reference == candidate)
+    except Exception as error:  # whatever a foreign class raises
+        why = f"{_what(reference)} == {_what(candidate)} raised {type(error).__name__}: {error}"
+        return found("not_compared", why)
+    if equal:
+        return found("match")
+    return found("mismatch", f"{_what(reference)} is not {_what(candidate)}")
+
+
+def _has_equality(value: Any) -> bool:
+    """Whether the class defines ``==``, or one that it inherits from does; ``object`` only knows identity."""
+    return any("__eq__" in vars(each) for each in type(value).__mro__[:-1])
+
+
+def _what(value: Any) -> str:
+    """A value in a few words."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    if isinstance(value, str | bytes | int | float | complex):
+        text = repr(value)
+        return text if len(text) <= 60 else text[:59] + "…"
+    return f"an object of type {type(value).__name__}"
+
+
+def _as_output(
+    path: str, result: TensorComparisonResult, reference: Any, candidate: Any, config: ComparisonConfig
+) -> OutputDiff:
+    """The result as a record: what is not finite becomes None."""
+    heatmap = None
+    drawable = isinstance(reference, torch.Tensor) and isinstance(candidate, torch.Tensor) and result.elements > 1
+    if config.heatmaps and drawable:
+        heatmap = error_heatmap(reference, candidate, equal_nan=config.equal_nan)
+    return OutputDiff(
+        path,
+        result.verdict,
+        result.reason,
+        result.shape,
+        result.dtype,
+        result.candidate_shape,
+        result.candidate_dtype,
+        max_absolute_error=_finite(result.max_absolute_error),
+        mean_absolute_error=_finite(result.mean_absolute_error),
+        max_relative_error=_finite(result.max_relative_error),
+        mean_relative_error=_finite(result.mean_relative_error),
+        rmse=_finite(result.rmse),
+        mismatch_percentage=_finite(result.mismatch_percentage),
+        max_error_indices=result.max_error_indices,
+        reference_value=_finite(result.reference_value),
+        candidate_value=_finite(result.candidate_value),
+        reference_nonfinite=result.reference_nonfinite,
+        candidate_nonfinite=result.candidate_nonfinite,
+        atol=_finite(result.atol),
+        rtol=_finite(result.rtol),
+        heatmap=heatmap,
+    )
+
+
+def _finite(value: Any) -> float | None:
+    """The value as a float; None when it is complex or not finite."""
+    if value is None or isinstance(value, complex):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

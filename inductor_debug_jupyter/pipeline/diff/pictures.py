@@ -1,0 +1,151 @@
+"""PNG files of a comparison: a heatmap for each of the worst outputs, and one picture of all.
+
+Drawn with matplotlib's object interface, so that the user's own figures and backend are left alone. A picture that
+cannot be made is a note and never an error: the comparison itself stands.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff
+from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
+from inductor_debug_jupyter.pipeline.store.rooms import Content
+from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_WORDS, worst_first
+from inductor_debug_jupyter.pipeline.views.words import clip, plain
+
+HEATMAPS_DRAWN: Final = 12
+"""So many heatmaps are drawn, of the worst outputs."""
+OUTPUTS_IN_SUMMARY: Final = 30
+
+_COLOURS = {"mismatch": "#d55e00", "not_compared": "#999999", "rounding": "#0072b2", "match": "#009e73"}
+_NOT_FINITE = "#cc79a7"
+
+
+def draw(record: DiffRecord, output_dir: str | Path | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Draw a comparison; where the pictures are, and what to say about those that are not."""
+    try:
+        import matplotlib as _  # noqa: F401  # only to see whether it is there
+    except ImportError as error:
+        return (), (f"no pictures: matplotlib is not installed ({error}); pip install matplotlib",)
+    ordered = worst_first(record.outputs)
+    with_heatmap = [output for output in ordered if output.heatmap is not None]
+    paths: list[str] = []
+    notes: list[str] = []
+
+    def attempt(name: str, make: Callable[[], bytes]) -> None:
+        try:
+            paths.append(str(_write(f"{name}.png", make(), output_dir)))
+        except InductorDebugError as error:
+            notes.append(f"no picture {name}: {error}")
+        except Exception as error:  # whatever matplotlib trips over
+            notes.append(f"no picture {name}: {type(error).__name__}: {error}")
+
+    model = _file_name(record.model)
+    if ordered:
+        attempt(f"{model}_summary", lambda: _summary_png(record, ordered))
+    for output in with_heatmap[:HEATMAPS_DRAWN]:
+        attempt(f"{model}_{_file_name(output.path)}", lambda output=output: _heatmap_png(output))  # type: ignore[misc]
+    if (more := len(with_heatmap) - HEATMAPS_DRAWN) > 0:
+        notes.append(f"heatmaps were drawn of the {HEATMAPS_DRAWN} worst outputs; {more} more were not")
+    return tuple(paths), tuple(notes)
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:60] or "output"
+
+
+def _write(name: str, data: bytes, output_dir: str | Path | None) -> Path:
+    """Into the given folder under a plain name, or among the artifacts under a name that its content determines."""
+    if output_dir is None:
+        folder = Path(resolve(names=["artifacts"])["artifacts"])
+        path = folder / Content("visualizations", name, data).path()
+    else:
+        path = Path(output_dir) / name
+    make_folder(path.parent)
+    with explained("write", path):
+        path.write_bytes(data)
+    return path.absolute()
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _png(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _text(text: str, width: int) -> str:
+    """Text for matplotlib, which reads formulas between dollar signs."""
+    return clip(plain(text), width).replace("$", r"\$")
+
+
+def _heatmap_png(output: OutputDiff) -> bytes:
+    from matplotlib.colors import LogNorm
+
+    heatmap = output.heatmap
+    assert heatmap is not None
+    grid = [
+        [
+            math.nan if (value := heatmap.values[row * heatmap.columns + column]) is None else value
+            for column in range(heatmap.columns)
+        ]
+        for row in range(heatmap.rows)
+    ]
+    positive = [value for value in heatmap.values if value]
+    figure = _figure(7, 2.6 if heatmap.rows == 1 else 5.4)
+    axes = figure.subplots()
+    norm = LogNorm(min(positive), max(positive)) if positive and max(positive) > min(positive) > 0 else None
+    shown = [[value if value != 0 or norm is None else min(positive) for value in row] for row in grid]
+    extent = (0, heatmap.full_columns, heatmap.full_rows, 0)
+    axes.set_facecolor(_NOT_FINITE)
+    image = axes.imshow(shown, cmap="viridis", norm=norm, extent=extent, aspect="auto", interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="largest absolute error")
+    axes.set_xlabel("column")
+    axes.set_ylabel("row")
+    axes.set_title(
+        _text(f"{output.path} · {VERDICT_WORDS[output.verdict]}", 70) + "\n" + _text(heatmap.note, 90), fontsize=10
+    )
+    if None in heatmap.values:
+        figure.supxlabel("pink: NaN or infinite", fontsize=8, color=_NOT_FINITE)
+    return _png(figure)
+
+
+def _summary_png(record: DiffRecord, ordered: tuple[OutputDiff, ...]) -> bytes:
+    shown = ordered[:OUTPUTS_IN_SUMMARY]
+    figure = _figure(8, 1.6 + 0.3 * len(shown))
+    axes = figure.subplots()
+    errors = [output.max_absolute_error or 0.0 for output in shown]
+    places = list(range(len(shown)))
+    axes.barh(places, errors, color=[_COLOURS[output.verdict] for output in shown])
+    axes.set_yticks(places, [_text(f"{VERDICT_ICONS[each.verdict]} {each.path}", 40) for each in shown])
+    axes.invert_yaxis()
+    if any(errors):
+        axes.set_xscale("log")
+    axes.set_xlabel("largest absolute error")
+    for place, output in zip(places, shown, strict=True):
+        words = VERDICT_WORDS[output.verdict]
+        if output.max_absolute_error is None and output.mismatch_percentage is not None:
+            words += ", NaN or infinite"
+        at_edge = not output.max_absolute_error  # nothing to draw on a logarithmic axis
+        where = ("axes fraction", "data") if at_edge else "data"
+        axes.annotate(f" {words}", (output.max_absolute_error or 0.0, place), xycoords=where, va="center", fontsize=8)
+    axes.margins(x=0.25)
+    title = f"{record.model}: {record.reference} against {record.candidate} · {VERDICT_WORDS[record.verdict]}"
+    axes.set_title(_text(title, 90), fontsize=10)
+    return _png(figure)

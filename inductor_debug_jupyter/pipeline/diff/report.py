@@ -1,0 +1,98 @@
+"""What a comparison leaves behind."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from inductor_debug_jupyter.pipeline.diff.pictures import draw
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
+from inductor_debug_jupyter.pipeline.views.diff import diff_text
+
+
+@dataclass(frozen=True, slots=True)
+class DiffReport:
+    """A comparison, as a user holds it; ``record`` is all that was found."""
+
+    record: DiffRecord
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is as it should be, and something was compared."""
+        return self.record.passed
+
+    @property
+    def verdict(self) -> Verdict:
+        """``match``, ``rounding``, ``mismatch`` or ``not_compared``."""
+        return self.record.verdict
+
+    @property
+    def outputs(self) -> tuple[OutputDiff, ...]:
+        """Every output, worst first."""
+        return self.record.outputs
+
+    def summary(self, limit: int | None = 20) -> str:
+        """All of it as text, worst output first."""
+        return diff_text(self.record, limit=limit, timings=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data, ready for JSON."""
+        return {"passed": self.passed, **msgspec.to_builtins(self.record)}
+
+    def save_json(self, path: str | Path | None = None) -> Path:
+        """Write it as JSON: to ``path``, or as a report in the artifact folder.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        if path is None:
+            return artifact_store().write("reports", f"kernel_diff_{self.record.model}.json", text, new_id())
+        target = Path(path)
+        make_folder(target.parent)
+        with explained("write", target):
+            target.write_bytes(text.encode("utf-8", "backslashreplace"))
+        return target.absolute()
+
+    def with_files(self, output_dir: str | Path | None, *, pictures: bool) -> DiffReport:
+        """Write JSON, and pictures if wanted; the same report, with where they are or why they are not.
+
+        Args:
+            output_dir: where to; by default the artifact folder's ``reports`` and ``visualizations``.
+            pictures: draw heatmaps and a summary.
+        """
+        report = self
+        if pictures:
+            paths, notes = draw(self.record, output_dir)
+            record = replace(self.record, images=paths, notes=(*self.record.notes, *notes))
+            report = replace(self, record=record)
+        try:
+            name = f"kernel_diff_{new_id()}.json"
+            report.save_json(None if output_dir is None else Path(output_dir) / name)
+        except InductorDebugError as error:
+            record = replace(report.record, notes=(*report.record.notes, f"no JSON was written: {error}"))
+            report = replace(report, record=record)
+        return report
+
+    def __str__(self) -> str:
+        return diff_text(self.record)
+
+
+def artifact_store() -> ArtifactStore:
+    """Where artifacts go by the settings in force."""
+    return ArtifactStore(resolve(names=["artifacts"])["artifacts"])
+
+
+def new_id() -> str:
+    """An id for what belongs to no session."""
+    return f"diff-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"

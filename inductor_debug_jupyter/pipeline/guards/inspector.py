@@ -1,0 +1,220 @@
+"""Call something once, the way it would run compiled, and report what the compiler made of it: graphs, breaks, guards.
+
+The call is real: the model runs, and what it changes (batch norm statistics, counters, printed lines) it changes. What
+stays untouched are torch's caches: everything is compiled in a cache region of its own, with the sizes seen so far
+copied, so that afterwards the user's compiled functions recompile neither more nor less than without us.
+
+A plain callable is traced by Dynamo and its graphs are run eagerly, op for op. What the user compiled already keeps its
+own backend, mode and options, because these decide its guards too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import torch
+
+from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
+from inductor_debug_jupyter.pipeline.capture.sources import texts_of
+from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, UsageError
+from inductor_debug_jupyter.pipeline.guards.report import GuardReport
+from inductor_debug_jupyter.pipeline.guards.signature import call_key, describe_call
+from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.torch_compat.guards import (
+    IsolatingRedirect,
+    compile_function,
+    is_compiled,
+    plain_callable,
+)
+from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
+from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
+from inductor_debug_jupyter.version import __version__
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class GuardInspector:
+    """Reports the guards, graph breaks and recompiles of a module, function, method or compiled function.
+
+    Args:
+        model: anything that can be called.
+
+    Raises:
+        UsageError: it cannot be called.
+    """
+
+    def __init__(self, model: Callable[..., Any]) -> None:
+        if not callable(model):
+            raise UsageError(f"GuardInspector takes a module, function or method, not {_shown(model)}")
+        self.model = model
+        self.name = _name_of(plain_callable(model))
+        self._reports: dict[Hashable, GuardReport] = {}
+        self._last: GuardReport | None = None
+
+    def inspect(self, *args: Any, refresh: bool = False, **kwargs: Any) -> GuardReport:
+        """Call the model with these inputs and report what the compiler made of it.
+
+        One dictionary whose keys are parameters of the model is taken as keyword inputs. A call that looks the same to
+        the compiler as an earlier one (shapes, dtypes, strides, requires_grad, values of numbers and flags, grad
+        mode, the model's own parameters) gets the earlier report; ``refresh=True`` runs it again, as is needed when
+        an attribute or a global that the model reads has changed.
+
+        Raises:
+            Exception: whatever the model raises, with a note that says what was inspected.
+        """
+        call = self._as_call(args, kwargs)
+        key = call_key(self.model, *call)
+        if refresh or key not in self._reports:
+            self._reports[key] = self._run([call])
+        self._last = self._reports[key]
+        return self._last
+
+    def inspect_calls(self, *calls: Sequence[Any] | Mapping[str, Any]) -> GuardReport:
+        """Make several calls one after the other and report what recompiled between them.
+
+        Each call is a tuple or list of positional inputs, or a dictionary of keyword inputs.
+
+        Raises:
+            UsageError: there is no call, or one is neither a tuple, a list nor a dictionary.
+            Exception: whatever the model raises, with a note that says what was inspected.
+        """
+        if not calls:
+            raise UsageError("inspect_calls() takes at least one call: a tuple of inputs or a dictionary of them")
+        for call in calls:
+            if not isinstance(call, (tuple, list, Mapping)):
+                raise UsageError(f"a call is a tuple or list of inputs, or a dictionary of them, not {_shown(call)}")
+        self._last = self._run([((), dict(call)) if isinstance(call, Mapping) else (tuple(call), {}) for call in calls])
+        return self._last
+
+    def print_report(
+        self, report: GuardReport | None = None, max_guards: int | None = 10, file: TextIO | None = None
+    ) -> None:
+        """Write a report (the last one, if none is given) as text.
+
+        Args:
+            report: what to write.
+            max_guards: at most so many guards of each graph; None for all.
+            file: where to; standard output by default.
+
+        Raises:
+            UsageError: nothing was inspected yet.
+            OptionError: ``max_guards`` is not a count.
+        """
+        if max_guards is not None and (
+            isinstance(max_guards, bool) or not isinstance(max_guards, int) or max_guards < 0
+        ):
+            raise OptionError(f"max_guards={max_guards!r}: expected a count from 0, or None for all guards")
+        report = report or self._last
+        if report is None:
+            raise UsageError("there is no report yet: call inspect(...) first")
+        (file or sys.stdout).write(report.text(max_guards) + "\n")
+
+    # ------------------------------------------------------------------------------------------------------------
+
+    def _as_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        if len(args) == 1 and not kwargs and isinstance(args[0], Mapping) and self._are_parameters(args[0]):
+            return (), dict(args[0])
+        return args, kwargs
+
+    def _are_parameters(self, names: Mapping[Any, Any]) -> bool:
+        target = plain_callable(self.model)
+        try:
+            parameters = inspect.signature(target.forward if isinstance(target, torch.nn.Module) else target).parameters
+        except (TypeError, ValueError):  # a built-in that does not tell
+            return False
+        known = {name for name, parameter in parameters.items() if parameter.kind not in (_VAR_ARGS, _VAR_KWARGS)}
+        open_ended = any(parameter.kind is _VAR_KWARGS for parameter in parameters.values())
+        given = set(names)
+        return bool(given & known) and all(isinstance(name, str) and (name in known or open_ended) for name in given)
+
+    def _run(self, calls: Sequence[Call]) -> GuardReport:
+        recorder = Recorder()
+        with _capture(recorder):
+            run = self._runner()
+            for args, kwargs in calls:
+                try:
+                    run(*args, **kwargs)
+                except Exception as error:
+                    error.add_note(f"While GuardInspector inspected {self.name}({describe_call(args, kwargs)}).")
+                    raise
+        described = "; ".join(describe_call(*call) for call in calls)
+        return GuardReport(_record(recorder, self.name), described)
+
+    def _runner(self) -> Callable[..., Any]:
+        """How to call the model so that the compiler sees it."""
+        model = self.model
+        if is_compiled(model) or isinstance(model, torch.nn.Module):
+            return model
+        compiled = compile_function(model, _RunEagerly())
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with dynamo_errors_fall_back(), torch_logs_muted():
+                return compiled(*args, **kwargs)
+
+        return run
+
+
+_VAR_ARGS, _VAR_KWARGS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+
+
+class _RunEagerly:
+    """A backend that runs the graph as it is; a new object each time, because torch looks entries up by backend."""
+
+    __name__ = "inductor_debug_inspector"
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        run: Callable[..., Any] = graph_module.forward
+        return run
+
+
+@contextmanager
+def _capture(recorder: Recorder) -> Iterator[None]:
+    """Listen to the compiler; plain modules are shown to it, and compiled ones run in a region of their own."""
+    watch = CaptureWatch(recorder, lower="dynamo", eager=True)
+    redirect = IsolatingRedirect()
+    watch.open()
+    try:
+        try:
+            redirect.install()
+        except HookError as error:
+            recorder.failed("already compiled functions", error)
+        yield
+    finally:
+        redirect.remove()
+        watch.close()
+
+
+def _record(recorder: Recorder, name: str) -> SessionRecord:
+    captures, graph_breaks, recompiles = recorder.captures, recorder.graph_breaks, recorder.recompiles
+    lines = (item.source for items in (captures, graph_breaks, recompiles, recorder.guards) for item in items)
+    return SessionRecord(
+        id="",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        name=name,
+        target="",
+        strict=False,
+        torch_version=torch_version(),
+        tool_version=__version__,
+        captures=captures,
+        graph_breaks=graph_breaks,
+        recompiles=recompiles,
+        guards=recorder.guards,
+        notes=recorder.notes,
+        sources=texts_of(lines),
+    )
+
+
+def _name_of(target: Callable[..., Any]) -> str:
+    """``Net`` for a module or another object, ``Net.step`` for a method, ``step`` for a function."""
+    name = getattr(target, "__name__" if inspect.isbuiltin(target) else "__qualname__", type(target).__qualname__)
+    return str(name).replace("<locals>.", "")
+
+
+def _shown(value: object) -> str:
+    told = repr(value)
+    return f"{told if len(told) <= 60 else told[:59] + '…'} ({type(value).__name__})"

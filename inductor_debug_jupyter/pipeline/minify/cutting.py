@@ -1,0 +1,155 @@
+"""Cut a set of nodes out of a graph: what they read from elsewhere becomes an input with the value it had.
+
+The graph is run once, op by op, and what each op made is kept (a copy, so that in-place ops change nothing). A tuple's
+``getitem`` goes with the op that made the tuple. Numbers are written into the graph.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.repro.values import copy_of
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import copy_graph_module
+
+_NUMBERS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
+
+
+class _Recording(torch.fx.Interpreter):
+    """Runs a graph and keeps every value; remembers the node that raised."""
+
+    def __init__(self, gm: torch.fx.GraphModule) -> None:
+        super().__init__(gm, garbage_collect_values=False)
+        self.extra_traceback = False
+        self.values: dict[str, Any] = {}
+        self.raised_at: str | None = None
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        try:
+            value = super().run_node(node)
+        except Exception:
+            self.raised_at = node.name
+            raise
+        if node.op != "output":
+            self.values[node.name] = _copies(value)
+        return value
+
+
+def _copies(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return copy_of(value.detach() if value.requires_grad and not value.is_leaf else value)
+    if type(value) in (tuple, list):
+        return type(value)(_copies(part) for part in value)
+    return value
+
+
+class GraphCutter:
+    """Makes graphs of subsets of one graph's nodes.
+
+    Args:
+        gm: the whole graph; it is only read.
+        inputs: its inputs.
+        hoist_attributes: whether what the graph takes from its module becomes an input, too.
+    """
+
+    def __init__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, hoist_attributes: bool) -> None:
+        self.gm = gm
+        self.hoist_attributes = hoist_attributes
+        placeholders = gm.graph.find_nodes(op="placeholder")
+        if len(placeholders) != len(inputs):
+            raise UsageError(f"the graph takes {len(placeholders)} inputs, {len(inputs)} were given")
+        recording = _Recording(gm)
+        try:
+            recording.run(*map(copy_of, inputs))
+        except Exception:  # the failure that is to be reduced; what ran before it is known
+            if recording.raised_at is None:
+                raise
+        self.values = recording.values
+        self.values.update(zip((node.name for node in placeholders), inputs, strict=True))
+        self.raised_at = recording.raised_at
+        self.candidates: list[str] = [
+            node.name
+            for node in gm.graph.nodes
+            if node.op.startswith("call_") and not self._takes_item(node) and self._is_reached(node)
+        ]
+
+    def _is_reached(self, node: torch.fx.Node) -> bool:
+        """What comes after the node that raised has not run: nothing is known of it, and it is not needed."""
+        return node.name in self.values or node.name == self.raised_at
+
+    def cut(self, kept: Iterable[str]) -> tuple[torch.fx.GraphModule, list[Any]]:
+        """The graph of these nodes, and its inputs."""
+        graph_module = copy_graph_module(self.gm)
+        graph = graph_module.graph
+        keep = set(kept)
+        self._keep_tuple_items(graph, keep)
+        was_output = {node.name for out in graph.find_nodes(op="output") for node in out.all_input_nodes}
+        for out in graph.find_nodes(op="output"):
+            graph.erase_node(out)
+        hoisted = self._hoist(graph, keep)
+        for node in reversed(list(graph.nodes)):
+            if node.name in keep or node.name in hoisted.values() or node.users:
+                continue
+            graph.erase_node(node)
+        results = [node for node in graph.nodes if node.name in keep and (not node.users or node.name in was_output)]
+        graph.output(tuple(part for node in results for part in self._tensors_of(graph, node)))
+        names = {new: old for old, new in hoisted.items()}
+        inputs = [copy_of(self.values[names.get(node.name, node.name)]) for node in graph.find_nodes(op="placeholder")]
+        graph.lint()
+        graph_module.recompile()
+        return graph_module, inputs
+
+    def _keep_tuple_items(self, graph: torch.fx.Graph, keep: set[str]) -> None:
+        for node in graph.nodes:
+            if self._takes_item(node) and node.all_input_nodes[0].name in keep:
+                keep.add(node.name)
+
+    def _takes_item(self, node: torch.fx.Node) -> bool:
+        """Whether a node takes one item of a tuple that another op made; indexing a tensor is an op of its own."""
+        if node.op != "call_function" or node.target is not operator.getitem:
+            return False
+        source = node.args[0]
+        return isinstance(source, torch.fx.Node) and type(self.values.get(source.name)) in (tuple, list)
+
+    def _hoist(self, graph: torch.fx.Graph, keep: set[str]) -> dict[str, str]:
+        """Give every operand that is not kept a placeholder, or its number; old name → new name."""
+        hoisted: dict[str, str] = {}
+        first = next(iter(graph.nodes))
+        for node in list(graph.nodes):
+            readers = [user for user in node.users if user.name in keep]
+            if node.name in keep or node.op == "placeholder" or not readers:
+                continue
+            value = self.values.get(node.name)
+            if node.op == "get_attr" and not (self.hoist_attributes and isinstance(value, torch.Tensor)):
+                keep.add(node.name)
+            elif value is None or isinstance(value, _NUMBERS):
+                number = tuple(value) if isinstance(value, torch.Size) else value
+                for reader in readers:
+                    _replace_operand(reader, node, number)
+            else:
+                with graph.inserting_before(first):
+                    new = graph.placeholder(f"{node.name}_value")
+                new.meta = {key: node.meta[key] for key in ("val", "example_value", "tensor_meta") if key in node.meta}
+                for reader in readers:
+                    reader.replace_input_with(node, new)
+                hoisted[node.name] = new.name
+        return hoisted
+
+    def _tensors_of(self, graph: torch.fx.Graph, node: torch.fx.Node) -> list[torch.fx.Node]:
+        """A node as results; of a tuple, the items that nobody takes yet."""
+        value = self.values.get(node.name)
+        if not isinstance(value, (tuple, list)):
+            return [node]
+        if node.users:
+            return []
+        places = [place for place, part in enumerate(value) if isinstance(part, torch.Tensor)]
+        return [graph.call_function(operator.getitem, (node, place)) for place in places]
+
+
+def _replace_operand(reader: torch.fx.Node, old: torch.fx.Node, value: Any) -> None:
+    reader.args = torch.fx.map_arg(reader.args, lambda node: value if node is old else node)
+    reader.kwargs = torch.fx.map_arg(reader.kwargs, lambda node: value if node is old else node)

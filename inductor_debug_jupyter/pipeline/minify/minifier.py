@@ -1,0 +1,249 @@
+"""The smallest graph that still fails, and a script that shows it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, StoreError, UsageError
+from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
+from inductor_debug_jupyter.pipeline.minify.predicates import (
+    Backend,
+    CallerSays,
+    FailurePredicate,
+    RaisesSame,
+    ScriptNeeds,
+    StillRefused,
+)
+from inductor_debug_jupyter.pipeline.minify.search import Search
+from inductor_debug_jupyter.pipeline.minify.tracing import dynamo_graph
+from inductor_debug_jupyter.pipeline.records import Violation
+from inductor_debug_jupyter.pipeline.repro.graph_script import calls_of
+from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_drawn
+from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+
+Failure = BaseException | Violation | Sequence[Violation] | None
+
+
+@dataclass(frozen=True)
+class MinimalRepro:
+    """What a reduction came to.
+
+    Args:
+        gm: the smallest failing graph.
+        inputs: its inputs.
+        reason: how it fails.
+        kept: the names of the whole graph's nodes that are left.
+        total_ops: how many ops the whole graph has.
+        evaluations: how many graphs were looked at.
+        nearest_passing: of the graphs that were seen not to fail, the one that differs least; None when all failed.
+        passing_reason: what that one does instead.
+        is_complete: False when the limit of evaluations ended the search early.
+    """
+
+    gm: torch.fx.GraphModule
+    inputs: tuple[Any, ...]
+    reason: str
+    kept: tuple[str, ...]
+    total_ops: int
+    evaluations: int
+    nearest_passing: torch.fx.GraphModule | None = None
+    passing_reason: str = ""
+    is_complete: bool = True
+
+    @property
+    def ops(self) -> int:
+        """How many ops are left."""
+        return len(calls_of(self.gm))
+
+    def __str__(self) -> str:
+        early = "" if self.is_complete else " (the search was ended early)"
+        return f"{self.ops} of {self.total_ops} ops after {self.evaluations} evaluations{early}: {self.reason}"
+
+
+class Minifier:
+    """Reduces a failing graph.
+
+    Args:
+        gm: the graph, such as a backend is given.
+        inputs: its inputs.
+        error: the failure: an exception (the same type with the same first line must come again), a
+            :class:`ConstraintViolationError` or violations (the rule must find the same again; the first is taken).
+        run: how to run a graph, ``run(gm, inputs)``; by default it is called. A text is a backend's name.
+        backend: a torch.compile backend, by name or itself, or an adapter, to run the graph with.
+        fails: for any other failure, ``fails(gm, inputs)`` or a :class:`FailurePredicate` such as :class:`Differs`.
+        rules: the rules to check a violation against; those of ``target`` when not said.
+        target: a device profile; ``INDUCTOR_DEBUG_TARGET`` or ``default`` when not said.
+        setup: lines of Python that the script runs first, such as settings of torch.
+        max_evaluations: how many graphs to look at.
+
+    Raises:
+        UsageError: the arguments say nothing that could be reduced.
+    """
+
+    def __init__(
+        self,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any] | torch.Tensor,
+        error: Failure = None,
+        *,
+        run: Callable[..., Any] | str | None = None,
+        backend: Backend | AcceleratorAdapter | None = None,
+        fails: Callable[..., Any] | FailurePredicate | None = None,
+        rules: Sequence[Constraint] | None = None,
+        target: str | None = None,
+        setup: Sequence[str] = (),
+        max_evaluations: int = 2000,
+    ) -> None:
+        if not isinstance(gm, torch.fx.GraphModule):
+            raise UsageError(
+                f"gm: a {type(gm).__name__} is not allowed; allowed: a torch.fx.GraphModule "
+                "(Minifier.of_model takes a model)"
+            )
+        if isinstance(run, str):
+            run, backend = None, run
+        self.gm = gm
+        self.inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+        self.target = str(resolve({"target": target}, names=["target"])["target"])
+        self.setup = tuple(setup)
+        self.predicate = _predicate(error, run, backend, fails, lambda: rules or _rules_of(target))
+        self.max_evaluations = max_evaluations
+
+    @classmethod
+    def of_model(cls, model: Callable[..., Any], inputs: Any, error: Failure = None, **options: Any) -> Minifier:
+        """The same for a model: the one graph that Dynamo makes of it is reduced.
+
+        Args:
+            model: a module or a function.
+            inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
+            error: the failure.
+            options: as for :class:`Minifier`.
+
+        Raises:
+            UsageError: Dynamo breaks the graph, or the arguments say nothing that could be reduced.
+        """
+        if isinstance(inputs, Mapping):
+            gm, values = dynamo_graph(model, **inputs)
+        else:
+            gm, values = dynamo_graph(model, *(inputs if isinstance(inputs, (tuple, list)) else (inputs,)))
+        return cls(gm, values, error, **options)
+
+    def minify(self) -> MinimalRepro:
+        """Find the smallest failing graph; the answer is kept.
+
+        Raises:
+            UsageError: the whole graph does not fail in this way.
+        """
+        return self._minimal
+
+    @cached_property
+    def _minimal(self) -> MinimalRepro:
+        whole = self.predicate(self.gm, [copy_of(value) for value in self.inputs])
+        if not whole.fails:
+            raise UsageError(f"there is nothing to reduce: the whole graph does not fail in this way ({whole.reason})")
+        cutter = GraphCutter(self.gm, self.inputs, hoist_attributes=not self.predicate.needs_roles)
+        search = Search(lambda kept: self.predicate(*cutter.cut(kept)), self.max_evaluations)
+        if not search.fails(cutter.candidates):  # cutting alone must not make the failure go away
+            return MinimalRepro(
+                self.gm,
+                self.inputs,
+                whole.reason,
+                tuple(cutter.candidates),
+                len(calls_of(self.gm)),
+                2,
+                is_complete=False,
+            )
+        kept = search.smallest(cutter.candidates, [cutter.raised_at] if cutter.raised_at else ())
+        passing = search.nearest_passing(kept)
+        gm, inputs = cutter.cut(kept)
+        return MinimalRepro(
+            gm=gm,
+            inputs=tuple(inputs),
+            reason=search.seen[frozenset(kept)].reason,
+            kept=tuple(kept),
+            total_ops=len(calls_of(self.gm)),
+            evaluations=len(search.seen) + 1,
+            nearest_passing=None if passing is None else cutter.cut(passing)[0],
+            passing_reason="" if passing is None else search.seen[frozenset(passing)].reason,
+            is_complete=search.is_complete,
+        )
+
+    def repro_script(self) -> str:
+        """The text of the standalone script.
+
+        Raises:
+            ReproError: the graph cannot be written as one.
+        """
+        minimal = self.minify()
+        needs = ScriptNeeds(
+            size=f"{minimal.ops} of {minimal.total_ops} ops",
+            exact=self._needs_exact_values(minimal),
+            setup=self.setup,
+            target=self.target,
+        )
+        return self.predicate.script(minimal.gm, minimal.inputs, needs)
+
+    def generate_repro_script(self, path: str | Path | None = None) -> Path:
+        """Write the standalone script; under ``repros/`` of the artifacts folder when no path is given.
+
+        Raises:
+            ReproError: the graph cannot be written as a script.
+            StoreError: the file cannot be written.
+        """
+        script = self.repro_script()
+        if path is None:
+            store = ArtifactStore(resolve(names=["artifacts"])["artifacts"])
+            return store.write("repros", "minified.py", script, f"minify-{uuid.uuid4().hex[:6]}")
+        target = Path(path)
+        try:
+            if target.is_dir():
+                target = target / "minified.py"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(script, encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"{target}: the script cannot be written ({error.strerror})") from None
+        return target.resolve()
+
+    def _needs_exact_values(self, minimal: MinimalRepro) -> bool:
+        """Whether the failure goes away when large inputs are drawn from a seed."""
+        if not any(map(is_drawn, minimal.inputs)):
+            return False
+        return not self.predicate(minimal.gm, drawn(minimal.inputs)).fails
+
+
+def _rules_of(target: str | None) -> Sequence[Constraint]:
+    settings = resolve({"target": target})
+    return rules_for(load_profile(settings["target"]).with_settings(settings))
+
+
+def _predicate(
+    error: Failure,
+    run: Callable[..., Any] | None,
+    backend: Backend | AcceleratorAdapter | None,
+    fails: Callable[..., Any] | FailurePredicate | None,
+    rules: Callable[[], Sequence[Constraint]],
+) -> FailurePredicate:
+    if fails is not None:
+        if hasattr(fails, "script") and hasattr(fails, "needs_roles"):
+            return fails
+        return CallerSays(fails)
+    if isinstance(error, ConstraintViolationError):
+        error = error.findings
+    if isinstance(error, Violation):
+        return StillRefused(error, rules())
+    if isinstance(error, BaseException):
+        return RaisesSame(error, run, backend)
+    if error and all(isinstance(each, Violation) for each in error):
+        return StillRefused(error[0], rules())
+    raise UsageError(
+        f"error: {error!r} is not allowed; allowed: an exception, a violation or several, or fails= with a function"
+    )

@@ -1,0 +1,263 @@
+"""Whether a smaller graph still fails in the same way.
+
+A predicate answers with a reason, never with a bare bool, and knows how to write itself into a standalone script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, capture_graph
+from inductor_debug_jupyter.pipeline.devices import Constraint, check
+from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
+from inductor_debug_jupyter.pipeline.records import CompileCapture, Violation
+from inductor_debug_jupyter.pipeline.repro import FailureCheck, function_source, graph_script, violation_script
+from inductor_debug_jupyter.pipeline.repro.values import copy_of
+
+Backend = str | Callable[..., Any]
+"""The name of a torch.compile backend, or the backend itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a graph fails, and in what way (or what happened instead)."""
+
+    fails: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class ScriptNeeds:
+    """What a script is made with, beside the graph."""
+
+    size: str = ""
+    exact: bool = True
+    setup: tuple[str, ...] = ()
+    target: str = ""
+
+
+class FailurePredicate(Protocol):
+    """Tells whether a graph fails, and writes the script that tells it elsewhere."""
+
+    needs_roles: bool
+    """Whether it matters that parameters stay the module's own instead of becoming inputs."""
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
+        """Look at one graph. It may change the inputs: they are copies."""
+        ...
+
+    def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
+        """The standalone script.
+
+        Raises:
+            ReproError: it cannot be written.
+        """
+        ...
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The error itself, without torch's wrapping of what a backend raised."""
+    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
+        error = inner
+    return error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message."""
+    return (str(error).strip().splitlines() or [""])[0].strip()
+
+
+def runner_of(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdapter | None) -> Callable[..., Any]:
+    """``(gm, inputs) → outputs``: plainly, by the caller's function, or through torch.compile."""
+    if run is not None:
+        return run
+    if backend is None:
+        return lambda gm, inputs: gm(*inputs)
+    # A comparison or a reduction must never silently run eagerly.
+    made = backend.as_backend(fallback=False) if isinstance(backend, AcceleratorAdapter) else backend
+    return lambda gm, inputs: torch.compile(gm, backend=made, dynamic=False)(*inputs)
+
+
+def _run_source(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdapter | None) -> str:
+    """The same as text: it defines ``run(graph, inputs)``."""
+    if run is not None:
+        text, name = function_source(run, "run=")
+        return f"{text}\n\n\ndef run(graph, inputs):\n    return {name}(torch.fx.symbolic_trace(graph), inputs)\n"
+    if backend is None:
+        return "def run(graph, inputs):\n    return graph(*inputs)\n"
+    text, name = function_source(backend, "backend")
+    body = f"return torch.compile(graph, backend={name}, dynamic=False)(*inputs)"
+    return f"{text}\n\n\ndef run(graph, inputs):\n    {body}\n".lstrip("\n")
+
+
+class RaisesSame:
+    """Running the graph raises an error of the same type with the same first line."""
+
+    needs_roles = False
+
+    def __init__(
+        self,
+        error: BaseException,
+        run: Callable[..., Any] | None = None,
+        backend: Backend | AcceleratorAdapter | None = None,
+    ) -> None:
+        self.error = innermost(error)
+        self._run, self._backend = run, backend
+        self._runner = runner_of(run, backend)
+
+    @property
+    def expected(self) -> tuple[str, str]:
+        """Type and first line of the error."""
+        return type(self.error).__name__, first_line(self.error)
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
+        """Run it and look."""
+        try:
+            self._runner(gm, inputs)
+        except Exception as raised:
+            error = innermost(raised)
+            seen = (type(error).__name__, first_line(error))
+            return Outcome(type(error) is type(self.error) and seen == self.expected, f"{seen[0]}: {seen[1]}")
+        return Outcome(False, "it runs")
+
+    def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
+        """A script that runs the graph and compares what it raises."""
+        source = f"EXPECTED = {self.expected!r}\n\n\n{_run_source(self._run, self._backend)}{_RAISES}"
+        check_ = FailureCheck(source, f"{self.expected[0]}: {self.expected[1]}")
+        return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)
+
+
+_RAISES = """
+
+def failure(graph, inputs):
+    try:
+        run(graph, inputs)
+    except Exception as raised:
+        error = raised
+        while getattr(error, "inner_exception", None) is not None:
+            error = error.inner_exception
+        seen = (type(error).__name__, (str(error).strip().splitlines() or [""])[0].strip())
+        if seen == EXPECTED:
+            return ": ".join(seen)
+        print("raised instead: " + ": ".join(seen))
+    return None
+"""
+
+
+class Differs:
+    """What a backend computes is not what eager computes.
+
+    Args:
+        backend: a backend's name, a backend, or an adapter.
+        rtol: how far a value may be off, relative to eager's.
+        atol: and absolutely.
+    """
+
+    needs_roles = False
+
+    def __init__(
+        self, backend: Backend | AcceleratorAdapter = "inductor", *, rtol: float = 1e-3, atol: float = 1e-3
+    ) -> None:
+        self.backend, self.rtol, self.atol = backend, rtol, atol
+        self._runner = runner_of(None, backend)
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
+        """Run both and compare; a backend that raises does not differ: that is another failure."""
+        try:
+            with torch.no_grad():
+                reference = gm(*map(copy_of, inputs))
+                candidate = self._runner(gm, inputs)
+        except Exception as raised:
+            error = innermost(raised)
+            return Outcome(False, f"raises {type(error).__name__}: {first_line(error)}")
+        try:
+            torch.testing.assert_close(candidate, reference, rtol=self.rtol, atol=self.atol, equal_nan=True)
+        except AssertionError as error:
+            return Outcome(True, " ".join(str(error).split()))
+        return Outcome(False, "the values agree")
+
+    def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
+        """A script that runs both and compares."""
+        source = _run_source(None, self.backend) + _DIFFERS.format(rtol=self.rtol, atol=self.atol)
+        name = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", "the backend")
+        check_ = FailureCheck(source, f"{name} and eager compute different values")
+        return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)
+
+
+_DIFFERS = """
+
+def failure(graph, inputs):
+    with torch.no_grad():
+        reference = graph(*make_inputs())
+        candidate = run(graph, inputs)
+    try:
+        torch.testing.assert_close(candidate, reference, rtol={rtol}, atol={atol}, equal_nan=True)
+    except AssertionError as error:
+        return " ".join(str(error).split())
+    return None
+"""
+
+
+class StillRefused:
+    """A rule still finds the same: same rule id, same title."""
+
+    needs_roles = True
+
+    def __init__(self, violation: Violation, rules: Sequence[Constraint]) -> None:
+        self.violation = violation
+        self.rules = [rule for rule in rules if rule.rule_id == violation.rule_id]
+        if not self.rules:
+            known = ", ".join(sorted({rule.rule_id for rule in rules})) or "none"
+            raise UsageError(
+                f"no rule {violation.rule_id!r} to check against; allowed: {known}; give rules= or target="
+            )
+
+    def find(
+        self, gm: torch.fx.GraphModule, inputs: Sequence[Any]
+    ) -> tuple[CompileCapture | None, Violation | None, str]:
+        """The same violation in a graph, with the capture that it is in; else what was found instead."""
+        captures = capture_graph(gm, inputs)
+        found = check(captures, self.rules)
+        for violation in found:
+            if (violation.rule_id, violation.title) == (self.violation.rule_id, self.violation.title):
+                place = violation.places[0]
+                return next(each for each in captures if each.compile_id == place.compile_id), violation, str(violation)
+        return None, None, "; ".join(map(str, found)) or "nothing is refused"
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
+        """Check it: nothing is run."""
+        _, violation, reason = self.find(gm, inputs)
+        return Outcome(violation is not None, reason)
+
+    def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
+        """A script that watches the ops for the violation's evidence."""
+        capture, violation, reason = self.find(gm, inputs)
+        if capture is None or violation is None:
+            raise ReproError(f"{self.violation.rule_id}: the reduced graph is not refused ({reason})")
+        return violation_script(capture, violation, target=needs.target, torch_version=torch.__version__)
+
+
+class CallerSays:
+    """What a function of the caller's says: ``fails(gm, inputs) → bool`` or :class:`Outcome`."""
+
+    needs_roles = False
+
+    def __init__(self, fails: Callable[..., Any]) -> None:
+        self.fails = fails
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
+        """Ask."""
+        said = self.fails(gm, inputs)
+        return said if isinstance(said, Outcome) else Outcome(bool(said), f"fails= said {said!r}")
+
+    def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
+        """A script that asks the same function."""
+        text, name = function_source(self.fails, "fails=")
+        source = f"{text}\n\n\ndef failure(graph, inputs):\n"
+        source += f'    return "{name} says so" if {name}(torch.fx.symbolic_trace(graph), inputs) else None\n'
+        check_ = FailureCheck(source, f"{name} says that this graph fails")
+        return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)

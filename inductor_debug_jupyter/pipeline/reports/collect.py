@@ -1,0 +1,92 @@
+"""What a report is about: sessions and benchmarks, read from an artifact folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, RecordError, StoreError
+from inductor_debug_jupyter.pipeline.records import BenchmarkRecord, SessionRecord
+from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.store import Artifact, ArtifactStore, load_benchmarks
+
+ArtifactsLike = ArtifactStore | str | os.PathLike[str] | None
+"""An artifact folder, its store, or None for the folder that the settings name."""
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything a report tells; sessions and benchmarks the newest first.
+
+    ``problems`` has one line for each stored file that could not be read.
+    """
+
+    store: ArtifactStore
+    created: datetime
+    sessions: tuple[SessionRecord, ...]
+    artifacts: dict[str, tuple[Artifact, ...]]
+    """Session id → its stored files."""
+    benchmarks: tuple[BenchmarkRecord, ...]
+    problems: tuple[str, ...]
+
+
+def store_of(artifacts: ArtifactsLike) -> ArtifactStore:
+    """The store that is meant."""
+    if isinstance(artifacts, ArtifactStore):
+        return artifacts
+    return ArtifactStore(resolve({"artifacts": artifacts}, names=("artifacts",))["artifacts"])
+
+
+def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> ReportData:
+    """Read sessions and benchmarks.
+
+    Args:
+        artifacts: the artifact folder; the one that the settings name by default.
+        sessions: ids, their beginnings, or ``last``; all by default. Benchmarks that belong to none of the chosen
+            sessions are left out.
+
+    Raises:
+        NotFoundError: nothing was captured, or one of ``sessions`` is not there.
+    """
+    store = store_of(artifacts)
+    chosen = dict.fromkeys(
+        [saved.id for saved in store.sessions()]
+        if sessions is None
+        else [store.find_session(name).id for name in sessions]
+    )
+    benchmarks, problems = load_benchmarks(store)
+    if sessions is not None:
+        benchmarks = tuple(record for record in benchmarks if record.session_id in chosen)
+    if not chosen and not benchmarks:
+        raise NotFoundError(f"nothing was captured in {store.folder} yet, so there is nothing to report")
+    records, unreadable = _load(store, chosen, one_is_enough=sessions is None)
+    return ReportData(
+        store=store,
+        created=datetime.now().astimezone(),
+        sessions=tuple(sorted(records, key=lambda record: list(chosen).index(record.id))),
+        artifacts={record.id: _once(store.artifacts(record.id)) for record in records},
+        benchmarks=benchmarks,
+        problems=(*unreadable, *problems),
+    )
+
+
+def _load(
+    store: ArtifactStore, ids: dict[str, None], *, one_is_enough: bool
+) -> tuple[list[SessionRecord], tuple[str, ...]]:
+    """The sessions; a damaged one is a problem of the report, unless the user asked for it by name."""
+    records: list[SessionRecord] = []
+    problems: list[str] = []
+    for name in ids:
+        try:
+            records.append(store.load(name))
+        except (StoreError, RecordError) as error:
+            if not one_is_enough:
+                raise
+            problems.append(f"session {name}: {error}")
+    return records, tuple(problems)
+
+
+def _once(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+    return tuple({artifact.path: artifact for artifact in artifacts}.values())

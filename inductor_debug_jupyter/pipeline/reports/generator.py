@@ -1,0 +1,77 @@
+"""Reports as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from inductor_debug_jupyter.pipeline.errors import OptionError, StoreError
+from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
+from inductor_debug_jupyter.pipeline.reports.html_report import render
+from inductor_debug_jupyter.pipeline.reports.json_report import report_data
+
+FORMATS = ("html", "json")
+
+
+class HTMLReportGenerator:
+    """Writes a page about what was captured.
+
+    Args:
+        artifacts: the artifact folder; the one that the settings name by default.
+    """
+
+    def __init__(self, artifacts: ArtifactsLike = None) -> None:
+        self.artifacts = artifacts
+
+    def generate(self, output_path: str | Path | None = None, sessions: Sequence[str] | None = None) -> Path:
+        """Write the page and answer with where it is.
+
+        Args:
+            output_path: the file; ``reports/debug_report_<timestamp>….html`` in the artifact folder by default.
+            sessions: ids, their beginnings, or ``last``; all by default.
+
+        Raises:
+            NotFoundError: nothing was captured, or one of ``sessions`` is not there.
+            StoreError: the file cannot be written.
+        """
+        return write_report(collect(self.artifacts, sessions), "html", output_path)
+
+
+def report_text(data: ReportData, form: str) -> str:
+    """The whole report in one of :data:`FORMATS`."""
+    if form == "html":
+        return render(data)
+    if form == "json":
+        return json.dumps(report_data(data), indent=2, ensure_ascii=False) + "\n"
+    raise OptionError(f"report format {form!r} is not allowed; allowed: {', '.join(FORMATS)}")
+
+
+def report_name(data: ReportData, form: str) -> str:
+    """``debug_report_20260102_030405.html``."""
+    return f"debug_report_{data.created:%Y%m%d_%H%M%S}.{form}"
+
+
+def write_report(data: ReportData, form: str = "html", output: str | Path | None = None) -> Path:
+    """Write a report.
+
+    Args:
+        data: what to tell.
+        form: ``html`` or ``json``.
+        output: the file. By default the report goes into the artifact folder, as a file of the newest session: it is
+            cleaned with that one.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    text = report_text(data, form)
+    if output is None:
+        owner = data.sessions[0].id if data.sessions else data.benchmarks[0].session_id or "report"
+        return data.store.write("reports", report_name(data, form), text, owner)
+    path = Path(output)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}; choose another file") from error
+    return path.absolute()

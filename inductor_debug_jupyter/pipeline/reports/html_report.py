@@ -1,0 +1,120 @@
+"""The report as one page: no script, nothing loaded from elsewhere.
+
+The page forbids itself scripts and requests with a Content-Security-Policy, pictures are ``data:`` addresses, and
+sections fold with ``<details>``. The template engine escapes every value; the only markup that is let through is what
+Pygments made of code, which Pygments has escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from pygments import highlight  # type: ignore[import-untyped]
+from pygments.formatters.html import HtmlFormatter  # type: ignore[import-untyped]
+from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+from inductor_debug_jupyter.pipeline.records import SourceLine
+from inductor_debug_jupyter.pipeline.reports import sections
+from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
+from inductor_debug_jupyter.pipeline.reports.noise import is_noisy
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_KINDS, VERDICT_WORDS
+from inductor_debug_jupyter.pipeline.views.words import ICONS, clip, label_of, plain
+from inductor_debug_jupyter.version import __version__
+
+CODE_LINES = 120
+"""So many lines of a text are shown; the file in the artifact folder has the rest."""
+_LINE_WIDTH = 300
+_ALIASES = {"c++": "cpp", "triton": "python", "cuda": "cpp"}
+
+
+def html_report(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> str:
+    """Sessions and benchmarks as one HTML page.
+
+    Args:
+        artifacts: the artifact folder; the one that the settings name by default.
+        sessions: ids, their beginnings, or ``last``; all by default.
+    """
+    return render(collect(artifacts, sessions))
+
+
+def render(data: ReportData) -> str:
+    """What was collected, as a page."""
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            data=data,
+            version=__version__,
+            cards=sections.summary_cards(data),
+            newest=sections.newest(data.benchmarks),
+            older=sections.older(data.benchmarks),
+            models=sections.findings_by_model(data.sessions),
+            diffs=sections.diffs(data),
+            sessions=sections.session_sections(data),
+            illustrated=sections.ILLUSTRATED_SESSIONS,
+            code_style=_code_style(),
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("inductor_debug_jupyter.pipeline.reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.tests["noisy"] = is_noisy
+    filters: dict[str, Any] = {
+        "plain": lambda text: plain(str(text)),
+        "size": words.size,
+        "duration": words.duration,
+        "figure": figure,
+        "line": line_label,
+        "code": code,
+        "noun": words.count,
+        "verdict": lambda verdict: f"{VERDICT_ICONS[verdict]} {VERDICT_WORDS[verdict]}",
+        "tone": lambda verdict: VERDICT_KINDS[verdict],
+        "icon": lambda severity: ICONS.get(severity, ""),
+    }
+    environment.filters.update(filters)
+    return environment
+
+
+def figure(value: float | None) -> str:
+    """Three significant digits, or a dash for what is not known or not finite."""
+    return "–" if value is None else f"{value:.3g}"
+
+
+def line_label(line: SourceLine | None) -> str:
+    """``In [4], line 17``."""
+    return f"{plain(label_of(line))}, line {line.line}" if line else ""
+
+
+def code(text: str, language: str = "python", limit: int = CODE_LINES) -> Markup:
+    """The text, highlighted and escaped by Pygments, cut to ``limit`` lines."""
+    lines = text.splitlines()
+    shown = "\n".join(clip(plain(line), _LINE_WIDTH) for line in lines[:limit])
+    try:
+        lexer = get_lexer_by_name(_ALIASES.get(language.lower(), language.lower()), stripnl=False)
+    except ClassNotFound:
+        lexer = get_lexer_by_name("text", stripnl=False)
+    marked = Markup(highlight(shown, lexer, HtmlFormatter(nowrap=True)))  # noqa: S704 - escaped by Pygments
+    left = len(lines) - limit
+    more = Markup('<span class="more">… and {} more lines in the stored file</span>').format(f"{left:,}")
+    return marked + more if left > 0 else marked
+
+
+def _code_style() -> Markup:
+    """Pygments' colours for light and dark pages; they hold no text of anybody's."""
+    light = HtmlFormatter(style="default").get_style_defs("pre.code")
+    dark = HtmlFormatter(style="github-dark").get_style_defs("pre.code")
+    return Markup(f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}")  # noqa: S704 - see above

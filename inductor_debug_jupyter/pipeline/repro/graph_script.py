@@ -1,0 +1,193 @@
+"""A live graph, its inputs and a check → one script for somebody who has torch but not this tool.
+
+The graph is written as torch.fx writes it, names that the script needs are imported, and a ``failure(graph, inputs)``
+looks whether the failure shows: it answers with what it saw, or None. Nothing is pickled. Exit code 0: the failure
+shows; 1: it does not.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import Template
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.errors import ReproError
+from inductor_debug_jupyter.pipeline.repro.values import MAKERS, expression
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import copy_graph_module
+
+_SCRIPT = Template('''\
+"""$title
+
+Size: $size. Made with torch $torch_version. Needs torch only.
+Exit code 0: the failure shows; 1: it does not.
+"""
+
+import base64  # noqa: F401
+import sys
+import zlib  # noqa: F401
+
+import torch
+from math import inf, nan  # noqa: F401 - names that generated code may use
+from torch import device  # noqa: F401
+$imports$setup
+
+$makers
+
+class Graph(torch.nn.Module):
+$graph
+
+def make_inputs():
+    return [
+$inputs
+    ]
+
+
+$check
+
+def main():
+    shown = failure(Graph(), make_inputs())
+    if shown is None:
+        print("the failure does NOT show")
+        return 1
+    print("the failure shows: " + shown)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+''')
+
+_KNOWN = frozenset({"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"})
+_NAMESPACES = frozenset({"aten", "prims", "prim", "inductor", "higher_order"})
+
+
+@dataclass(frozen=True)
+class FailureCheck:
+    """How a script tells whether the failure shows.
+
+    ``source`` defines ``failure(graph, inputs)``; ``title`` is one line for people.
+    """
+
+    source: str
+    title: str
+
+
+def graph_script(
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    check: FailureCheck,
+    *,
+    size: str = "",
+    exact: bool = True,
+    setup: Sequence[str] = (),
+) -> str:
+    """The script.
+
+    Args:
+        gm: the graph.
+        inputs: its inputs.
+        check: how to tell.
+        size: how much of the whole graph this is, for the reader.
+        exact: keep the exact values of large inputs instead of drawing them from a seed.
+        setup: lines to run first, such as settings of torch; they are the caller's code and go in as they are.
+
+    Raises:
+        ReproError: the graph or an input cannot be written.
+    """
+    imports, init, forward = _graph_source(gm)
+    written = [f"{expression(value, seed, exact=exact)}," for seed, value in enumerate(inputs)]
+    script = _SCRIPT.substitute(
+        title=_comment(check.title),
+        size=_comment(size or f"{len(calls_of(gm))} ops"),
+        torch_version=_comment(torch.__version__),
+        imports="".join(f"{line}\n" for line in imports),
+        setup="".join(f"\n{line}" for line in setup),
+        makers=MAKERS,
+        graph=textwrap.indent(init + forward, "    "),
+        inputs=textwrap.indent("\n".join(written), "        "),
+        check=check.source.strip("\n") + "\n",
+    )
+    try:
+        compile(script, "<repro>", "exec")
+    except SyntaxError as error:
+        raise ReproError(f"the graph cannot be written as Python ({error.msg})") from None
+    return script
+
+
+def calls_of(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The nodes of a graph that compute something."""
+    return [node for node in gm.graph.nodes if node.op.startswith("call_")]
+
+
+def _comment(text: str) -> str:
+    """Somebody's text as one harmless line inside a docstring."""
+    line = "".join(char if char.isprintable() else " " for char in " ".join(text.split()))
+    return line.replace("\\", "\\\\").replace('"', "'")
+
+
+def _graph_source(gm: torch.fx.GraphModule) -> tuple[list[str], str, str]:
+    """Import lines, ``__init__`` and ``forward``."""
+    copy = copy_graph_module(gm)
+    members: dict[str, str] = {}
+    for node in copy.graph.nodes:
+        _check_node(node)
+        node.type = None
+        if node.op == "placeholder":
+            node.target = node.name
+        elif node.op == "call_module":
+            members.setdefault(str(node.target), f"module_{len(members)}")
+            node.target = members[str(node.target)]
+    code = copy.graph.python_code("self")
+    imports = [_import(name, value) for name, value in code.globals.items() if name not in _KNOWN]
+    if not members:
+        return imports, "", code.src.lstrip("\n")
+    lines = ["def __init__(self):", "    super().__init__()"]
+    for target, name in members.items():
+        lines += _member(name, gm.get_submodule(target))
+    return imports, "\n".join(lines) + "\n\n", code.src.lstrip("\n")
+
+
+def _check_node(node: torch.fx.Node) -> None:
+    """Refuse what a script cannot hold, and names that are not names."""
+    target = node.target
+    if node.op == "get_attr":
+        raise ReproError(f"{node.name}: the graph holds a part of its module, which a standalone script cannot")
+    if not node.name.isidentifier() or (
+        isinstance(target, str) and node.op == "call_method" and not target.isidentifier()
+    ):
+        raise ReproError(f"{target!r} is not a name that a script can hold")
+    if not all(key.isidentifier() for key in node.kwargs):
+        raise ReproError(f"{node.name}: an argument's name is not one that a script can hold")
+    namespace = getattr(target, "namespace", None)
+    if isinstance(namespace, str) and namespace not in _NAMESPACES:
+        raise ReproError(f"{node.name}: {target} belongs to a library of ops that is not torch's own")
+
+
+def _import(name: str, value: Any) -> str:
+    if isinstance(value, ModuleType) and value.__name__ in {"math", "operator", "_operator", "builtins"}:
+        return f"import {value.__name__} as {name}"
+    raise ReproError(f"the graph uses {name}, which is not part of torch")
+
+
+def _member(name: str, module: torch.nn.Module) -> list[str]:
+    """A module of torch's own as the call that makes it, with its values."""
+    kind = type(module)
+    if not kind.__module__.startswith("torch.nn.modules.") or getattr(torch.nn, kind.__name__, None) is not kind:
+        raise ReproError(f"the graph calls a {kind.__name__}, which is not one of torch's own modules")
+    made = f"torch.nn.{module!r}"
+    try:
+        compile(made, "<repro>", "eval")
+    except SyntaxError:
+        raise ReproError(f"a {kind.__name__} cannot be written as one call") from None
+    lines = [f"    self.{name} = {made}"]
+    if state := module.state_dict():
+        entries = ",\n".join(f"{key!r}: {expression(value.detach(), 0, exact=True)}" for key, value in state.items())
+        lines.append(f"    self.{name}.load_state_dict({{\n{entries}\n}})")
+    if not module.training:
+        lines.append(f"    self.{name}.eval()")
+    return lines

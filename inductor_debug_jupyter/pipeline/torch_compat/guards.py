@@ -1,0 +1,158 @@
+"""Read Dynamo's guards while they are still there: they vanish with the model.
+
+``OutputGraph.guards`` says what is guarded, and from which of the user's lines; what is checked in the end stands in
+the C++ tree that :class:`CheckFunctionManager` builds from it. A tensor's guard, for one, has its sizes and dtype only
+there, and a symbolic size has its line only there. Both are read and put together.
+
+Also here, because it needs the same private door: how to run a callable in a cache region of its own, so that looking
+at its guards leaves no entry behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo import eval_frame, external_utils, trace_rules
+
+from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect
+
+Frame = tuple[str, int, str]
+"""File, line and function."""
+
+_LOCATION = re.compile(r"  # (?P<path>[^#\n]+?):(?P<line>\d+) in (?P<function>[^\s(]+)")
+_VALUE = re.compile(r"\b[LG]\['[^']+'\](?:\.(?!size\(|stride\(|storage_offset\()\w+|\[[^\]]+\])*")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFacts:
+    """One guard: torch's name for its kind, what it looks at, the code of its checks, and the stack that asked for it.
+
+    ``frames`` go from the outermost to the deepest, torch's own among them.
+    """
+
+    kind: str
+    expression: str
+    checks: tuple[str, ...]
+    frames: tuple[Frame, ...]
+
+
+def read_guards(code: Any, output_graph: Any, manager: Any) -> list[GuardFacts]:
+    """Every guard of the compile that ``manager`` (a ``CheckFunctionManager``) was just built for, in torch's order."""
+    leaves = _leaf_checks(manager.guard_manager.root)
+    facts: list[GuardFacts] = []
+    for guard in sorted(output_graph.guards):
+        kind = guard.create_fn_name()
+        frames = tuple((frame.filename, frame.lineno or 0, frame.name) for frame in guard.user_stack or ())
+        checks = tuple(guard.code_list or ())
+        if kind == "TENSOR_MATCH" or not checks:
+            checks = (*leaves.get((guard.name, kind), ()), *checks)
+        facts.append(GuardFacts(kind, guard.name, checks, frames))
+    return [part for each in facts for part in _shape_parts(each, manager.guard_manager.root, code, facts)]
+
+
+def _leaf_checks(root: Any) -> dict[tuple[str, str], list[str]]:
+    """What the tree checks: (expression, kind of leaf) → code. Guards on everything at once have no expression."""
+    found: dict[tuple[str, str], list[str]] = {}
+    waiting = [("", root)]
+    while waiting:
+        expression, manager = waiting.pop()
+        for leaf in manager.get_leaf_guards():
+            parts = [part.partition("  # ")[0].rstrip() for part in leaf.verbose_code_parts()]
+            found.setdefault((expression, type(leaf).__name__), []).extend(parts)
+        waiting += [(child.get_source(), child) for child in _children(manager)]
+    return found
+
+
+def _children(manager: Any) -> Iterator[Any]:
+    """What hangs below a manager; one that guards a whole dictionary has its values in a place of their own."""
+    yield from manager.get_child_managers()
+    if hasattr(manager, "get_key_value_managers"):
+        for key_and_value in manager.get_key_value_managers().values():
+            yield from filter(None, key_and_value)
+
+
+def _shape_parts(guard: GuardFacts, root: Any, code: Any, others: Iterable[GuardFacts]) -> list[GuardFacts]:
+    """The one guard on all symbolic sizes, as one guard for each relation, with the line that made it hold.
+
+    Where torch names no line of the user's, it is the line that uses the tensor.
+    """
+    if guard.kind != "SHAPE_ENV":
+        return [guard]
+    files = {code.co_filename, *(frame[0] for other in others for frame in other.frames)}
+    uses = {other.expression: other.frames for other in others if other.kind == "TENSOR_MATCH"}
+    frames: dict[str, tuple[Frame, ...]] = {}
+    for leaf in root.get_epilogue_lambda_guards():
+        for part in leaf.verbose_code_parts():
+            frames[part.partition("  # ")[0].rstrip()] = _located(part, files)
+    values = [(check, _guarded_value(check)) for check in guard.checks]
+    return [
+        GuardFacts(guard.kind, value, (check,), frames.get(check) or uses.get(value, ())) for check, value in values
+    ]
+
+
+def _located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
+    """The frame behind ``…  # code  # pkg/model.py:35 in f (…)``; torch shortens the path, so it is looked for."""
+    for match in _LOCATION.finditer(part):
+        for file in files:
+            if file.endswith(match["path"]):
+                return ((file, int(match["line"]), match["function"]),)
+    return ()
+
+
+def _guarded_value(check: str) -> str:
+    """The first thing that a relation looks at: ``2 <= L['x'].size()[0]`` → ``L['x']``."""
+    match = _VALUE.search(check)
+    return match.group() if match else ""
+
+
+class IsolatingRedirect(CompiledCallRedirect):
+    """Sends *every* call of a compiled function into a region of its own, also of one that never ran before."""
+
+    def _compiled_before(self, function: Any) -> bool:
+        return True
+
+
+def is_compiled(target: Callable[..., Any]) -> bool:
+    """Whether calling ``target`` goes through the user's own ``torch.compile``."""
+    if isinstance(target, torch.nn.Module):
+        return (
+            isinstance(target, eval_frame.OptimizedModule) or getattr(target, "_compiled_call_impl", None) is not None
+        )
+    return eval_frame.innermost_fn(target) is not target
+
+
+def plain_callable(target: Callable[..., Any]) -> Callable[..., Any]:
+    """What the user compiled: the module or function inside ``target``; ``target`` itself when it is not compiled."""
+    if isinstance(target, eval_frame.OptimizedModule):
+        inner: Callable[..., Any] = target._orig_mod
+        return inner
+    if isinstance(target, torch.nn.Module):
+        return target
+    innermost: Callable[..., Any] = eval_frame.innermost_fn(target)
+    return innermost
+
+
+def compile_function(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, compiled with ``backend`` in a region of its own; one that Dynamo would pass over gets a frame."""
+    backend._inductor_debug = True  # type: ignore[attr-defined]  # see CompiledCallRedirect: this one is ours
+    if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
+        function = _through_a_frame(function)
+    elif trace_rules.check(function):
+        function = external_utils.wrap_inline(function)
+    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
+        function, backend=backend, isolate_recompiles=True
+    )
+    return compiled
+
+
+def _through_a_frame(target: Callable[..., Any]) -> Callable[..., Any]:
+    """Objects with ``__call__``, partials and built-ins have no code of their own for Dynamo to look at."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    return call

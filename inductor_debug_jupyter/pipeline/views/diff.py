@@ -1,0 +1,283 @@
+"""A comparison as text, and as the dict that the KernelDiff tab is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypedDict
+
+from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, OutputDiff
+from inductor_debug_jupyter.pipeline.views.words import clip, count, duration, plain
+
+VERDICT_ICONS: Final[dict[str, str]] = {"mismatch": "✗", "not_compared": "?", "rounding": "≈", "match": "✓"}
+"""Worst first."""
+VERDICT_KINDS: Final[dict[str, str]] = {
+    "mismatch": "error", "not_compared": "warning", "rounding": "good", "match": "good",
+}  # fmt: skip
+VERDICT_WORDS: Final[dict[str, str]] = {
+    "mismatch": "mismatch",
+    "not_compared": "not compared",
+    "rounding": "rounding only",
+    "match": "equal",
+}
+NOTHING_COMPARED = "NOTHING WAS COMPARED"
+_RANK = {verdict: rank for rank, verdict in enumerate(VERDICT_ICONS)}
+_OUTPUTS_SHOWN = 20
+_FACTS: Final[tuple[tuple[str, str], ...]] = (
+    ("Largest error", "max_absolute_error"),
+    ("Mean error", "mean_absolute_error"),
+    ("Largest relative error", "max_relative_error"),
+    ("Mean relative error", "mean_relative_error"),
+    ("RMSE", "rmse"),
+)
+
+
+class HeatmapView(TypedDict):
+    """A grid of errors; ``tall`` × ``wide`` elements make one cell, ``worst`` is the cell of the worst element."""
+
+    rows: int
+    columns: int
+    values: list[float | None]
+    full_rows: int
+    full_columns: int
+    tall: int
+    wide: int
+    worst: list[int] | None
+    note: str
+
+
+class OutputView(TypedDict):
+    """One row of the list, and all that its explanation needs."""
+
+    path: str
+    verdict: str
+    icon: str
+    kind: str
+    words: str
+    reason: str
+    headline: str
+    tensors: str
+    at: str
+    reference: str
+    candidate: str
+    facts: list[list[str]]
+    heatmap: HeatmapView | None
+
+
+class DiffView(TypedDict):
+    """The whole tab."""
+
+    title: str
+    verdict: str
+    icon: str
+    kind: str
+    words: str
+    summary: str
+    outputs: list[OutputView]
+    left_out: int
+    notes: list[str]
+    images: list[str]
+
+
+def worst_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
+    """The same outputs: mismatches first, and among equals the one with more and larger errors."""
+    return tuple(sorted(outputs, key=_badness))
+
+
+def _badness(output: OutputDiff) -> tuple[int, bool, float, float]:
+    # A mismatch without a finite figure (another shape, a NaN) comes before those that have one.
+    figure = output.max_absolute_error
+    return (_RANK[output.verdict], figure is not None, -(output.mismatch_percentage or 0.0), -(figure or 0.0))
+
+
+def diff_summary(record: DiffRecord) -> str:
+    """The answer in one line."""
+    title = f"{plain(record.model) or 'model'}: {plain(record.reference)} against {plain(record.candidate)}"
+    return f"{VERDICT_ICONS[record.verdict]} {title} · {_tally(record)}"
+
+
+def _tally(record: DiffRecord) -> str:
+    if not any(output.verdict != "not_compared" for output in record.outputs):
+        return NOTHING_COMPARED
+    counted = [(verdict, sum(output.verdict == verdict for output in record.outputs)) for verdict in VERDICT_ICONS]
+    parts = ", ".join(f"{number} {VERDICT_WORDS[verdict]}" for verdict, number in counted if number)
+    doubt = f" · verdict: {VERDICT_WORDS['not_compared']}" if record.verdict == "not_compared" else ""
+    return f"{count(len(record.outputs), 'output')}: {parts}{doubt}"
+
+
+def diff_text(record: DiffRecord, *, limit: int | None = _OUTPUTS_SHOWN, timings: bool = False) -> str:
+    """The comparison as text, worst output first.
+
+    Args:
+        record: what to tell.
+        limit: at most so many outputs; what is left out is counted. None for all.
+        timings: also what differs from run to run.
+    """
+    lines = [diff_summary(record)]
+    ordered = worst_first(record.outputs)
+    for output in ordered[:limit]:
+        lines += ["", *_output_lines(output)]
+    if limit is not None and len(ordered) > limit:
+        lines += ["", f"… and {count(len(ordered) - limit, 'output')} more, none of them worse"]
+    if record.notes:
+        lines += ["", "Notes", *(f"  {plain(note)}" for note in record.notes)]
+    if record.images:
+        lines += ["", "Pictures", *(f"  {plain(path)}" for path in record.images)]
+    if timings:
+        took = f"reference {duration(record.reference_seconds)}, candidate {duration(record.candidate_seconds)}"
+        lines += ["", f"Took (compiling included): {took}"]
+    return "\n".join(lines)
+
+
+def _output_lines(output: OutputDiff) -> list[str]:
+    tensors = _tensors_text(output)
+    head = f"{VERDICT_ICONS[output.verdict]} {plain(output.path)}"
+    lines = [f"{head} · {VERDICT_WORDS[output.verdict]}" + (f" · {tensors}" if tensors else "")]
+    if output.reason:
+        lines.append(f"  {plain(output.reason)}")
+    if output.mismatch_percentage is not None and output.verdict != "match":
+        facts = "  ".join(f"{name.lower()} {_figure(getattr(output, field))}" for name, field in _FACTS)
+        lines.append(f"  {facts}")
+    return lines
+
+
+def _figure(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.3e}"
+
+
+def _tensors_text(output: OutputDiff) -> str:
+    if not output.dtype:
+        return ""
+    seen = _tensor_text(output.shape, output.dtype)
+    other = _tensor_text(output.candidate_shape, output.candidate_dtype)
+    return seen if seen == other else f"{seen} against {other}"
+
+
+def _tensor_text(shape: Sequence[int], dtype: str) -> str:
+    return f"{plain(dtype)} {'×'.join(map(str, shape))}".rstrip()
+
+
+def diff_view(record: DiffRecord, *, limit: int = 500) -> DiffView:
+    """The tab; of more than ``limit`` outputs the worst are there, the others are counted."""
+    ordered = worst_first(record.outputs)
+    return {
+        "title": f"{plain(record.model)}: {plain(record.reference)} against {plain(record.candidate)}",
+        "verdict": record.verdict,
+        "icon": VERDICT_ICONS[record.verdict],
+        "kind": VERDICT_KINDS[record.verdict],
+        "words": VERDICT_WORDS[record.verdict],
+        "summary": _tally(record),
+        "outputs": [_output_view(output) for output in ordered[:limit]],
+        "left_out": max(0, len(ordered) - limit),
+        "notes": [plain(note) for note in record.notes],
+        "images": [plain(path) for path in record.images],
+    }
+
+
+def _output_view(output: OutputDiff) -> OutputView:
+    at = output.max_error_indices
+    return {
+        "path": plain(output.path),
+        "verdict": output.verdict,
+        "icon": VERDICT_ICONS[output.verdict],
+        "kind": VERDICT_KINDS[output.verdict],
+        "words": VERDICT_WORDS[output.verdict],
+        "reason": plain(output.reason),
+        "headline": _headline(output),
+        "tensors": _tensors_text(output),
+        "at": "" if at is None else f"[{', '.join(map(str, at))}]",
+        "reference": "" if at is None else _value_text(output.reference_value, output.reference_nonfinite),
+        "candidate": "" if at is None else _value_text(output.candidate_value, output.candidate_nonfinite),
+        "facts": _facts(output),
+        "heatmap": None if output.heatmap is None else _heatmap_view(output.heatmap, output),
+    }
+
+
+def _headline(output: OutputDiff) -> str:
+    if output.mismatch_percentage is None:
+        return clip(plain(output.reason) or VERDICT_WORDS[output.verdict], 80)
+    if output.verdict == "match":
+        return "every element is equal"
+    outside = f" · {output.mismatch_percentage:.3g}% outside" if output.mismatch_percentage else ""
+    error = output.max_absolute_error
+    return ("NaN or infinity" if error is None else f"max error {error:.2e}") + outside
+
+
+def _value_text(value: float | None, nonfinite: int) -> str:
+    if value is None:
+        return "NaN or infinite" if nonfinite else "see the reason"
+    return f"{value:.9g}"
+
+
+def _facts(output: OutputDiff) -> list[list[str]]:
+    if output.mismatch_percentage is None:
+        return []
+    facts = [[name, _figure(getattr(output, field))] for name, field in _FACTS]
+    facts.append(["Outside tolerance", f"{output.mismatch_percentage:.4g}%"])
+    if output.atol is not None and output.rtol is not None:
+        facts += [["Tolerance, absolute", f"{output.atol:g}"], ["Tolerance, relative", f"{output.rtol:g}"]]
+    if output.reference_nonfinite or output.candidate_nonfinite:
+        seen = f"{output.reference_nonfinite:,} in the reference, {output.candidate_nonfinite:,} in the candidate"
+        facts.append(["NaN or infinite", seen])
+    return facts
+
+
+def _heatmap_view(heatmap: Heatmap, output: OutputDiff) -> HeatmapView:
+    tall, wide = _cell_size(heatmap)
+    worst = None
+    if output.max_error_indices is not None:
+        position = 0
+        for extent, at in zip(output.shape, output.max_error_indices, strict=True):
+            position = position * extent + at
+        row, column = divmod(position, heatmap.full_columns)
+        worst = [row // tall, column // wide]
+    return {
+        "rows": heatmap.rows,
+        "columns": heatmap.columns,
+        "values": list(heatmap.values),
+        "full_rows": heatmap.full_rows,
+        "full_columns": heatmap.full_columns,
+        "tall": tall,
+        "wide": wide,
+        "worst": worst,
+        "note": plain(heatmap.note),
+    }
+
+
+def _cell_size(heatmap: Heatmap) -> tuple[int, int]:
+    """How many rows and columns of the tensor one cell stands for."""
+    return -(-heatmap.full_rows // heatmap.rows), -(-heatmap.full_columns // heatmap.columns)
+
+
+def cell_place(record: DiffRecord, path: str, row: int, column: int) -> dict[str, Any] | None:
+    """Which elements a cell of an output's heatmap stands for: the index of the first and of the last, and the error.
+
+    None when there is no such cell.
+    """
+    found = next((output for output in record.outputs if plain(output.path) == path), None)
+    if found is None or (heatmap := found.heatmap) is None:
+        return None
+    if not (0 <= row < heatmap.rows and 0 <= column < heatmap.columns):
+        return None
+    tall, wide = _cell_size(heatmap)
+    top, left = row * tall, column * wide
+    bottom = min(top + tall, heatmap.full_rows) - 1
+    right = min(left + wide, heatmap.full_columns) - 1
+    return {
+        "path": found.path,
+        "first": _index(top * heatmap.full_columns + left, found.shape),
+        "last": _index(bottom * heatmap.full_columns + right, found.shape),
+        "error": heatmap.values[row * heatmap.columns + column],
+    }
+
+
+def _index(position: int, shape: Sequence[int]) -> list[int]:
+    """The index of the element at that position, counted row by row; the last one when the layout goes beyond it."""
+    total = 1
+    for extent in shape:
+        total *= extent
+    position = min(position, total - 1)
+    index = []
+    for extent in reversed(shape):
+        position, at = divmod(position, extent)
+        index.append(at)
+    return index[::-1]

@@ -1,0 +1,308 @@
+"""Guards as a table: which conditions stand before a compiled graph, the troublesome ones first.
+
+A guard makes trouble when what it pins is likely to change: a number that is compiled in, the size of an input, the
+identity of an object. What a submodule holds (its parameters, its settings) changes rarely and comes after what is
+handed in. Guards that say the same of several compiles, of several layers of one list, or twice of one value, are one
+row with a count. Expressions are written as a user would (``self.layers.0.weight``), without addresses, which differ
+from run to run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypedDict
+
+from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.places import nothing
+from inductor_debug_jupyter.pipeline.views.shapes import Selection
+from inductor_debug_jupyter.pipeline.views.text import NOTHING_CAPTURED
+from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+
+TROUBLES: Final[dict[str, str]] = {
+    "number": "A number is compiled in: another value compiles again. Where it varies, pass a 0-dim tensor instead.",
+    "shape": "Sizes, dtype and strides are compiled in: another size compiles again. Where a dimension varies,"
+    " torch._dynamo.mark_dynamic(tensor, dim) leaves it open.",
+    "identity": "Only this very object will do: a new one compiles again, even an equal one. Keep using the same.",
+    "value": "A flag, a string or None is compiled in: each value that occurs compiles once.",
+    "structure": "The type, length or keys of something: it compiles again when they change.",
+    "state": "Process-wide state such as grad mode, autocast or the default device.",
+}
+"""Kind of trouble, worst first → what to know about it."""
+
+_RANK = {trouble: rank for rank, trouble in enumerate(TROUBLES)}
+_VALUE_KINDS = {"EQUALS_MATCH", "CONSTANT_MATCH"}
+_IDENTITY_KINDS = {"ID_MATCH", "CLOSURE_MATCH", "FUNCTION_MATCH", "NN_MODULE", "WEAKREF_ALIVE", "DICT_VERSION"}
+_NUMBER = re.compile(r" == -?(?:\d|inf|nan)")
+_HELD_ELSEWHERE = re.compile(r"\._(?:modules|parameters|buffers)\b|^G\['__import_|\['__builtins_dict")
+_OBJECT = re.compile(r"^___check_(?P<what>obj|type)_id\((?P<of>.+), \d+\)(?:, type=(?P<type>.+))?$")
+_TENSOR = re.compile(
+    r"^check_tensor\(.+\), (?P<dtype>[\w.]+), device=(?P<device>[^,]+), requires_grad=(?P<grad>\w+),"
+    r" size=(?P<size>\[.*?\]), stride=(?P<stride>\[.*?\])\)$"
+)
+_BUILTINS = re.compile(r"\bG\['__builtins_dict___\d+'\]")
+_CONSTANT = re.compile(r"\bG\['_\d+_c(\d+)'\]")
+_LOCAL = re.compile(r"\bL\['([^']+)'\]")
+_HELD = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
+_LAYER = re.compile(r"(?<=[^\W\d]\.)\d+(?=\.|$)")
+_UNMARKED = re.compile(r"^hasattr\(.+, '_dynamo_\w+_indices'\) == False$")
+_GLOBAL_STATE = re.compile(r"^(___check_global_state\(\)) against .*$")
+_WIDTH = 100
+
+
+class GuardRow(TypedDict):
+    """One row. ``graphs`` are the compile ids that it stands before, ``count`` how many guards say the same."""
+
+    index: int
+    trouble: str
+    kind: str
+    expression: str
+    check: str
+    graphs: list[str]
+    count: int
+    where: str
+    code: str
+    selection: Selection
+
+
+class GuardEvent(TypedDict):
+    """A graph break (with hints and how often) or a recompile (``text`` is its newest reason, ``more`` the others)."""
+
+    compile_id: str
+    text: str
+    more: list[str]
+    hints: list[str]
+    count: int
+    where: str
+    code: str
+    selection: Selection | None
+
+
+class GuardsView(TypedDict):
+    """All that the Guards tab shows; ``hints`` has a sentence for each kind of trouble."""
+
+    summary: str
+    rows: list[GuardRow]
+    total: int
+    breaks: list[GuardEvent]
+    recompiles: list[GuardEvent]
+    graphs: dict[str, str]
+    hints: dict[str, str]
+
+
+def guards_view(record: SessionRecord) -> GuardsView:
+    """The table and what stands above it."""
+    return GuardsView(
+        summary=_summary(record),
+        rows=guard_rows(record.guards),
+        total=len(record.guards),
+        breaks=[_break_event(item) for item in record.graph_breaks],
+        recompiles=[_recompile_event(item) for item in record.recompiles],
+        graphs={compile_id: _graph_title(capture) for compile_id, capture in _graphs(record).items()},
+        hints=dict(TROUBLES),
+    )
+
+
+def guard_rows(guards: Iterable[Guard]) -> list[GuardRow]:
+    """Rows by trouble, those that say the same folded."""
+    folded: dict[tuple[object, ...], list[Guard]] = {}
+    for guard in guards:
+        # EQUALS_MATCH and CONSTANT_MATCH of one value are the same check, asked for twice.
+        kind = "EQUALS_MATCH" if guard.kind in _VALUE_KINDS and guard.checks else guard.kind
+        folded.setdefault((kind, *_told(guard, any_layer=True), guard.source), []).append(guard)
+    ranked = sorted(folded.values(), key=lambda same: _rank(same[0]))
+    return [_row(index, same) for index, same in enumerate(ranked)]
+
+
+def _told(guard: Guard, *, any_layer: bool) -> tuple[str, str]:
+    """Expression and check; with ``any_layer``, ``self.layers.3.p == 0.1`` becomes ``self.layers.*.p == 0.1``."""
+    expression, check = readable_expression(guard.expression), " and ".join(readable_checks(guard))
+    if not any_layer or not _LAYER.search(expression):
+        return expression, check
+    pattern = _LAYER.sub("*", expression)
+    return pattern, check.replace(expression, pattern)
+
+
+def trouble_of(guard: Guard) -> str:
+    """Which kind of trouble a guard is likely to make: a key of :data:`TROUBLES`."""
+    if guard.kind in _VALUE_KINDS:
+        if any(_NUMBER.search(check) for check in guard.checks):
+            return "number"
+        return "identity" if any("___check_obj_id" in check for check in guard.checks) else "value"
+    if guard.kind in ("TENSOR_MATCH", "SHAPE_ENV"):
+        return "shape"
+    if guard.kind in _IDENTITY_KINDS:
+        return "identity"
+    if not guard.expression:
+        return "state"
+    return "value" if guard.kind in ("BOOL_MATCH", "NONE_MATCH") else "structure"
+
+
+def readable_check(check: str) -> str:
+    """A check without addresses and dispatch keys: a tensor's dtype, sizes and strides, or which type it must be."""
+    if match := _TENSOR.match(check):
+        device = "" if match["device"] == "None" else f", device={match['device']}"
+        return f"{match['dtype']} size={match['size']} stride={match['stride']} requires_grad={match['grad']}{device}"
+    if match := _OBJECT.match(check):
+        type_name = re.sub(r"^<class '(.+)'>$", r"\1", match["type"] or "")
+        if match["what"] == "type":
+            return f"type is {type_name}" if type_name else "same type"
+        return f"same object ({type_name})" if type_name else "same object"
+    return readable_expression(_GLOBAL_STATE.sub(r"\1", check).strip())
+
+
+def readable_checks(guard: Guard) -> tuple[str, ...]:
+    """All checks of a guard; that a tensor has no dimension marked as dynamic goes without saying."""
+    return tuple(readable_check(check) for check in guard.checks if not _UNMARKED.match(check))
+
+
+def readable_expression(expression: str) -> str:
+    """What is guarded, as the user would write it: ``L['self']._modules['up']`` → ``self.up``."""
+    short = _CONSTANT.sub(r"G['_c\1']", _BUILTINS.sub("builtins", expression))
+    return plain(_LOCAL.sub(r"\1", _HELD.sub(r".\1", short)))
+
+
+def guards_text(record: SessionRecord, *, limit: int | None = 10) -> str:
+    """Breaks, recompiles, then the guards of each graph, the troublesome ones first.
+
+    Args:
+        record: what to tell.
+        limit: at most so many guards of each graph; what is left out is counted. None for all.
+    """
+    lines = [_summary(record)]
+    if not record.captures and not record.guards:
+        lines.append(NOTHING_CAPTURED)
+    lines += _events("Graph breaks", [_break_event(item) for item in record.graph_breaks])
+    lines += _events("Recompiles", [_recompile_event(item) for item in record.recompiles])
+    graphs = _graphs(record)
+    for compile_id, capture in graphs.items():
+        of_graph = [guard for guard in record.guards if guard.compile_id == compile_id]
+        lines += ["", f"{plain(compile_id)} {_graph_title(capture)}: {words.count(len(of_graph), 'guard')}"]
+        lines += _row_lines(guard_rows(of_graph), limit)
+    lines += ["", *(f"note: {plain(str(note))}" for note in record.notes)] if record.notes else []
+    return "\n".join(lines)
+
+
+def _graphs(record: SessionRecord) -> dict[str, CompileCapture | None]:
+    """Compile ids in order; one that has guards but no ops has no capture."""
+    captures = {capture.compile_id: capture for capture in record.captures}
+    ids = sorted({*captures, *(guard.compile_id for guard in record.guards)}, key=_in_order)
+    return {compile_id: captures.get(compile_id) for compile_id in ids}
+
+
+def _in_order(compile_id: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part) if part.isdigit() else -1, part) for part in compile_id.split("/"))
+
+
+def _graph_title(capture: CompileCapture | None) -> str:
+    if capture is None:
+        return "(no ops)"
+    graph = capture.graph("dynamo")
+    ops = f" ({words.count(len(graph.calls), 'op')})" if graph else ""
+    return f"{plain(capture.name) or 'graph'}{ops}"
+
+
+def _summary(record: SessionRecord) -> str:
+    return " · ".join(
+        [
+            plain(record.name) or "Session",
+            words.count(len(record.captures), "graph"),
+            words.count(len(record.graph_breaks), "break"),
+            words.count(len(record.recompiles), "recompile"),
+            words.count(len(record.guards), "guard"),
+        ]
+    )
+
+
+def _rank(guard: Guard) -> tuple[int, int, bool]:
+    """What is handed in and likely to change, then the same of what modules hold, then the rest.
+
+    What torch lists but does not check comes last of its kind.
+    """
+    trouble = trouble_of(guard)
+    tier = 2 if trouble in ("structure", "state") else int(bool(_HELD_ELSEWHERE.search(guard.expression)))
+    return tier, _RANK[trouble], not guard.checks
+
+
+def _row(index: int, same: Sequence[Guard]) -> GuardRow:
+    first = same[0]
+    line = first.source
+    expression, check = _told(first, any_layer=len({guard.expression for guard in same}) > 1)
+    return GuardRow(
+        index=index,
+        trouble=trouble_of(first),
+        kind=plain(first.kind),
+        expression=expression,
+        check=check,
+        graphs=list(dict.fromkeys(plain(guard.compile_id) for guard in same)),
+        count=len(same),
+        where=f"{plain(label_of(line))}, line {line.line}" if line else "",
+        code=plain(line.text.strip()) if line else "",
+        selection={
+            **nothing(),
+            "compile_id": first.compile_id,
+            "stage": "dynamo",
+            "label": label_of(line) if line else "",
+            "line": line.line if line else 0,
+        },
+    )
+
+
+def _break_event(item: GraphBreak) -> GuardEvent:
+    return _event(item, _one_line(item.reason), [], [plain(hint) for hint in item.hints], item.count)
+
+
+def _recompile_event(item: Recompile) -> GuardEvent:
+    reasons = [_one_line(reason) for reason in item.reasons] or ["no reason recorded"]
+    return _event(item, reasons[0], reasons[1:], [], 1)
+
+
+def _event(item: GraphBreak | Recompile, told: str, more: list[str], hints: list[str], count: int) -> GuardEvent:
+    line = item.source
+    return GuardEvent(
+        compile_id=plain(item.compile_id),
+        text=told,
+        more=more,
+        hints=hints,
+        count=count,
+        where=f"{plain(label_of(line))}, line {line.line}" if line else "",
+        code=plain(line.text.strip()) if line else "",
+        selection={
+            **nothing(),
+            "compile_id": item.compile_id,
+            "stage": "dynamo",
+            "label": label_of(line),
+            "line": line.line,
+        }
+        if line
+        else None,
+    )
+
+
+def _one_line(told: str) -> str:
+    return " ".join(plain(part.strip()) for part in told.splitlines() if part.strip())
+
+
+def _events(title: str, events: Sequence[GuardEvent]) -> Iterator[str]:
+    if not events:
+        return
+    yield ""
+    yield f"{title} ({len(events):,})"
+    for event in events:
+        place = event["where"] + (f": {event['code']}" if event["code"] else "")
+        times = f" ×{event['count']}" if event["count"] > 1 else ""
+        yield f"  {event['compile_id']} · {place or 'no line known'}{times}"
+        yield f"    {event['text']}"
+        yield from (f"    also {reason}" for reason in event["more"])
+        yield from (f"    do: {hint}" for hint in event["hints"])
+
+
+def _row_lines(rows: Sequence[GuardRow], limit: int | None) -> Iterator[str]:
+    for row in rows[:limit]:
+        what = row["check"] if row["expression"] in row["check"] else f"{row['expression']} {row['check']}".strip()
+        times = f" ×{row['count']}" if row["count"] > 1 else ""
+        where = f"  [{row['where']}]" if row["where"] else ""
+        yield f"  {row['trouble']:<9} {row['kind']:<14} {words.clip(what, _WIDTH)}{times}{where}"
+    if limit is not None and len(rows) > limit:
+        yield f"  … and {len(rows) - limit:,} more"

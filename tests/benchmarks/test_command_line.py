@@ -1,0 +1,130 @@
+"""What the benchmarks' command line understands, and what it says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inductor_debug_jupyter.benchmarks.__main__ import main
+from inductor_debug_jupyter.benchmarks.measure import error_line, measure
+from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built
+from inductor_debug_jupyter.benchmarks.suites.models import _inductor_cache
+from inductor_debug_jupyter.benchmarks.table import COLUMNS, failure_lines, model_rows, noise_lines
+from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
+
+Capsys = pytest.CaptureFixture[str]
+
+RECORD = BenchmarkRecord(
+    model="\x1b[31mnet",
+    description="",
+    parameters=178_000_000,
+    created="",
+    torch_version="",
+    device="cpu",
+    timings=(
+        BackendTiming("eager", 0.0, 0.020, 0.001, 5),
+        BackendTiming("inductor", 31.4, 0.010, 0.006, 5),
+        BackendTiming("mock_backend", 0.0, 0.0, 0.0, 0, error="ValueError: no"),
+    ),
+    graphs=1,
+    graph_breaks=2,
+    findings={"a.b": 3, "c": 4},
+    diff_verdict="not_compared",
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["models"], "which model? Say --all, or --model NAME with one of bert, resnet, mamba"),
+        (["models", "--model", "gpt"], "--model: 'gpt' is not allowed; allowed: bert, resnet, mamba"),
+        (["models", "--all", "--runs", "0"], "--runs: '0' is not allowed; allowed: a whole number from 1 up"),
+        (["models", "--all", "--warmup", "x"], "--warmup: 'x' is not allowed"),
+        (["models", "--all", "--device", "warp"], "--device: 'warp' is not allowed"),
+        (["models", "--all", "--device", "meta"], "--device: 'meta' is not allowed; this machine has cpu"),
+        (["models", "--al"], "unknown option '--al'; did you mean --all?"),
+        (["modles"], "unknown suite 'modles'; allowed: models"),
+    ],
+)
+def test_what_is_not_understood_gets_one_line(capsys: Capsys, arguments: list[str], sentence: str) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert sentence in line
+
+
+def test_list_and_help(capsys: Capsys) -> None:
+    assert main(["models", "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in MODEL_NAMES)
+    assert main([]) == 0
+    assert "models" in capsys.readouterr().out
+    assert main(["models", "--help"]) == 0
+    assert "--keep-cache" in capsys.readouterr().out
+
+
+def test_listing_needs_neither_torch_nor_transformers() -> None:
+    code = (
+        "import sys; from inductor_debug_jupyter.benchmarks.__main__ import main; main(['models', '--list'])\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+
+
+def test_a_row_says_what_was_measured() -> None:
+    columns, (row,) = model_rows([RECORD])
+    told = dict(zip(columns, row, strict=True))
+    assert columns == COLUMNS
+    assert told["Eager ms"] == "20.0 ± 1.0"
+    assert told["Mock ms"] == "failed"
+    assert (told["Params"], told["Speedup"], told["Compile s"]) == ("178.0M", "2.00×", "31.4")
+    assert (told["Graphs"], told["Breaks"], told["Findings"], told["KernelDiff"]) == ("1", "2", "7", "not compared")
+    assert failure_lines([RECORD]) == ["�[31mnet on mock_backend failed: ValueError: no"]
+    (noisy,) = noise_lines([RECORD])
+    assert "on inductor is noisy (± 60%)" in noisy
+
+
+def test_no_speedup_without_inductor() -> None:
+    failed = replace(RECORD, timings=(RECORD.timings[0], BackendTiming("inductor", 0.0, 0.0, 0.0, 0, error="x")))
+    told = dict(zip(*[model_rows([failed])[0], model_rows([failed])[1][0]], strict=True))
+    assert (told["Inductor ms"], told["Speedup"], told["Compile s"], told["Mock ms"]) == ("failed", "–", "–", "–")
+
+
+def test_measuring_counts_the_calls() -> None:
+    import torch
+
+    calls: list[int] = []
+    built = Built(lambda x: calls.append(1), (torch.ones(1),))
+    timing = measure("eager", built, None, warmup=2, runs=3)
+    assert len(calls) == 1 + 2 + 3
+    assert (timing.runs, timing.compile_seconds, timing.error) == (3, 0.0, "")
+    assert measure("x", built, lambda module: module, warmup=0, runs=1).compile_seconds > 0
+
+
+def test_an_error_in_one_line() -> None:
+    assert error_line(ValueError("a\nb")) == "ValueError: a"
+    assert error_line(RuntimeError("backend='x' raised:\nKeyError: 1\n\nmore")) == (
+        "RuntimeError: backend='x' raised: KeyError: 1"
+    )
+    assert error_line(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize("before", [None, "/somewhere"])
+def test_the_cache_is_empty_for_a_while(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    monkeypatch.delenv(name, raising=False)
+    if before:
+        monkeypatch.setenv(name, before)
+    with _inductor_cache(keep=False):
+        folder = Path(os.environ[name])
+        assert list(folder.iterdir()) == []
+    assert os.environ.get(name) == before
+    assert not folder.exists()
+    with _inductor_cache(keep=True):
+        assert os.environ.get(name) == before

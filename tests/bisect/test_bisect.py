@@ -1,0 +1,159 @@
+"""The first bad rung is named, with a reason; what could not be compared is never good."""
+
+import pytest
+import torch
+import torch._inductor.config as inductor_config
+from torch import nn
+
+from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, MockAcceleratorAdapter
+from inductor_debug_jupyter.pipeline.bisect import STEPS, bisect_stages
+from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.records import BisectRecord, Rung
+from inductor_debug_jupyter.pipeline.views.bisect import bisect_rows, bisect_text
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+CHEAP = STEPS[:3]
+"""Inductor is not the point of most of these."""
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.proj = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.relu(self.proj(x)) * 2
+
+
+class Liar(AcceleratorAdapter):
+    """A device whose relu is off by one."""
+
+    name = "liar"
+
+    def get_supported_dtypes(self):
+        return None
+
+    def get_supported_ops(self):
+        return None
+
+    def get_memory_limit(self):
+        return None
+
+    def compile(self, gm, inputs):
+        class Run(torch.fx.Interpreter):
+            def call_function(self, target, args, kwargs):
+                result = super().call_function(target, args, kwargs)
+                return result + 1 if target is torch.relu else result
+
+        return Run(gm).run
+
+
+class Broken(Liar):
+    name = "broken"
+
+    def compile(self, gm, inputs):
+        raise RuntimeError("no kernel for relu")
+
+
+def outcomes(record):
+    return {rung.name: rung.outcome for rung in record.rungs}
+
+
+def test_inductors_relu_fault_is_inductors():
+    with inductor_config.patch({"cpp.inject_relu_bug_TESTING_ONLY": "accuracy"}):
+        record = bisect_stages(Small(), torch.randn(4, 8), adapter=MockAcceleratorAdapter())
+    assert record.first_bad == "inductor"
+    assert "generated code" in record.explanation
+    assert outcomes(record) == {
+        "eager": "good",
+        "dynamo": "good",
+        "aot": "good",
+        "aot_decomposed": "good",
+        "inductor": "bad",
+        "mock": "not_run",
+    }
+    bad = record.rungs[4]
+    assert bad.diff is not None
+    assert bad.diff.outputs[0].max_absolute_error == pytest.approx(2, rel=0.01)  # relu + 1, times 2
+    text = bisect_text(record)
+    assert "Small: the first rung that is not good is inductor" in text
+    assert "→ inductor" in text
+
+
+def test_a_device_that_lies_is_named():
+    record = bisect_stages(Small(), torch.randn(4, 8), adapter=Liar(), model_name="net", steps=CHEAP)
+    assert (record.model, record.first_bad) == ("net", "liar")
+    assert "device" in record.explanation
+    assert set(outcomes(record).values()) == {"good", "bad"}
+
+
+def test_a_device_that_does_not_compile_has_failed_and_says_why():
+    record = bisect_stages(Small(), torch.randn(4, 8), adapter=Broken(), steps=CHEAP)
+    assert record.first_bad == "broken"
+    assert record.rungs[-1].outcome == "failed"
+    assert "no kernel for relu" in record.rungs[-1].reason
+    assert "no kernel for relu" in record.explanation
+
+
+def test_a_good_ladder_has_no_bad_rung():
+    record = bisect_stages(
+        Small(), {"x": torch.randn(4, 8)}, adapter=MockAcceleratorAdapter(), steps=CHEAP, backward=True
+    )
+    assert record.first_bad == ""
+    assert set(outcomes(record).values()) == {"good"}
+    assert any(output.path.startswith("grad") for output in record.rungs[-1].diff.outputs)
+    assert "every rung agrees with eager" in bisect_text(record)
+
+
+def test_tracing_that_fixes_a_value_is_dynamos():
+    class Traced(nn.Module):
+        def forward(self, x):
+            return x + 1 if torch.compiler.is_compiling() else x
+
+    record = bisect_stages(Traced(), torch.randn(3), steps=CHEAP)
+    assert record.first_bad == "dynamo"
+    assert outcomes(record)["aot"] == "not_run"
+    everything = bisect_stages(Traced(), torch.randn(3), steps=CHEAP, run_all=True)
+    assert everything.first_bad == "dynamo"
+    assert outcomes(everything)["aot"] == "bad"
+
+
+def test_a_model_that_does_not_run_or_repeat_itself_ends_at_eager():
+    def broken(x):
+        raise ValueError("not today")
+
+    record = bisect_stages(broken, torch.randn(3), steps=CHEAP)
+    assert (record.first_bad, record.rungs[0].outcome) == ("eager", "failed")
+    assert "not today" in record.explanation
+    calls = []
+
+    def counts(x):
+        calls.append(1)
+        return x + len(calls)
+
+    record = bisect_stages(counts, torch.randn(3), steps=CHEAP)
+    assert (record.first_bad, record.rungs[0].outcome) == ("eager", "bad")
+    assert "does not give the same answer twice" in record.explanation
+
+
+def test_nothing_to_compare_is_not_good():
+    record = bisect_stages(lambda x: None, torch.randn(3), steps=CHEAP)
+    assert record.first_bad == "eager"
+    assert record.rungs[0].outcome == "failed"
+
+
+def test_a_bad_adapter_is_told():
+    with pytest.raises(OptionError, match="adapter: str is not allowed"):
+        bisect_stages(Small(), torch.randn(4, 8), adapter="stick128")
+
+
+def test_text_from_the_model_stays_on_its_line():
+    record = BisectRecord("net\n\x1b[31m", (Rung("eager", "failed", "a\nb" * 100),), "eager", "why\rnot")
+    text = bisect_text(record)
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert len(text.splitlines()) == 6
+    assert bisect_rows(record)[0]["is_first_bad"]
+    assert "no rung was run" in bisect_text(BisectRecord("net", ()))

@@ -1,0 +1,85 @@
+"""``bisect`` imports a model, climbs the ladder, and tells good from bad by its exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+
+MODEL = """
+import torch
+from inductor_debug_jupyter.pipeline.adapters import MockAcceleratorAdapter
+
+class WrongAdapter(MockAcceleratorAdapter):
+    def compile(self, gm, example_inputs, **options):
+        result = super().compile(gm, example_inputs, **options)
+        run = result.compiled_fn
+        import dataclasses
+        def off(*args):
+            out = run(*args)
+            return type(out)(x + 1 for x in out) if isinstance(out, (tuple, list)) else out + 1
+        return dataclasses.replace(result, compiled_fn=off)
+
+def make():
+    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval(), (torch.randn(2, 8),)
+
+def broken():
+    raise KeyError("no weights")
+
+def only_model():
+    return torch.nn.Linear(2, 2)
+
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_modules() -> Iterator[None]:
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in ("bisect_me", "bad_syntax", "needs_more"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def model(folder: Path) -> None:
+    (folder / "bisect_me.py").write_text(MODEL)
+
+
+@pytest.mark.usefixtures("model", "fresh_dynamo")
+def test_a_good_model(cli: Cli) -> None:
+    result = cli("bisect", "bisect_me:make")
+    assert result.code == 0, result
+    assert "inductor" in result.out.lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["bisect_me"], "'bisect_me' is not allowed; allowed: MODULE:ATTRIBUTE"),
+        (["bisect_me:"], "is not allowed"),
+        (["../x:make"], "is not allowed"),
+        (["no_such_module:make"], "there is no module 'no_such_module'"),
+        (["bisect_me:mak"], "bisect_me has no 'mak'; did you mean make?"),
+        (["bisect_me:broken"], "bisect_me:broken() failed: KeyError: 'no weights'"),
+        (["bisect_me:only_model"], "must return (model, inputs); it returned a Linear"),
+        (["bisect_me:number"], "must be a function that returns (model, inputs), not a int"),
+        (["bisect_me:make", "--adapter", "bisect_me:number"], "must be an AcceleratorAdapter, not a int"),
+        (["bad_syntax:make"], "bad_syntax cannot be imported: SyntaxError"),
+        (["needs_more:make"], "needs_more cannot be imported: No module named 'not_here'"),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_what_cannot_be_imported_is_one_line(cli: Cli, folder: Path, arguments: list[str], sentence: str) -> None:
+    (folder / "bad_syntax.py").write_text("def make(:")
+    (folder / "needs_more.py").write_text("import not_here")
+    result = cli("bisect", *arguments)
+    assert (result.code, result.out) == (2, "")
+    (line,) = result.err.splitlines()
+    assert sentence in line

@@ -1,0 +1,84 @@
+"""What a comparison says: worst first, honest, and safe to print."""
+
+from __future__ import annotations
+
+import json
+
+from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, OutputDiff
+from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_summary, diff_text, diff_view, worst_first
+
+GRID = Heatmap(2, 2, (0.0, 0.5, None, 0.0), 4, 6, "pooled")
+WRONG = OutputDiff(
+    "logits", "mismatch", "far off", (2, 2, 6), "float32", (2, 2, 6), "float32",
+    max_absolute_error=0.5, mean_absolute_error=0.1, max_relative_error=0.2, mean_relative_error=0.1, rmse=0.2,
+    mismatch_percentage=4.0, max_error_indices=(0, 1, 4), reference_value=1.0, candidate_value=1.5,
+    atol=1e-5, rtol=1.3e-6, heatmap=GRID,
+)  # fmt: skip
+FINE = OutputDiff("fine", "match", shape=(3,), dtype="float32", candidate_shape=(3,), candidate_dtype="float32")
+ODD = OutputDiff("odd", "not_compared", "sparse")
+SHAPES = OutputDiff("shapes", "mismatch", "the shapes differ")
+CLOSE = OutputDiff("close", "rounding", "tiny", max_absolute_error=1e-7, mismatch_percentage=0.0)
+
+
+def record(*outputs: OutputDiff, **changes: object) -> DiffRecord:
+    fields = {"model": "m", "reference": "eager", "candidate": "inductor", "verdict": "mismatch", "outputs": outputs}
+    return DiffRecord(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_the_worst_comes_first() -> None:
+    more = OutputDiff("more", "mismatch", max_absolute_error=0.1, mismatch_percentage=50.0)
+    ordered = worst_first([FINE, CLOSE, ODD, WRONG, more, SHAPES])
+    assert [output.path for output in ordered] == ["shapes", "more", "logits", "odd", "close", "fine"]
+
+
+def test_the_text_has_the_verdict_the_place_and_the_notes() -> None:
+    text = diff_text(record(FINE, WRONG, notes=("careful",), images=("a.png",)))
+    lines = text.splitlines()
+    assert lines[0] == "✗ m: eager against inductor · 2 outputs: 1 mismatch, 1 equal"
+    assert lines[2] == "✗ logits · mismatch · float32 2×2×6"
+    assert "  far off" in lines
+    assert "largest error 5.000e-01" in text
+    assert text.index("logits") < text.index("fine")
+    assert "careful" in text
+    assert "a.png" in text
+
+
+def test_nothing_compared_is_said() -> None:
+    empty = record(verdict="not_compared", notes=("the candidate raised",))
+    assert diff_summary(empty) == "? m: eager against inductor · NOTHING WAS COMPARED"
+    assert "the candidate raised" in diff_text(empty)
+    partly = record(FINE, ODD, verdict="not_compared")
+    assert diff_summary(partly).endswith("1 not compared, 1 equal · verdict: not compared")
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    text = diff_text(record(*[FINE] * 30), limit=5)
+    assert "… and 25 outputs more" in text
+    view = diff_view(record(*[FINE] * 30), limit=5)
+    assert (len(view["outputs"]), view["left_out"]) == (5, 25)
+
+
+def test_names_from_a_model_cannot_break_out() -> None:
+    hostile = OutputDiff("a\n\x1b[31mb", "mismatch", "why\nnot")
+    text = diff_text(record(hostile, model="x\ny", notes=("n\no",)))
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == len(diff_text(record(SHAPES, model="x", notes=("n",))).splitlines())
+
+
+def test_the_view_is_json_and_knows_the_worst_cell() -> None:
+    view = diff_view(record(FINE, WRONG))
+    assert json.loads(json.dumps(view)) == view
+    first = view["outputs"][0]
+    assert (first["path"], first["at"], first["reference"], first["candidate"]) == ("logits", "[0, 1, 4]", "1", "1.5")
+    assert first["heatmap"] is not None
+    assert first["heatmap"]["worst"] == [0, 1]
+    assert (first["heatmap"]["tall"], first["heatmap"]["wide"]) == (2, 3)
+    assert ["Outside tolerance", "4%"] in first["facts"]
+
+
+def test_a_cell_leads_back_to_its_elements() -> None:
+    place = cell_place(record(WRONG), "logits", 1, 0)
+    assert place == {"path": "logits", "first": [1, 0, 0], "last": [1, 1, 2], "error": None}
+    assert cell_place(record(WRONG), "logits", 2, 0) is None
+    assert cell_place(record(WRONG), "nobody", 0, 0) is None
+    assert cell_place(record(FINE), "fine", 0, 0) is None
