@@ -1,5 +1,6 @@
 """One block, everything torch.compile made of it, and the user's run exactly as without us."""
 
+import functools
 import gc
 import threading
 import weakref
@@ -325,3 +326,20 @@ def test_an_unwritable_folder_is_a_note_and_the_run_goes_on(tmp_path, caplog):
     (note,) = session.notes
     assert "nothing was saved" in str(note)
     assert caplog.text.count("nothing was saved") == 1
+
+
+def test_a_library_that_wraps_forward_does_not_hide_the_models_name():
+    def wrapped(forward):
+        @functools.wraps(forward)
+        def wrapper(self, *args):
+            return forward(self, *args)
+
+        return wrapper
+
+    class Wrapped(nn.Module):
+        forward = wrapped(lambda self, x: x * 2)
+
+    with capture(eager=True, lower="dynamo") as session:
+        Wrapped()(torch.ones(2))
+    assert session.captures[0].name == "Wrapped.forward"
+    assert session.record.name == "Wrapped"

@@ -13,17 +13,22 @@ Cli = Callable[..., Any]
 
 MODEL = """
 import torch
-from inductor_debug_jupyter.pipeline.adapters import MockAcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 
-class WrongAdapter(MockAcceleratorAdapter):
-    def compile(self, gm, example_inputs, **options):
-        result = super().compile(gm, example_inputs, **options)
-        run = result.compiled_fn
-        import dataclasses
-        def off(*args):
-            out = run(*args)
-            return type(out)(x + 1 for x in out) if isinstance(out, (tuple, list)) else out + 1
-        return dataclasses.replace(result, compiled_fn=off)
+class WrongAdapter(AcceleratorAdapter):
+    name = "off-by-one"
+
+    def get_supported_dtypes(self):
+        return None
+
+    def get_supported_ops(self):
+        return None
+
+    def get_memory_limit(self):
+        return None
+
+    def compile(self, gm, inputs):
+        return lambda *args: tuple(out + 1 for out in gm.forward(*args))
 
 def make():
     return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval(), (torch.randn(2, 8),)
@@ -57,6 +62,16 @@ def test_a_good_model(cli: Cli) -> None:
     result = cli("bisect", "bisect_me:make")
     assert result.code == 0, result
     assert "inductor" in result.out.lower()
+
+
+@pytest.mark.usefixtures("model", "fresh_dynamo")
+def test_an_adapter_with_wrong_numbers(cli: Cli) -> None:
+    result = cli("bisect", "bisect_me:make", "--adapter", "bisect_me:WrongAdapter")
+    assert (result.code, result.err) == (1, "")
+    rungs = [line.split() for line in result.out.splitlines() if "✓" in line or "✗" in line]
+    (bad,) = [rung for rung in rungs if "✗" in rung]
+    assert bad[:2] == ["→", "off-by-one"]
+    assert len(rungs) > 3
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,25 @@ def test_a_side_that_raises_is_a_result() -> None:
     assert "the reference (eager) raised RuntimeError" in " ".join(report.record.notes)
 
 
+def test_a_model_that_does_not_come_back_is_given_up() -> None:
+    def sleeps(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(60)
+        return x
+
+    report = KernelDiffHarness(sleeps, torch.ones(2), timeout=0.2).compare()
+    assert report.verdict == "not_compared"
+    assert "no answer within 0.2 s" in " ".join(report.record.notes)
+    assert KernelDiffHarness(Small(), torch.randn(4, 8), test_backend="dynamo", timeout=60).quick_check()
+
+
+def test_it_works_in_inference_mode() -> None:
+    model = Small()
+    with torch.inference_mode():
+        report = KernelDiffHarness(model, torch.randn(4, 8), test_backend="aot_eager", backward=True).compare()
+    assert report.verdict == "match", str(report)
+    assert any(output.path == "grad:layer.weight" for output in report.outputs)
+
+
 def test_eager_against_eager_is_not_sold_as_a_comparison() -> None:
     @torch.compiler.disable
     def untraceable(x: torch.Tensor) -> torch.Tensor:
@@ -329,7 +349,7 @@ def test_a_model_without_outputs_has_not_passed() -> None:
         ({"test_backend": "nobody"}, "test_backend='nobody'; allowed: eager, dynamo"),
         ({"reference_backend": 3}, "reference_backend=3; allowed"),
         ({"isolate": True}, "isolate=True"),
-        ({"timeout": 5}, "timeout=5"),
+        ({"timeout": 0}, "timeout=0; allowed"),
         ({"inputs": {1: torch.ones(1)}}, "the key 1"),
         ({"model": 3}, "model=int"),
         ({"comparison_config": {}}, "comparison_config={}"),
@@ -362,7 +382,7 @@ def test_pictures_on_request(tmp_path: Path) -> None:
     assert not (tmp_path / "debug_artifacts").exists()
     report = harness.compare(generate_visualizations=True)
     images = [Path(path) for path in report.record.images]
-    assert len(images) == 3
+    assert len(images) == 2, "a summary, and the one output that differs"
     assert {image.parent for image in images} == {tmp_path / "debug_artifacts" / "visualizations"}
     assert all(image.read_bytes().startswith(b"\x89PNG") for image in images)
     assert list((tmp_path / "debug_artifacts" / "reports").glob("kernel_diff_Small*.json"))

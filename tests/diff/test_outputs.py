@@ -143,6 +143,14 @@ def test_the_record_has_no_nan_and_keeps_the_picture() -> None:
     assert without.heatmap is None
 
 
+def test_heatmaps_are_kept_of_the_worst() -> None:
+    reference = {f"o{i}": torch.zeros(4) for i in range(20)} | {"same": torch.zeros(4), "number": torch.tensor(0.0)}
+    candidate = {f"o{i}": torch.full((4,), float(i + 1)) for i in range(20)}
+    candidate |= {"same": torch.zeros(4), "number": torch.tensor(99.0)}
+    found = {output.path for output in compare_outputs(reference, candidate) if output.heatmap is not None}
+    assert found == {f"o{i}" for i in range(5, 20)}
+
+
 def test_the_worst_output_decides() -> None:
     match, rounding, mismatch, not_compared = (
         OutputDiff(verdict, verdict) for verdict in ("match", "rounding", "mismatch", "not_compared")

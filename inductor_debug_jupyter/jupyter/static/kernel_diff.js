@@ -261,7 +261,7 @@ function heatmap(box, pick, signal) {
     for (const part of [tools, stage, hover, scale, note]) part.hidden = !map;
     for (const part of [tools, scale]) part.style.display = map ? "" : "none";
     nothing.hidden = Boolean(map);
-    nothing.textContent = map ? "" : output ? `No picture of ${output.path}: ${output.reason || output.words}` : "No output to show.";
+    nothing.textContent = map ? "" : output ? output.verdict === "match" ? `${output.path}: ${output.headline}` : `No picture of ${output.path}: ${output.reason}` : "No output to show.";
     if (!map) return;
     note.textContent = note.title = map.note;
     tell();

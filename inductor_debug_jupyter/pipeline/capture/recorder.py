@@ -74,6 +74,8 @@ class Recorder:
 
     def __init__(self, *, fresh: bool = True) -> None:
         self.fresh = fresh
+        self.calling = ""
+        """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
         self._thread = threading.get_ident()
         self._compiles: dict[str, _Compile] = {}
         self._breaks = breaks.BreakLog()
@@ -132,7 +134,7 @@ class Recorder:
         source = None
         if code is not None and not is_library(code.co_filename):
             source = source_line(code.co_filename, code.co_firstlineno, code.co_name)
-        compile_ = _Compile(compile_id, _name_of(graph_module, code, source), source)
+        compile_ = _Compile(compile_id, _name_of(graph_module, code, source, self.calling), source)
         compile_.roles = torch_graphs.placeholder_roles(graph_module)
         self._compiles[compile_id] = compile_
         self._keep_graph(compile_, "dynamo", graph_module)
@@ -214,9 +216,11 @@ def _guard(compile_id: str, facts: GuardFacts) -> Guard:
     return Guard(compile_id, facts.kind, facts.expression, facts.checks, source)
 
 
-def _name_of(graph_module: Any, code: Any, source: SourceLine | None) -> str:
+def _name_of(graph_module: Any, code: Any, source: SourceLine | None, calling: str) -> str:
     """What the user calls this graph: ``Block.forward``, or ``Linear`` where the frame is torch's own."""
     if source is None:
         return torch_graphs.outermost_module(graph_module) or getattr(code, "co_name", "graph")
+    if calling and "<locals>" in code.co_qualname and not code.co_qualname.endswith(".forward"):
+        return f"{calling}.forward"
     name = str(code.co_qualname).replace("<locals>.", "")
     return _RESUMED.sub(r"\1 (resumed at line \2)", name)

@@ -68,6 +68,8 @@ class CaptureWatch:
         self._backend.recorder = None
 
     def _note_call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        owner = getattr(function, "__self__", None)
+        self._recorder.calling = type(owner).__name__ if isinstance(owner, torch.nn.Module) else ""
         if self._calls is None:
             return
         try:

@@ -44,7 +44,7 @@ class ComparisonConfig:
             and compared as one.
         equal_nan: NaN on both sides is equal.
         check_dtype: different dtypes are a mismatch, whatever the values.
-        heatmaps: keep a small picture of where the errors are.
+        heatmaps: keep a small picture of where the errors are, of the worst outputs.
 
     Raises:
         OptionError: a value that makes no sense.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-CHUNK = 1 << 20
+CHUNK = 1 << 18
 """At most so many elements are looked at together."""
 
 _EXACT = 2.0**62

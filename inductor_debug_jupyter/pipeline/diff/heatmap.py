@@ -19,7 +19,7 @@ def error_heatmap(
     """The absolute error, pooled by maximum; None when there is nothing to draw.
 
     Each element goes to the cell of its row and column, and a cell keeps its largest error, so that a single bad
-    element stays visible however large the tensor is.
+    element stays visible however large the tensor is. Four digits are kept: it is a picture.
     """
     count = reference.numel()
     if reference.shape != candidate.shape or not count:
@@ -35,7 +35,7 @@ def error_heatmap(
         cell = position // full_columns // tall * columns + position % full_columns // wide
         grid.scatter_reduce_(0, cell, piece.error, "amax")
     assert grid is not None
-    values = tuple(value if math.isfinite(value) else None for value in grid.tolist())
+    values = tuple(float(f"{value:.4g}") if math.isfinite(value) else None for value in grid.tolist())
     if tall * wide > 1:
         note = " · ".join(filter(None, [note, f"each cell is the largest error of {tall} × {wide} elements"]))
     return Heatmap(rows, columns, values, full_rows, full_columns, note)

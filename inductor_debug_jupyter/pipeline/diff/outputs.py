@@ -20,9 +20,12 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.heatmap import error_heatmap
 from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
 from inductor_debug_jupyter.pipeline.records import OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 WHOLE: Final = "output"
 """The path of an output that is not in any container."""
+HEATMAPS_KEPT: Final = 16
+"""So many outputs, the worst, keep a heatmap: it is a hundred kilobytes of JSON."""
 
 _NUMERIC = (torch.Tensor, numpy.ndarray, numpy.generic, bool, int, float, complex)
 _LEAVES = (*_NUMERIC, str, bytes, type(None))
@@ -111,7 +114,25 @@ def compare_flat(
     """The same for outputs that are flat already."""
     paths = dict.fromkeys([*reference, *candidate])
     found = (compare_leaf(p, reference.get(p, _ABSENT), candidate.get(p, _ABSENT), config) for p in paths)
-    return tuple(each for each in found if each is not None)
+    outputs = tuple(each for each in found if each is not None)
+    return _with_heatmaps(outputs, reference, candidate, config) if config.heatmaps else outputs
+
+
+def _with_heatmaps(
+    outputs: tuple[OutputDiff, ...],
+    reference: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    config: ComparisonConfig,
+) -> tuple[OutputDiff, ...]:
+    """The same outputs; those of the worst that have errors get a picture of where these are."""
+    differing = [o for o in worst_first(outputs) if o.verdict != "match" and o.mismatch_percentage is not None]
+    drawn: dict[str, OutputDiff] = {}
+    for output in differing[:HEATMAPS_KEPT]:
+        one, other = _stacked(reference[output.path]), _stacked(candidate[output.path])
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and one.ndim:
+            heatmap = error_heatmap(one, other, equal_nan=config.equal_nan)
+            drawn[output.path] = dataclasses.replace(output, heatmap=heatmap)
+    return tuple(drawn.get(output.path, output) for output in outputs)
 
 
 def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonConfig) -> OutputDiff | None:
@@ -127,7 +148,7 @@ def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonCo
     if isinstance(reference, _NUMERIC) and isinstance(candidate, _NUMERIC):
         result = compare_tensors(reference, candidate, config)
         if result.dtype or isinstance(reference, torch.Tensor):
-            return _as_output(path, result, reference, candidate, config)
+            return _as_output(path, result)
     return _compare_objects(path, reference, candidate)
 
 
@@ -186,14 +207,8 @@ def _what(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
-def _as_output(
-    path: str, result: TensorComparisonResult, reference: Any, candidate: Any, config: ComparisonConfig
-) -> OutputDiff:
+def _as_output(path: str, result: TensorComparisonResult) -> OutputDiff:
     """The result as a record: what is not finite becomes None."""
-    heatmap = None
-    drawable = isinstance(reference, torch.Tensor) and isinstance(candidate, torch.Tensor) and result.elements > 1
-    if config.heatmaps and drawable:
-        heatmap = error_heatmap(reference, candidate, equal_nan=config.equal_nan)
     return OutputDiff(
         path,
         result.verdict,
@@ -215,7 +230,6 @@ def _as_output(
         candidate_nonfinite=result.candidate_nonfinite,
         atol=_finite(result.atol),
         rtol=_finite(result.rtol),
-        heatmap=heatmap,
     )
 
 

@@ -21,8 +21,6 @@ from inductor_debug_jupyter.pipeline.store.rooms import Content
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_WORDS, worst_first
 from inductor_debug_jupyter.pipeline.views.words import clip, plain
 
-HEATMAPS_DRAWN: Final = 12
-"""So many heatmaps are drawn, of the worst outputs."""
 OUTPUTS_IN_SUMMARY: Final = 30
 
 _COLOURS = {"mismatch": "#d55e00", "not_compared": "#999999", "rounding": "#0072b2", "match": "#009e73"}
@@ -51,10 +49,11 @@ def draw(record: DiffRecord, output_dir: str | Path | None = None) -> tuple[tupl
     model = _file_name(record.model)
     if ordered:
         attempt(f"{model}_summary", lambda: _summary_png(record, ordered))
-    for output in with_heatmap[:HEATMAPS_DRAWN]:
+    for output in with_heatmap:
         attempt(f"{model}_{_file_name(output.path)}", lambda output=output: _heatmap_png(output))  # type: ignore[misc]
-    if (more := len(with_heatmap) - HEATMAPS_DRAWN) > 0:
-        notes.append(f"heatmaps were drawn of the {HEATMAPS_DRAWN} worst outputs; {more} more were not")
+    differing = sum(output.verdict != "match" and output.mismatch_percentage is not None for output in ordered)
+    if differing > len(with_heatmap):
+        notes.append(f"heatmaps were drawn of {len(with_heatmap)} outputs, the worst; {differing} differ")
     return tuple(paths), tuple(notes)
 
 

@@ -152,17 +152,11 @@ class Minifier:
             raise UsageError(f"there is nothing to reduce: the whole graph does not fail in this way ({whole.reason})")
         cutter = GraphCutter(self.gm, self.inputs, hoist_attributes=not self.predicate.needs_roles)
         search = Search(lambda kept: self.predicate(*cutter.cut(kept)), self.max_evaluations)
-        if not search.fails(cutter.candidates):  # cutting alone must not make the failure go away
-            return MinimalRepro(
-                self.gm,
-                self.inputs,
-                whole.reason,
-                tuple(cutter.candidates),
-                len(calls_of(self.gm)),
-                2,
-                is_complete=False,
-            )
-        kept = search.smallest(cutter.candidates, [cutter.raised_at] if cutter.raised_at else ())
+        kept = search.smallest(cutter.candidates, self._guess(cutter))
+        total = len(calls_of(self.gm))
+        if kept is None:  # cutting alone makes the failure go away: the graph stays as it is
+            names, looks = tuple(cutter.candidates), len(search.seen) + 1
+            return MinimalRepro(self.gm, self.inputs, whole.reason, names, total, looks, is_complete=False)
         passing = search.nearest_passing(kept)
         gm, inputs = cutter.cut(kept)
         return MinimalRepro(
@@ -170,12 +164,19 @@ class Minifier:
             inputs=tuple(inputs),
             reason=search.seen[frozenset(kept)].reason,
             kept=tuple(kept),
-            total_ops=len(calls_of(self.gm)),
+            total_ops=total,
             evaluations=len(search.seen) + 1,
             nearest_passing=None if passing is None else cutter.cut(passing)[0],
             passing_reason="" if passing is None else search.seen[frozenset(passing)].reason,
             is_complete=search.is_complete,
         )
+
+    def _guess(self, cutter: GraphCutter) -> list[str]:
+        """Where to look first: the node that raised, or those that a violation speaks of."""
+        if cutter.raised_at is not None:
+            return [cutter.raised_at]
+        likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillRefused) else []
+        return [name for name in likely if name in cutter.candidates]
 
     def repro_script(self) -> str:
         """The text of the standalone script.

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, capture_graph
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.devices import Constraint, check
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, Violation
@@ -215,6 +216,25 @@ class StillRefused:
             raise UsageError(
                 f"no rule {violation.rule_id!r} to check against; allowed: {known}; give rules= or target="
             )
+
+    def likely(self, gm: torch.fx.GraphModule) -> list[str]:
+        """The nodes of a graph that the violation's first place speaks of, by name or by the user's line.
+
+        A guess to start from: the place may be of a graph that this one was lowered to.
+        """
+        if not self.violation.places:
+            return []
+        place = self.violation.places[0]
+        calls = graph_record("dynamo", gm).calls
+        named = [node.name for node in calls if (node.name, node.target) == (place.node, place.target)]
+        if named or place.source is None:
+            return named
+        here = (place.source.file, place.source.line, place.module_path)
+        return [
+            node.name
+            for node in calls
+            if node.source is not None and (node.source.file, node.source.line, node.module_path) == here
+        ]
 
     def find(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any]

@@ -37,9 +37,14 @@ class Search:
             self.seen[key] = self.test(tuple(items))
         return self.seen[key].fails
 
-    def smallest(self, items: Sequence[str], guess: Sequence[str] = ()) -> list[str]:
-        """The smallest failing subset of a failing set; ``guess`` is looked at first."""
-        kept = list(guess) if guess and self.fails(guess) else list(items)
+    def smallest(self, items: Sequence[str], guess: Sequence[str] = ()) -> list[str] | None:
+        """The smallest failing subset; ``guess`` is looked at first. None when the whole set does not fail."""
+        if guess and self.fails(guess):
+            kept = list(guess)
+        elif self.fails(items):
+            kept = list(items)
+        else:
+            return None
         parts = 2
         while len(kept) > 1:
             smaller = self._one_part(kept, parts)
