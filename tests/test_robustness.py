@@ -264,14 +264,14 @@ class TestKernelDiff:
         script = (
             "import resource, torch\n"
             "from inductor_debug_jupyter import compare_tensors\n"
-            "a = torch.zeros(50_000_000); b = a.clone(); compare_tensors(a[:10], b[:10])\n"
+            "a = torch.zeros(20_000_000); b = a.clone(); compare_tensors(a[:10], b[:10])\n"
             "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
             "compare_tensors(a, b)\n"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
         )
         del a, b, tracemalloc
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        assert int(done.stdout) < 200_000  # kB; one copy of a tensor alone would be 200 MB
+        assert int(done.stdout) < 70_000  # kB; one copy of a tensor alone would be 80 MB
 
     def test_magic_numbers(self):
         many = nn.Module()

@@ -12,6 +12,7 @@
     ├── HookError                  this torch lacks a private name that a capture hook needs
     ├── LayoutError                graphviz could not lay a graph out
     ├── ReproError                 a graph cannot be written as a standalone script
+    ├── AdapterError               an accelerator's adapter could not compile a graph
     └── ConstraintViolationError   strict mode: the target refuses what was captured
 
 A message says what happened, with which value, and what to do. Only the command line and the magic turn one into
@@ -73,6 +74,10 @@ class LayoutError(InductorDebugError):
 
 class ReproError(InductorDebugError):
     """A graph cannot be written as a standalone script."""
+
+
+class AdapterError(InductorDebugError):
+    """An accelerator's adapter could not compile a graph."""
 
 
 class ConstraintViolationError(InductorDebugError):

@@ -32,6 +32,7 @@ from inductor_debug_jupyter.pipeline.errors import (
     StoreError,
     UsageError,
 )
+from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
 from inductor_debug_jupyter.pipeline.records import (
     BisectRecord,
     CompileCapture,
@@ -46,6 +47,7 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 from inductor_debug_jupyter.pipeline.torch_compat.versions import untested_reason
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.text import session_text
@@ -271,6 +273,26 @@ class DebugSession:
             found = bisect_stages(call.model, call.inputs, adapter=adapter, config=config, model_name=call.name)
         self._update(bisect=found)
         return found
+
+    def reproduce(self, candidate: str = "inductor", path: str | Path | None = None) -> Path:
+        """Write the smallest standalone script in which ``candidate`` answers something else than eager.
+
+        Without ``path`` it goes to ``repros/`` in the artifact folder. The script needs torch and nothing else, and exits
+        with 0 when the difference shows.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: the difference does not show on a single graph.
+        """
+        call = self._kept_calls()[0]
+        with contextlib.redirect_stdout(io.StringIO()):
+            minifier = Minifier.of_model(
+                call.model, call.inputs, fails=Differs(candidate), setup=changed_inductor_settings()
+            )
+            minifier.minify()
+            written = minifier.generate_repro_script(path)
+        self._update(repros=(*self.record.repros, str(written)))
+        return written
 
     def _kept_calls(self) -> Sequence[ModelCall]:
         if not self._calls.calls:

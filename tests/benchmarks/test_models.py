@@ -43,7 +43,7 @@ def test_a_tiny_model_goes_all_the_way(name: str, tmp_path: Path, capsys: Capsys
     assert out.splitlines()[0].split()[0] == "Model"
     assert f"{name} (small)" in out
     assert "Stored in debug_artifacts" in out
-    assert f"[6/6] {'':0}" in err
+    assert "[6/6]" in err
     store = ArtifactStore("debug_artifacts")
     ((record,), problems) = load_benchmarks(store)
     assert problems == ()

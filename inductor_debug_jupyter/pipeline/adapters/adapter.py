@@ -21,7 +21,7 @@ from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCap
 from inductor_debug_jupyter.pipeline.adapters.looking import capture_graph
 from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
 from inductor_debug_jupyter.pipeline.devices import Constraint, check, rules_for
-from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, InductorDebugError
+from inductor_debug_jupyter.pipeline.errors import AdapterError, ConstraintViolationError
 from inductor_debug_jupyter.pipeline.records import Violation
 from inductor_debug_jupyter.pipeline.views.text import strict_message
 
@@ -162,7 +162,7 @@ class AcceleratorAdapter(ABC):
         def not_compiled(*args: Any, **kwargs: Any) -> Any:
             if strict and refused:
                 raise ConstraintViolationError(strict_message(refused, target=name), refused)
-            raise InductorDebugError(f"{name} did not compile this graph: {result.reason or 'it does not say why'}")
+            raise AdapterError(f"{name} did not compile this graph: {result.reason or 'it does not say why'}")
 
         return not_compiled
 

@@ -20,7 +20,7 @@ def tensor_spec(tensor: torch.Tensor, storages: dict[int, int]) -> TensorSpec:
         stride=torch_graphs.strides_of(tensor),
         device=str(tensor.device),
         itemsize=tensor.element_size(),
-        storage=storages.setdefault(identity, len(storages)),
+        storage=-1 if identity == -1 else storages.setdefault(identity, len(storages)),
         storage_bytes=storage_bytes,
     )
 

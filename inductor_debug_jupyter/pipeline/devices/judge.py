@@ -77,8 +77,9 @@ def _lines(
         for place in violation.places:
             yield place.cell
             yield place.source
-    for event in (*recorder.graph_breaks, *recorder.recompiles, *recorder.guards):
-        yield event.source
+    yield from (graph_break.source for graph_break in recorder.graph_breaks)
+    yield from (recompile.source for recompile in recorder.recompiles)
+    yield from (guard.source for guard in recorder.guards)
     for capture in captures:
         yield capture.source
         for graph in capture.graphs.values():

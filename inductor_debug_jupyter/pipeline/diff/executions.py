@@ -10,6 +10,7 @@ whatever it gives up on, and a comparison of eager with eager proves nothing.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import time
@@ -136,6 +137,7 @@ class Call:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     backward: bool = False
+    in_float64: bool = False
 
     def execute(self, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Execution:
         """Run it, on copies and from the generators' present state. What the model raises becomes ``error``."""
@@ -149,6 +151,8 @@ class Call:
                 stack.enter_context(torch.set_grad_enabled(self.backward))
                 args, kwargs = clone_inputs((self.args, dict(self.kwargs)))
                 model = stack.enter_context(own_module(self.model))
+                if self.in_float64 and isinstance(model, torch.nn.Module):
+                    model = (copy.deepcopy(model) if model is self.model else model).double()
                 compiler = _CountedCompiler(backend) if backend.compiler else None
                 outputs = _run(stack, model, compiler)(*args, **kwargs)
                 execution.values = flatten_outputs(outputs, flatten_lists=config.flatten_lists)

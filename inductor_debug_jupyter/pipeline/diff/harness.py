@@ -13,6 +13,7 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution, resolve_backend
 from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
+from inductor_debug_jupyter.pipeline.diff.noise import explained_by_rounding
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
@@ -113,7 +114,10 @@ class KernelDiffHarness:
         reference, candidate = done[0], done[-1]
         outputs: tuple[OutputDiff, ...] = ()
         if not any(execution.error for execution in done):
-            outputs = worst_first(compare_flat(reference.values, candidate.values, config))
+            outputs = compare_flat(reference.values, candidate.values, config)
+            outputs, remarks = explained_by_rounding(outputs, self._call, config, reference.values, candidate.values)
+            outputs = worst_first(outputs)
+            notes += remarks
             notes += self._remarks(outputs)
         complete = not any(execution.incomplete for execution in done)
         return DiffRecord(

@@ -16,8 +16,8 @@ from typing import Any, Final
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
-from inductor_debug_jupyter.pipeline.store.rooms import Content
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_WORDS, worst_first
 from inductor_debug_jupyter.pipeline.views.words import clip, plain
 
@@ -64,10 +64,8 @@ def _file_name(text: str) -> str:
 def _write(name: str, data: bytes, output_dir: str | Path | None) -> Path:
     """Into the given folder under a plain name, or among the artifacts under a name that its content determines."""
     if output_dir is None:
-        folder = Path(resolve(names=["artifacts"])["artifacts"])
-        path = folder / Content("visualizations", name, data).path()
-    else:
-        path = Path(output_dir) / name
+        return ArtifactStore(resolve(names=["artifacts"])["artifacts"]).write("visualizations", name, data, "")
+    path = Path(output_dir) / name
     make_folder(path.parent)
     with explained("write", path):
         path.write_bytes(data)

@@ -14,6 +14,7 @@ import torch
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, capture_graph
 from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.devices import Constraint, check
+from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, Violation
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, function_source, graph_script, violation_script
@@ -230,11 +231,13 @@ class StillRefused:
         if named or place.source is None:
             return named
         here = (place.source.file, place.source.line, place.module_path)
-        return [
-            node.name
+        there = [
+            node
             for node in calls
             if node.source is not None and (node.source.file, node.source.line, node.module_path) == here
         ]
+        same_op = [node for node in there if bare_name(node.target) == bare_name(place.target)]
+        return [node.name for node in same_op or there]
 
     def find(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any]

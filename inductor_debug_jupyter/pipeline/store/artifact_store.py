@@ -27,7 +27,7 @@ from inductor_debug_jupyter.pipeline.store.index import (
     open_for_reading,
     open_for_writing,
 )
-from inductor_debug_jupyter.pipeline.store.rooms import Content, session_contents, text_content
+from inductor_debug_jupyter.pipeline.store.rooms import Content, content_of, session_contents
 
 _log = logging.getLogger(__name__)
 
@@ -58,13 +58,13 @@ class ArtifactStore:
         self._store(contents, record.id, record)
         return record.id
 
-    def write(self, room: str, name: str, text: str, session_id: str) -> Path:
-        """Store one text, such as a repro or a report, for a session (which need not be saved yet).
+    def write(self, room: str, name: str, content: str | bytes, session_id: str) -> Path:
+        """Store one text or picture, such as a repro or a heatmap, for a session (which need not be saved yet).
 
         Returns:
             Where it lies, as an absolute path.
         """
-        (path,) = self._store([text_content(room, name, text)], session_id, None)
+        (path,) = self._store([content_of(room, name, content)], session_id, None)
         return path
 
     def sessions(self) -> tuple[SavedSession, ...]:

@@ -66,11 +66,12 @@ class Content:
         return f"{self.room}/{name.stem}-{self.sha256[:16]}{again}{name.suffix}"
 
 
-def text_content(room: str, name: str, text: str) -> Content:
-    """Make a text ready to store; what UTF-8 cannot hold (lone surrogates) is written as an escape."""
+def content_of(room: str, name: str, content: str | bytes) -> Content:
+    """Make something ready to store; what UTF-8 cannot hold of a text (lone surrogates) is written as an escape."""
     if room not in ROOMS:
         raise StoreError(f"there is no room {room!r} in an artifact folder; allowed: {', '.join(ROOMS)}")
-    return Content(room, name, text.encode("utf-8", "backslashreplace"))
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+    return Content(room, name, data)
 
 
 def session_contents(record: SessionRecord) -> Iterator[Content]:
@@ -81,17 +82,17 @@ def session_contents(record: SessionRecord) -> Iterator[Content]:
         raise StoreError(f"session {record.id} cannot be written as JSON: {error}") from error
     for capture in record.captures:
         yield from _capture_contents(capture)
-    yield text_content("statistics", f"{record.id}.json", statistics_json(record))
+    yield content_of("statistics", f"{record.id}.json", statistics_json(record))
 
 
 def _capture_contents(capture: CompileCapture) -> Iterator[Content]:
     for stage, text in capture.texts.items():
         suffix = _SUFFIX_OF_STAGE.get(stage, ".py")
         room = _ROOM_OF_STAGE.get(stage, "visualizations")
-        yield text_content(room, f"{capture.compile_id}_{stage}{suffix}", text)
+        yield content_of(room, f"{capture.compile_id}_{stage}{suffix}", text)
     for kernel in capture.kernels:
         suffix = _SUFFIX_OF_LANGUAGE.get(kernel.language.lower(), ".txt")
-        yield text_content("inductor_kernels", f"{capture.compile_id}_{kernel.name}{suffix}", kernel.code)
+        yield content_of("inductor_kernels", f"{capture.compile_id}_{kernel.name}{suffix}", kernel.code)
 
 
 def _plain(name: str) -> str:

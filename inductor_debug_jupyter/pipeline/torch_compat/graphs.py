@@ -32,10 +32,13 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def storage_of(tensor: torch.Tensor) -> tuple[int, int | None]:
-    """Which memory a fake tensor stands in (an id that views share), and its bytes (None when symbolic)."""
+    """The memory of a fake tensor: an id that views share (-1 when unknown), and its bytes (None when symbolic)."""
     if tensor.layout is not torch.strided:
         return -1, None
-    storage = tensor.untyped_storage()
+    try:
+        storage = tensor.untyped_storage()
+    except NotImplementedError:  # inside vmap a tensor stands for many
+        return -1, None
     size = storage.nbytes()
     return storage._cdata, size if isinstance(size, int) else None
 

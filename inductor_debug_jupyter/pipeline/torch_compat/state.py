@@ -38,6 +38,12 @@ def caches_bypassed() -> Iterator[None]:
         yield
 
 
+def changed_inductor_settings() -> list[str]:
+    """Python lines that set Inductor's settings as they are now, as far as the user changed them."""
+    lines = inductor_config.codegen_config().splitlines()
+    return ["import torch._inductor.config", *lines] if lines else []
+
+
 @contextmanager
 def dynamo_errors_fall_back() -> Iterator[None]:
     """When Dynamo cannot trace a frame, run it eagerly instead of raising."""
