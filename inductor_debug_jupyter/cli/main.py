@@ -77,7 +77,11 @@ def build_parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
             allow_abbrev=False,
         )
         command.add_arguments(own)
-        own.add_argument("-v", "--verbose", action="store_true", help="log what happens, and show where an error arose")
+        how_much = own.add_mutually_exclusive_group()
+        how_much.add_argument(
+            "-v", "--verbose", action="store_true", help="log what happens, and show where an error arose"
+        )
+        how_much.add_argument("-q", "--quiet", action="store_true", help="no warnings; errors are still told")
         parsers[name] = own
     return parser, parsers
 
@@ -117,9 +121,8 @@ def _run(arguments: Sequence[str]) -> int:
         raise OptionError(f"unexpected argument {rest[0]!r}; see {PROGRAM} {args.command} --help")
     if rest:
         parsers[args.command].error(f"unrecognized arguments: {rest[0]}")
-    logging.basicConfig(
-        level=logging.DEBUG if args.verbose else logging.WARNING, format=f"{PROGRAM}: %(message)s", stream=sys.stderr
-    )
+    level = logging.DEBUG if args.verbose else logging.ERROR if args.quiet else logging.WARNING
+    logging.basicConfig(level=level, format=f"{PROGRAM}: %(message)s", stream=sys.stderr)
     return COMMANDS[args.command].run(args)
 
 

@@ -277,8 +277,8 @@ class DebugSession:
     def reproduce(self, candidate: str = "inductor", path: str | Path | None = None) -> Path:
         """Write the smallest standalone script in which ``candidate`` answers something else than eager.
 
-        Without ``path`` it goes to ``repros/`` in the artifact folder. The script needs torch and nothing else, and exits
-        with 0 when the difference shows.
+        Without ``path`` it goes to ``repros/`` in the artifact folder. The script needs torch and nothing else, and
+        exits with 0 when the difference shows.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).

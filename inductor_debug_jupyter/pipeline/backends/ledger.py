@@ -20,9 +20,10 @@ from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError
-from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.records import GraphBreak, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.torch_compat.running import running_compile
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -66,7 +67,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.session_id, self.created = new_session_id()
-        self._records: dict[str, SessionRecord] = {}
+        self._records: list[SessionRecord] = []
         self._started = time.perf_counter()
 
     def judge(self, recorder: Recorder, rules: BackendRules) -> SessionRecord:
@@ -81,8 +82,7 @@ class Ledger:
             strict=rules.strict,
         )
         with _lock:
-            for capture in record.captures:
-                self._records[capture.compile_id] = record
+            self._records.append(record)
         return record
 
     def save(self, store: ArtifactStore) -> None:
@@ -96,18 +96,31 @@ class Ledger:
 
     def merged(self) -> SessionRecord:
         """All compiles as one session."""
-        records = list({id(record): record for record in self._records.values()}.values())
+        with _lock:
+            records = list(self._records)
         last = records[-1]
         return replace(
             last,
             name=records[0].name,
             captures=tuple(capture for record in records for capture in record.captures),
             findings=tuple(finding for record in records for finding in record.findings),
+            guards=tuple(guard for record in records for guard in record.guards),
+            graph_breaks=_distinct_breaks(records),
             notes=tuple(dict.fromkeys(note for record in records for note in record.notes)),
             sources={label: text for record in records for label, text in record.sources.items()},
             peak_memory=max((r.peak_memory for r in records if r.peak_memory is not None), default=None),
             seconds=time.perf_counter() - self._started,
         )
+
+
+def _distinct_breaks(records: Sequence[SessionRecord]) -> tuple[GraphBreak, ...]:
+    """One break a line: the graph before it knows the reason, the one after it only the place."""
+    by_line: dict[object, GraphBreak] = {}
+    for graph_break in (each for record in records for each in record.graph_breaks):
+        key = (graph_break.source.file, graph_break.source.line) if graph_break.source else graph_break.reason
+        if key not in by_line or not by_line[key].reason:
+            by_line[key] = graph_break
+    return tuple(by_line.values())
 
 
 _ledger: list[Ledger] = []
@@ -134,5 +147,8 @@ def start_record(graph_module: torch.fx.GraphModule) -> Recorder:
         )
     recorder = Recorder()
     compile_id = current_compile_id() or f"graph-{id(graph_module):x}"
-    recorder.dynamo_graph(compile_id, graph_module, None)
+    running = running_compile()
+    recorder.dynamo_graph(compile_id, graph_module, running.code if running else None)
+    if running:
+        recorder.running(compile_id, running)
     return recorder

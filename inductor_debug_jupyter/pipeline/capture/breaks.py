@@ -57,14 +57,26 @@ class BreakLog:
             self._add_recompile(_compile_id(metadata), payload)
 
     def _add_break(self, compile_id: str, text: str) -> None:
-        reason = _reason(text)
-        source = _source(text)
+        self.add_break(compile_id, _reason(text), _source(text), text)
+
+    def add_break(self, compile_id: str, reason: str, source: SourceLine | None, text: str = "") -> None:
+        """Take one break; ``text`` is all that torch says of it. On one line, a break with a reason replaces one without."""
+        on_line = [key for key in self._breaks if source and key[:2] == (source.file, source.line)]
+        if not reason and on_line:
+            return
+        for key in on_line:
+            if not key[2]:
+                del self._breaks[key], self._reports[key]
         key = (source.file if source else "", source.line if source else 0, reason)
         function, _, _ = compile_id.partition("/")
         self._reports.setdefault(key, Counter())[function] += 1
         if key not in self._breaks:
             hints = tuple(dict.fromkeys(match["text"] for match in _HINT.finditer(text)))
             self._breaks[key] = GraphBreak(compile_id, reason, source, hints)
+
+    def add_told(self, compile_id: str, reason: str, source: SourceLine | None) -> None:
+        """Take a break as Dynamo told it to a backend: the reason is the text that the trace would have told."""
+        self.add_break(compile_id, _reason(f"Graph Break Reason:\n{reason}") if reason else "", source, reason)
 
     def _add_recompile(self, compile_id: str, payload: Any) -> None:
         """One reason for each entry that did not fit, the newest first: that is the one whose line to show."""

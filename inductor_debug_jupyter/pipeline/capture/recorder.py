@@ -28,6 +28,7 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
+from inductor_debug_jupyter.pipeline.torch_compat.running import RunningCompile
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -142,6 +143,13 @@ class Recorder:
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Keep what must hold for this compile to be used again."""
         self._guards[compile_id] = tuple(_guard(compile_id, facts) for facts in guards)
+
+    def running(self, compile_id: str, facts: RunningCompile) -> None:
+        """Keep what Dynamo knew when it called a backend."""
+        self.compile_guards(compile_id, facts.guards)
+        for graph_break in facts.breaks:
+            frames = [frame for frame in graph_break.frames if not is_library(frame[0])]
+            self._breaks.add_told(compile_id, graph_break.reason, source_line(*frames[-1]) if frames else None)
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """Keep what AOTAutograd traced."""

@@ -33,7 +33,7 @@ class GraphBreak:
 
     def __str__(self) -> str:
         where = f" at {self.source}" if self.source else ""
-        return f"graph break{where}: {self.reason}"
+        return f"graph break{where}: {self.reason or 'torch gave no reason'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ Nothing outside this package imports a private name of torch. Each module here h
 - :mod:`lowering`: take a Dynamo graph through AOTAutograd and Inductor without compiling any C++;
 - :mod:`graphs`: read nodes, fake tensors and placeholders;
 - :mod:`guards`: read what torch checks before it reuses a graph;
+- :mod:`running`: what Dynamo knows while it calls a backend;
 - :mod:`trees`: nested containers of tensors;
 - :mod:`state`: ids, caches and switches of the compiler.
 

@@ -1,0 +1,83 @@
+"""What Dynamo knows at the moment it calls a backend, for backends that listen to no hook.
+
+Dynamo hands a backend a graph and nothing else; whose code it is, what is guarded and why the graph ends here stand on
+the object that is calling. It is found on the running stack.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from torch._dynamo.output_graph import OutputGraph
+
+from inductor_debug_jupyter.pipeline.torch_compat.guards import Frame, GuardFacts
+
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class BreakFacts:
+    """A graph break: torch's words for it (empty when only the place is known), and the stack down to it."""
+
+    reason: str
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCompile:
+    """The compile that a backend is called from."""
+
+    code: CodeType | None
+    guards: list[GuardFacts]
+    breaks: list[BreakFacts]
+
+
+def running_compile() -> RunningCompile | None:
+    """The compile on this stack, or None when a graph was handed over by hand."""
+    output_graph = _calling_output_graph()
+    if output_graph is None:
+        return None
+    code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
+    return RunningCompile(code, _guards(output_graph), [*_break_before(code), *_break_after(output_graph)])
+
+
+def _calling_output_graph() -> Any:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, OutputGraph):
+            return owner
+        frame = frame.f_back
+    return None
+
+
+def _guards(output_graph: Any) -> list[GuardFacts]:
+    """What is guarded so far. The code of the checks is written after the backend answers, so there is none yet."""
+    return [
+        GuardFacts(
+            guard.create_fn_name(),
+            guard.name,
+            tuple(guard.code_list or ()),
+            tuple((frame.filename, frame.lineno or 0, frame.name) for frame in guard.user_stack or ()),
+        )
+        for guard in sorted(output_graph.guards)
+    ]
+
+
+def _break_before(code: CodeType | None) -> list[BreakFacts]:
+    """The break that this code resumes after: Dynamo writes its line into the function's name."""
+    if code is None or (match := _RESUMED.match(code.co_name)) is None:
+        return []
+    return [BreakFacts("", ((code.co_filename, int(match["line"]), match["function"]),))]
+
+
+def _break_after(output_graph: Any) -> list[BreakFacts]:
+    reason = getattr(output_graph, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return []
+    frames = tuple((frame.filename, frame.lineno or 0, frame.name) for frame in reason.user_stack)
+    return [BreakFacts(str(reason.reason), frames)]
