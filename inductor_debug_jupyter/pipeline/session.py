@@ -30,7 +30,6 @@ from inductor_debug_jupyter.pipeline.errors import (
     InductorDebugError,
     NotFoundError,
     StoreError,
-    UsageError,
 )
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
 from inductor_debug_jupyter.pipeline.records import (
@@ -318,16 +317,7 @@ class DebugSession:
             UsageError: not exactly one of the three was given.
             NotFoundError: there is no such finding, node or line.
         """
-        if [finding, node, line].count(None) != 2:
-            raise UsageError("select() takes exactly one of finding=, node= and line=")
-        lookup = Lookup(self.record)
-        if finding is not None:
-            chosen = lookup.of_finding(finding)
-        elif node is not None:
-            chosen = lookup.find_node(node)
-        else:
-            assert line is not None
-            chosen = lookup.find_line(line, label=label)
+        chosen = Lookup(self.record).find(finding=finding, node=node, line=line, label=label)
         self.choose(dict(chosen))
         return self.selection
 

@@ -27,7 +27,6 @@ from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
-from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.panel import (
@@ -124,16 +123,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             UsageError: not exactly one of the three was given.
             NotFoundError: there is no such finding, node or line.
         """
-        if [finding, node, line].count(None) != 2:
-            raise UsageError("select() takes exactly one of finding=, node= and line=")
         shown = (self.graph.picture["compile_id"], self.graph.picture["stage"])
-        if finding is not None:
-            chosen = self._lookup.of_finding(finding)
-        elif node is not None:
-            chosen = self._lookup.find_node(node, near=shown)
-        else:
-            assert line is not None
-            chosen = self._lookup.find_line(line, label=label, near=shown)
+        chosen = self._lookup.find(finding=finding, node=node, line=line, label=label, near=shown)
         self._assign(chosen)
         return dict(chosen)
 

@@ -60,7 +60,7 @@ class BreakLog:
         self.add_break(compile_id, _reason(text), _source(text), text)
 
     def add_break(self, compile_id: str, reason: str, source: SourceLine | None, text: str = "") -> None:
-        """Take one break; ``text`` is all that torch says of it. On one line, a break with a reason replaces one without."""
+        """Take one break; ``text`` is all that torch says of it. One with a reason replaces one without on its line."""
         on_line = [key for key in self._breaks if source and key[:2] == (source.file, source.line)]
         if not reason and on_line:
             return

@@ -25,11 +25,11 @@ from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, Usage
 from inductor_debug_jupyter.pipeline.guards.report import GuardReport
 from inductor_debug_jupyter.pipeline.guards.signature import call_key, describe_call
 from inductor_debug_jupyter.pipeline.records import SessionRecord
-from inductor_debug_jupyter.pipeline.torch_compat.guards import (
+from inductor_debug_jupyter.pipeline.torch_compat.regions import (
     IsolatingRedirect,
-    compile_function,
+    compile_alone,
     is_compiled,
-    plain_callable,
+    uncompiled,
 )
 from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
 from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
@@ -52,7 +52,7 @@ class GuardInspector:
         if not callable(model):
             raise UsageError(f"GuardInspector takes a module, function or method, not {_shown(model)}")
         self.model = model
-        self.name = _name_of(plain_callable(model))
+        self.name = _name_of(uncompiled(model))
         self._reports: dict[Hashable, GuardReport] = {}
         self._last: GuardReport | None = None
 
@@ -122,7 +122,7 @@ class GuardInspector:
         return args, kwargs
 
     def _are_parameters(self, names: Mapping[Any, Any]) -> bool:
-        target = plain_callable(self.model)
+        target = uncompiled(self.model)
         try:
             parameters = inspect.signature(target.forward if isinstance(target, torch.nn.Module) else target).parameters
         except (TypeError, ValueError):  # a built-in that does not tell
@@ -150,7 +150,7 @@ class GuardInspector:
         model = self.model
         if is_compiled(model) or isinstance(model, torch.nn.Module):
             return model
-        compiled = compile_function(model, _RunEagerly())
+        compiled = compile_alone(model, _RunEagerly())
 
         def run(*args: Any, **kwargs: Any) -> Any:
             with dynamo_errors_fall_back(), torch_logs_muted():

@@ -3,22 +3,14 @@
 ``OutputGraph.guards`` says what is guarded, and from which of the user's lines; what is checked in the end stands in
 the C++ tree that :class:`CheckFunctionManager` builds from it. A tensor's guard, for one, has its sizes and dtype only
 there, and a symbolic size has its line only there. Both are read and put together.
-
-Also here, because it needs the same private door: how to run a callable in a cache region of its own, so that looking
-at its guards leaves no entry behind.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import torch
-from torch._dynamo import eval_frame, external_utils, trace_rules
-
-from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect
 
 Frame = tuple[str, int, str]
 """File, line and function."""
@@ -107,52 +99,3 @@ def _guarded_value(check: str) -> str:
     """The first thing that a relation looks at: ``2 <= L['x'].size()[0]`` → ``L['x']``."""
     match = _VALUE.search(check)
     return match.group() if match else ""
-
-
-class IsolatingRedirect(CompiledCallRedirect):
-    """Sends *every* call of a compiled function into a region of its own, also of one that never ran before."""
-
-    def _compiled_before(self, function: Any) -> bool:
-        return True
-
-
-def is_compiled(target: Callable[..., Any]) -> bool:
-    """Whether calling ``target`` goes through the user's own ``torch.compile``."""
-    if isinstance(target, torch.nn.Module):
-        return (
-            isinstance(target, eval_frame.OptimizedModule) or getattr(target, "_compiled_call_impl", None) is not None
-        )
-    return eval_frame.innermost_fn(target) is not target
-
-
-def plain_callable(target: Callable[..., Any]) -> Callable[..., Any]:
-    """What the user compiled: the module or function inside ``target``; ``target`` itself when it is not compiled."""
-    if isinstance(target, eval_frame.OptimizedModule):
-        inner: Callable[..., Any] = target._orig_mod
-        return inner
-    if isinstance(target, torch.nn.Module):
-        return target
-    innermost: Callable[..., Any] = eval_frame.innermost_fn(target)
-    return innermost
-
-
-def compile_function(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, compiled with ``backend`` in a region of its own; one that Dynamo would pass over gets a frame."""
-    backend._inductor_debug = True  # type: ignore[attr-defined]  # see CompiledCallRedirect: this one is ours
-    if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
-        function = _through_a_frame(function)
-    elif trace_rules.check(function):
-        function = external_utils.wrap_inline(function)
-    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-        function, backend=backend, isolate_recompiles=True
-    )
-    return compiled
-
-
-def _through_a_frame(target: Callable[..., Any]) -> Callable[..., Any]:
-    """Objects with ``__call__``, partials and built-ins have no code of their own for Dynamo to look at."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return target(*args, **kwargs)
-
-    return call

@@ -141,6 +141,13 @@ class CompiledCallRedirect:
         return False
 
 
+class IsolatingRedirect(CompiledCallRedirect):
+    """Sends *every* call of a compiled function into a region of its own, also of one that never ran before."""
+
+    def _compiled_before(self, function: Any) -> bool:
+        return True
+
+
 _lock = threading.RLock()
 _redirects: list[CompiledCallRedirect] = []
 
@@ -201,8 +208,18 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, eval_frame.OptimizedModule):
         inner: Callable[..., Any] = function._orig_mod
         return inner
+    if isinstance(function, torch.nn.Module):
+        return function
     plain: Callable[..., Any] = eval_frame.innermost_fn(function)
     return plain
+
+
+def is_compiled(target: Callable[..., Any]) -> bool:
+    """Whether calling ``target`` goes through the user's own ``torch.compile``."""
+    if isinstance(target, torch.nn.Module):
+        in_place = getattr(target, "_compiled_call_impl", None) is not None
+        return in_place or isinstance(target, eval_frame.OptimizedModule)
+    return eval_frame.innermost_fn(target) is not target
 
 
 def registered_backend(name: str) -> Callable[..., Any]:

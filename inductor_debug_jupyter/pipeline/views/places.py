@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Place, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views.shapes import GraphChoice, Selection
 from inductor_debug_jupyter.pipeline.views.words import RANK, count, label_of
@@ -105,6 +105,30 @@ class Lookup:
     def has_nodes(self, label: str, line: int) -> bool:
         """Whether that line left any node in any graph."""
         return (label, line) in self._nodes_of_line
+
+    def find(
+        self,
+        *,
+        finding: int | None = None,
+        node: str | None = None,
+        line: int | None = None,
+        label: str = "",
+        near: tuple[str, str] | None = None,
+    ) -> Selection:
+        """A finding by its index, a node by its name, or a source line; ``near`` is the graph to look in first.
+
+        Raises:
+            UsageError: not exactly one of the three was given.
+            NotFoundError: there is no such finding, node or line.
+        """
+        if [finding, node, line].count(None) != 2:
+            raise UsageError("select() takes exactly one of finding=, node= and line=")
+        if finding is not None:
+            return self.of_finding(finding)
+        if node is not None:
+            return self.find_node(node, near=near)
+        assert line is not None
+        return self.find_line(line, label=label, near=near)
 
     def of_finding(self, index: int) -> Selection:
         """The finding's first place; the finding alone when it has none.

@@ -1,0 +1,71 @@
+"""The tutorials, opened and run in a real JupyterLab."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .jupyterlab import LabPage
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+
+
+def open_tutorial(lab: LabPage, name: str) -> None:
+    """Copy a tutorial and the files beside it below the server's root, and run it to its end."""
+    path = lab.lab.copy_notebook(NOTEBOOKS / f"{name}.ipynb", f"tutorials/{name}.ipynb")
+    for beside in NOTEBOOKS.glob("*.toml"):
+        shutil.copy(beside, lab.lab.folder / "tutorials")
+    lab.open(path)
+    assert lab.run_all(seconds=250), name
+
+
+def cell_with(lab: LabPage, text: str) -> int:
+    cells = lab.page.evaluate(
+        "() => [...window.jupyterapp.shell.currentWidget.content.model.cells].map(cell => cell.sharedModel.source)"
+    )
+    return next(number for number, source in enumerate(cells) if text in source)
+
+
+def test_port_a_model(lab: LabPage) -> None:
+    open_tutorial(lab, "01_port_a_model")
+    panel = lab.cell(cell_with(lab, "--as first_try"))
+    panel.locator("[data-idj='finding']").first.click()
+    panel.locator("[data-idj='line'].idj-lit").first.wait_for()
+    lab.screenshot("tutorial-01")
+    assert lab.python("[f.severity for f in ported.findings]") == []
+    lab.assert_clean()
+
+
+def test_wrong_numbers_shows_the_heatmap_and_a_pick_reaches_python(lab: LabPage) -> None:
+    open_tutorial(lab, "02_wrong_numbers")
+    panel = lab.cell(cell_with(lab, "--diff --as session"))
+    panel.locator("[data-idj='tab'][data-tab='diff']").click()
+    canvas = panel.locator("canvas").first
+    canvas.wait_for()
+    canvas.scroll_into_view_if_needed()
+    lab.screenshot("tutorial-02-light")
+    drawn = canvas.evaluate(
+        "canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"
+    )
+    assert drawn > 8, "the heatmap is blank"
+    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    lab.page.wait_for_timeout(1000)
+    canvas.scroll_into_view_if_needed()
+    lab.screenshot("tutorial-02-dark")
+    lab.assert_clean()
+
+
+def test_recompiles_and_breaks_shows_guards(lab: LabPage) -> None:
+    open_tutorial(lab, "03_recompiles_and_breaks")
+    panel = lab.cell(cell_with(lab, "--as session"))
+    panel.locator("[data-idj='tab'][data-tab='guards']").click()
+    lab.page.wait_for_timeout(500)
+    text = panel.text_content() or ""
+    assert "print" in text
+    assert "TENSOR_MATCH" in text
+    lab.screenshot("tutorial-03")
+    lab.assert_clean()
