@@ -6,8 +6,10 @@ config; installation lines are left out. A comment names the section that a test
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,12 +59,21 @@ print(torch.compile(Net(), backend=mock_backend)(torch.randn(8, 30)).shape)
 """
 
 
-@pytest.fixture
-def captured():
+@pytest.fixture(scope="module")
+def captured_once(tmp_path_factory):
     """A folder in which something was captured: a graph break, and 30, which is no multiple of 16."""
-    out = python(CAPTURE, MOCK_STRICT="0", MOCK_ALIGNMENT="16")
+    folder = tmp_path_factory.mktemp("captured")
+    with contextlib.chdir(folder):
+        out = python(CAPTURE, MOCK_STRICT="0", MOCK_ALIGNMENT="16")
     assert "torch.Size([8, 64])" in out
     assert "30 is not a multiple of 16" in out
+    return folder
+
+
+@pytest.fixture
+def captured(captured_once):
+    """The same, in the test's own folder."""
+    shutil.copytree(captured_once / "debug_artifacts", "debug_artifacts")
 
 
 # 9. CLI Tool, and "CLI" of the early README ---------------------------------------------------------------------------
@@ -346,7 +357,7 @@ def test_adapters_minifier_and_report_generator():
 import torch
 from inductor_debug_jupyter import (
     AcceleratorAdapter, AcceleratorCapabilities, CompilationResult, HTMLReportGenerator, IntegratedMockAdapter,
-    Minifier, MockAcceleratorAdapter, create_mock_backend,
+    Minifier, MockAcceleratorAdapter, capture, create_mock_backend,
 )
 
 model, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()), torch.randn(2, 8)
@@ -366,6 +377,8 @@ except RuntimeError as error:
     minifier = Minifier(graph, [x], error)
     minifier.minify()
     print("repro", minifier.generate_repro_script("smallest.py"))
+with capture(eager=True, lower="dynamo"):
+    model(x)
 print("report", HTMLReportGenerator().generate("report.html"))
 """)
     assert "repro" in out

@@ -61,7 +61,9 @@ def test_inductors_own_fault_is_found_and_without_it_all_is_well() -> None:
     assert KernelDiffHarness(model, x, test_backend="inductor").quick_check()
 
 
-@pytest.mark.parametrize("backend", ["eager", "dynamo", "aot_eager", mock_backend], ids=str)
+@pytest.mark.parametrize(
+    "backend", ["eager", "dynamo", "aot_eager", mock_backend], ids=lambda backend: getattr(backend, "__name__", backend)
+)
 def test_backends_that_change_nothing(backend: Any) -> None:
     report = KernelDiffHarness(Small(), (torch.randn(4, 8),), test_backend=backend, backward=True).compare()
     assert report.verdict == "match", str(report)
