@@ -44,6 +44,9 @@ _ALIASES = {
     "short": "int16",
 }
 
+_PYTHON_NUMBERS = frozenset({"item", "scalar_tensor"})
+"""How a graph hands numbers to Python and takes them back: as 0-dimensional float64 on the CPU."""
+
 MATMULS = frozenset(["mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "addbmm", "_int_mm"])
 
 
@@ -69,8 +72,8 @@ class DtypeConstraint(Constraint):
         self.allowed_dtypes = tuple(sorted({dtype_name(dtype) for dtype in allowed_dtypes}))
 
     def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
-        """A node that reads or makes a tensor of another dtype; reading a number into Python is no arithmetic."""
-        if bare_name(node.target) == "item":
+        """A node that reads or makes a tensor of another dtype; handing a number to Python or back is no arithmetic."""
+        if bare_name(node.target) in _PYTHON_NUMBERS:
             return None
         for each in (node, *operands(node, graph)):
             for spec in each.outputs:

@@ -193,7 +193,13 @@ class _Painter:
         if len(nodes) > 1:
             return self._marked(kind, names, (words.count(len(names), "input"), ""))
         tensor = words.short_tensor(nodes[0].tensor) if nodes[0].tensor else ""
-        return self._marked(kind, names, (plain(nodes[0].origin or names[0]), tensor))
+        return self._marked(kind, names, (plain(_short_origin(nodes[0])), tensor))
+
+
+def _short_origin(node: NodeRecord) -> str:
+    """``encoder.layer.0.output.dense.weight`` → ``…dense.weight``: the graph around it says the rest."""
+    parts = node.origin.split(".")
+    return f"…{'.'.join(parts[-2:])}" if len(parts) > 2 else node.origin or node.name
 
 
 def to_dot(drawing: Drawing) -> str:
