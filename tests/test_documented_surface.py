@@ -84,6 +84,8 @@ def test_cli_list_shows_what_was_captured():
     assert "Net" in cli("list")
     assert len(json.loads(cli("list", "--format", "json"))) == 1
     assert "Net" in run(sys.executable, "-m", PACKAGE, "list")
+    assert "30 is not a multiple of 16" in cli("show")
+    assert json.loads(cli("show", "--format", "json"))["session"]["name"] == "Net"
 
 
 @pytest.mark.usefixtures("captured")
@@ -154,8 +156,6 @@ print(torch.equal(output, model(torch.zeros(3, 16) + 0)) or output.shape)
 def test_max_memory_and_exports():
     refused = python(CAPTURE, code=1, MOCK_STRICT="1", MOCK_ALIGNMENT="1", MOCK_MAX_MEMORY="1024")
     assert "over the limit of 1 KiB" in refused
-    fine = python(CAPTURE, MOCK_STRICT="1", MOCK_ALIGNMENT="1", MOCK_MAX_MEMORY="17179869184")
-    assert "torch.Size([8, 64])" in fine
 
 
 # Using the AOTAutograd + TorchInductor Backend ------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.cli.terminal import wants_colour
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.options import add_options
+from inductor_debug_jupyter.pipeline.records import dump_session
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
 SUMMARY = "show a session, or an artifact by the beginning of its SHA-256"
@@ -22,12 +23,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="a session's id or its beginning, last (the default), or the beginning of an artifact's SHA-256",
     )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default text")
     add_options(parser, ["artifacts"])
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the session or the artifact."""
-    text = show_text(chosen_store(args), args.id, colour=wants_colour())
+    store = chosen_store(args)
+    if args.format == "json":
+        text = dump_session(store.load(args.id)).decode()
+    else:
+        text = show_text(store, args.id, colour=wants_colour())
     print(text, end="" if text.endswith("\n") else "\n")
     return 0
 

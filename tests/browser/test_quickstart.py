@@ -60,7 +60,7 @@ def test_quickstart_click_a_finding_and_python_is_told(lab: LabPage) -> None:
 def test_a_strict_failure_stops_run_all(lab: LabPage) -> None:
     cells = [
         "%load_ext inductor_debug_jupyter\nimport torch",
-        "%%inductor_debug --strict --alignment 64\ntorch.nn.Linear(3, 3)(torch.ones(2, 3))",
+        "%%inductor_debug --strict --alignment 64 --lower aot\ntorch.nn.Linear(3, 3)(torch.ones(2, 3))",
         "reached = True",
     ]
     lab.open(lab.lab.write_notebook("strict/stop.ipynb", cells))
@@ -86,7 +86,7 @@ def test_names_and_source_from_a_model_never_become_markup(lab: LabPage) -> None
     cells = [
         "%load_ext inductor_debug_jupyter\nimport torch",
         HOSTILE,
-        "%%inductor_debug --as session\nouter(x)",
+        "%%inductor_debug --lower aot --as session\nouter(x)",
     ]
     dialogs: list[str] = []
     lab.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
@@ -108,7 +108,7 @@ def test_names_and_source_from_a_model_never_become_markup(lab: LabPage) -> None
 def test_a_saved_notebook_shows_the_snapshot_without_a_kernel(lab: LabPage) -> None:
     cells = [
         "%load_ext inductor_debug_jupyter\nimport torch",
-        "%%inductor_debug --alignment 64\ntorch.nn.Linear(3, 3)(torch.ones(2, 3))",
+        "%%inductor_debug --alignment 64 --lower aot\ntorch.nn.Linear(3, 3)(torch.ones(2, 3))",
     ]
     path = lab.lab.write_notebook("saved/snapshot.ipynb", cells)
     lab.open(path)

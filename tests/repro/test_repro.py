@@ -63,8 +63,6 @@ def test_every_kind_of_refusal_has_one(options):
 def test_it_fails_when_the_failure_does_not_show():
     path = Path(strict().repro)
     fixed = path.with_name("fixed.py")
-    fixed.write_text(path.read_text().replace("torch.float64", "torch.float32"))
-    assert run(fixed).returncode == 0  # the evidence was replaced with it
     fixed.write_text(path.read_text().replace("any(t.dtype == torch.float64", "any(t.dtype == torch.float16"))
     done = run(fixed)
     assert done.returncode == 1
