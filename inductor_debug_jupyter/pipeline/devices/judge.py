@@ -66,7 +66,8 @@ def _capture_peak(capture: CompileCapture) -> int | None:
 
 
 def _name_of(captures: Sequence[CompileCapture]) -> str:
-    return captures[0].name.removesuffix(".forward") if captures else "cell"
+    """The first graph's function; also when that graph only resumes it after a break."""
+    return captures[0].name.partition(" (")[0].removesuffix(".forward") if captures else "cell"
 
 
 def _lines(
