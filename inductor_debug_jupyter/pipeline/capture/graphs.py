@@ -9,6 +9,7 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.sources import cell_label, source_line, user_frames
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, SourceLine, TensorSpec
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+from inductor_debug_jupyter.pipeline.torch_compat.dispatch import aten_ops
 
 
 def tensor_spec(tensor: torch.Tensor, storages: dict[int, int]) -> TensorSpec:
@@ -43,12 +44,14 @@ def graph_record(
     is_dynamo = stage == "dynamo"
     placeholders = iter(roles)
     storages: dict[int, int] = {}
+    looked_up = aten_ops(graph_module) if is_dynamo else {}
     nodes = []
     for node in graph_module.graph.nodes:
         role, origin = "", ""
         if node.op == "placeholder":
             role, origin = next(placeholders, ("input", "")) if is_dynamo else torch_graphs.aot_role(node, roles)
         source, cell = _lines_of(node, callers)
+        composite, call = torch_graphs.composite_of(node)
         path, kind = torch_graphs.module_of(node) if node.op != "placeholder" else ("", "")
         nodes.append(
             NodeRecord(
@@ -67,9 +70,14 @@ def graph_record(
                 role=role,
                 origin=origin,
                 typed=node.op == "output" or torch_graphs.has_value(node),
+                aten_ops=looked_up.get(node.name, ()),
+                composite=composite,
+                call=call,
+                mutates=torch_graphs.mutated_inputs(node),
             )
         )
-    return GraphRecord(stage, tuple(nodes), torch_graphs.symbol_ranges(graph_module))
+    ranges, hints = torch_graphs.symbol_ranges(graph_module)
+    return GraphRecord(stage, tuple(nodes), ranges, hints)
 
 
 def _lines_of(

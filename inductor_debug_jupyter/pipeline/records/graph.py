@@ -90,7 +90,10 @@ class NodeRecord:
     cell calls into a library. ``role`` says what a placeholder stands for (``parameter``, ``buffer``, ``input``,
     ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
     the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value for
-    the node, so that nothing can be said about what it makes.
+    the node, so that nothing can be said about what it makes. ``composite`` is the op that this node is one part of,
+    where a decomposition replaced it (``aten.gelu.default`` for an ``erf``), and ``call`` tells one call of that op from
+    another. ``mutates`` names the inputs that the node
+    writes to, with ``<rng>`` for the random generator and ``<effect>`` for anything else outside the graph.
     """
 
     name: str
@@ -107,6 +110,9 @@ class NodeRecord:
     origin: str = ""
     aten_ops: tuple[str, ...] = ()
     typed: bool = True
+    composite: str = ""
+    call: str = ""
+    mutates: tuple[str, ...] = ()
 
     @property
     def tensor(self) -> TensorSpec | None:
@@ -136,11 +142,15 @@ class NodeRecord:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """One FX graph: nodes in execution order, and the value ranges of its symbols (``{"s0": "[2, 512]"}``)."""
+    """One FX graph: nodes in execution order, and the value ranges of its symbols (``{"s0": "[2, 512]"}``).
+
+    ``hints`` has the sizes that the symbols had when the graph was captured (``{"s0": 30}``).
+    """
 
     stage: str
     nodes: tuple[NodeRecord, ...]
     symbols: dict[str, str] = field(default_factory=dict)
+    hints: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def by_name(self) -> dict[str, NodeRecord]:
@@ -152,6 +162,35 @@ class GraphRecord:
         """The nodes that compute something."""
         return tuple(node for node in self.nodes if node.is_call)
 
+    @cached_property
+    def readers(self) -> dict[str, list[NodeRecord]]:
+        """Node name → the nodes that read it, in order."""
+        readers: dict[str, list[NodeRecord]] = {}
+        for node in self.nodes:
+            for name in node.inputs:
+                readers.setdefault(name, []).append(node)
+        return readers
+
+    @cached_property
+    def interior(self) -> frozenset[str]:
+        """Nodes inside a decomposed op: made and read only there.
+
+        How an op is computed inside is the target's business; what it reads and makes is checked.
+        """
+        inside = set()
+        for node in self.nodes:
+            if not node.composite:
+                continue
+            readers = self.readers.get(node.name, ())
+            if readers and all(_same_call(node, reader) for reader in readers):
+                inside.add(node.name)
+        return frozenset(inside)
+
     def node(self, name: str) -> NodeRecord | None:
         """The node of that name, or None."""
         return self.by_name.get(name)
+
+
+def _same_call(node: NodeRecord, other: NodeRecord) -> bool:
+    """Whether two nodes are parts of one call of one composite op."""
+    return node.composite == other.composite and node.call == other.call
