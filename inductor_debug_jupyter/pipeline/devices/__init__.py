@@ -7,6 +7,7 @@ over captures and folds what they find. A constraint of one's own is a subclass 
 
 from inductor_debug_jupyter.pipeline.devices.checker import check, rules_for
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of, graph_coverage
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint, LayoutRule
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, memory_of, peak_memory
@@ -30,6 +31,8 @@ __all__ = [
     "ShapeConstraint",
     "UnsupportedOpsConstraint",
     "check",
+    "coverage_of",
+    "graph_coverage",
     "load_profile",
     "memory_of",
     "peak_memory",

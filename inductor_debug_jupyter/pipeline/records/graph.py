@@ -91,9 +91,9 @@ class NodeRecord:
     ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
     the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value for
     the node, so that nothing can be said about what it makes. ``composite`` is the op that this node is one part of,
-    where a decomposition replaced it (``aten.gelu.default`` for an ``erf``), and ``call`` tells one call of that op from
-    another. ``mutates`` names the inputs that the node
-    writes to, with ``<rng>`` for the random generator and ``<effect>`` for anything else outside the graph.
+    where a decomposition replaced it (``aten.gelu.default`` for an ``erf``); ``call`` tells one call of that op from
+    another. ``mutates`` names the inputs that the node writes to, with ``<rng>`` for the random generator and
+    ``<effect>`` for anything else outside the graph.
     """
 
     name: str
