@@ -61,11 +61,12 @@ def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:
 
 def check(captures: Sequence[CompileCapture], rules: Iterable[Constraint]) -> tuple[Violation, ...]:
     """Everything the rules refuse, folded by cause, worst first."""
-    folded: dict[tuple[str, str, str, str], tuple[Constraint, Problem, dict[object, Place]]] = {}
+    folded: dict[tuple[str, ...], tuple[Constraint, Problem, dict[object, Place]]] = {}
     for rule in rules:
         for capture in captures:
             for graph, problem in _problems(rule, capture):
-                key = (rule.rule_id, problem.title, problem.observed, problem.allowed)
+                cause = (problem.cause,) if problem.cause else (problem.title, problem.observed, problem.allowed)
+                key = (rule.rule_id, *cause)
                 known = folded.get(key)
                 if known is None:
                     known = folded[key] = (rule, problem, {})

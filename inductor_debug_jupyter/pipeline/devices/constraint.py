@@ -12,9 +12,10 @@ from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Sev
 class Problem:
     """One node that a constraint does not accept.
 
-    Problems of one rule with the same ``title``, ``observed`` and ``allowed`` are one cause: they are folded into one
-    :class:`Violation` with several places. ``evidence`` is a Python expression over ``op`` (the op's name) and
-    ``tensors`` (its operands and results) that is true where the problem shows: a repro script looks for it.
+    Problems of one rule with the same ``title``, ``observed`` and ``allowed`` (or, where it is given, the same
+    ``cause``) are one cause: they are folded into one :class:`Violation` with several places. ``evidence`` is a Python
+    expression over ``op`` (the op's name) and ``tensors`` (its operands and results) that is true where the problem
+    shows: a repro script looks for it.
     """
 
     node: str
@@ -25,6 +26,7 @@ class Problem:
     hints: tuple[str, ...] = ()
     severity: Severity | None = None
     evidence: str = ""
+    cause: str = ""
 
 
 class Constraint:

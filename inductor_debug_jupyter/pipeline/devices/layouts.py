@@ -40,7 +40,8 @@ class LayoutRule:
 class LayoutConstraint(Constraint):
     """Computing ops read tensors of one layout; contiguous ones when nothing else is said.
 
-    A matmul takes its operands transposed (every matrix unit does), and size-1 dimensions have no layout.
+    A matmul takes its operands transposed (every matrix unit does), and size-1 dimensions have no layout. What a
+    computing op made is not held against the next one: it has the layout of what that op read, and that is told.
     """
 
     rule_id = "layout.not_contiguous"
@@ -67,7 +68,8 @@ class LayoutConstraint(Constraint):
                     continue
                 if operand not in fits:
                     fits[operand] = self._fits(spec)
-                if fits[operand] or (name in MATMULS and is_transposed_matrix(spec)):
+                made_by_op = made.is_call and bare_name(made.target) not in VIEWS
+                if fits[operand] or made_by_op or (name in MATMULS and is_transposed_matrix(spec)):
                     continue
                 yield self._problem(node.name, name, spec)
                 break
@@ -86,6 +88,7 @@ class LayoutConstraint(Constraint):
                 node,
                 f"{name} reads an image that is not channels_last",
                 observed=strides,
+                cause=f"{name} channels_last",
                 allowed="channels innermost: x.to(memory_format=torch.channels_last)",
                 explanation="The target convolves over channels that lie next to each other; another order is copied.",
                 hints=("convert the model and its input once: .to(memory_format=torch.channels_last)",),
@@ -98,6 +101,7 @@ class LayoutConstraint(Constraint):
                 node,
                 f"{name} reads rows that do not lie on tiles of {tile}",
                 observed=strides,
+                cause=f"{name} tile",
                 allowed=f"dense rows that start at multiples of {self._rule.tile[-1]} elements",
                 explanation=f"The target loads tiles of {tile}; rows that start inside one need a copy first.",
                 hints=("call .contiguous() before this line, or slice at multiples of the tile",),
@@ -107,6 +111,7 @@ class LayoutConstraint(Constraint):
             node,
             f"{name} reads a tensor that is not contiguous",
             observed=strides,
+            cause=f"{name} contiguous",
             allowed=f"strides {list(dense_strides(spec.shape) or ())}",
             explanation="The target reads tensors row by row; another order needs a copy first.",
             hints=("call .contiguous() before this line, or reorder the dimensions once, earlier",),

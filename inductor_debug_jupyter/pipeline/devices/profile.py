@@ -24,6 +24,7 @@ A profile is a TOML file; every table is optional, and what it does not mention 
     bytes = 128                             # or multiple = 64, in elements
     dims = "innermost"                      # rows, channels, feature (all but batch dimensions), all
     ops = ["@matmul"]                       # also @convolution, @reduction; all ops when not said
+    not_ops = ["@reduction"]                # but not these
     operands = ["input", "weight"]          # also bias, output; all when not said
     dtypes = ["float16", "float32"]         # only tensors of these; all when not said
     unit = "stick"                          # what the hardware calls one multiple

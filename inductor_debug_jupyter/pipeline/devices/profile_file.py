@@ -115,6 +115,7 @@ _ALIGNMENT: dict[str, Read] = {
     "bytes": _positive,
     "dims": _one_of(*DIMS),
     "ops": _list(_op),
+    "not_ops": _list(_op),
     "operands": _some_of(*OPERANDS),
     "dtypes": _list(dtype_name),
     "unit": _text,

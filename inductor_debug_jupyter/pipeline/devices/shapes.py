@@ -48,6 +48,7 @@ class AlignmentRule:
         bytes: in bytes, so that the number of elements depends on the dtype that the target keeps the tensor in.
         dims: one of :data:`DIMS`.
         ops: only these ops (bare names or ``@matmul``); empty for all.
+        not_ops: but not these.
         operands: only these of :data:`OPERANDS`; empty for all.
         dtypes: only tensors of these dtypes; empty for all.
         unit: what the target calls one multiple (``stick``), for the message.
@@ -58,6 +59,7 @@ class AlignmentRule:
     bytes: int | None = None
     dims: str = "feature"
     ops: tuple[str, ...] = ()
+    not_ops: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     unit: str = ""
@@ -88,6 +90,7 @@ class AlignmentConstraint(Constraint):
         self._rule = rule
         self._narrow = dict(narrow or {})
         self._ops = op_names(rule.ops)
+        self._not_ops = op_names(rule.not_ops) or frozenset()
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Each distinct size, at each computing op that reads or makes it."""
@@ -97,15 +100,20 @@ class AlignmentConstraint(Constraint):
         interior = graph.interior
         for node in graph.calls:
             name = bare_name(node.target)
-            if name in VIEWS or node.name in interior or (self._ops is not None and name not in self._ops):
+            if name in VIEWS or node.name in interior or not self._is_about(name):
                 continue
             sizes: dict[int | str, TensorSpec] = {}
+            is_attention = name.startswith("_scaled_dot_product")
             for operand in self._covered(node, name):
-                if operand not in interior:
-                    for size, spec in bad.get(operand, ()):
-                        sizes.setdefault(size, spec)
+                if operand in bad and operand not in interior:
+                    for size, spec in bad[operand]:
+                        if not is_attention or len(spec.shape) == 4:  # the rest are one number a row, kept for backward
+                            sizes.setdefault(size, spec)
             for size, spec in sizes.items():
                 yield self._problem(node, size, spec, graph)
+
+    def _is_about(self, name: str) -> bool:
+        return name not in self._not_ops and (self._ops is None or name in self._ops)
 
     def _covered(self, node: NodeRecord, name: str) -> Iterable[str]:
         """The operands and the result of an op, as far as the rule is about them."""
@@ -148,13 +156,17 @@ class AlignmentConstraint(Constraint):
         unit = self._rule.unit
         parts = f" ({size / multiple:g} {unit}s)" if unit else ""
         fits = f"{below} or {above}" if below else str(above)
+        image = len(spec.shape) == 4 and self._rule.dims == "innermost"
         return Problem(
             node.name,
             f"{size} is not a multiple of {multiple}",
             observed=f"{size}{parts}",
             allowed=f"multiples of {multiple}, such as {fits}",
             explanation=self._why(multiple, spec.dtype),
-            hints=(f"pad {size} to {above} (+{(above - size) / size:.0%}), or choose {fits} in the model",),
+            hints=(
+                f"pad {size} to {above} (+{(above - size) / size:.0%}), or choose {fits} in the model",
+                *(("of an image: make channels innermost, .to(memory_format=torch.channels_last)",) if image else ()),
+            ),
             evidence=f"any({size} in t.shape for t in tensors) and {size} % {multiple} != 0",
         )
 
@@ -222,7 +234,8 @@ def _positions(spec: TensorSpec, dims: str, is_weight: bool) -> Iterable[int]:
     if dims in {"feature", "all"}:
         return range(rank)
     if dims == "channels":
-        return () if rank < 3 else (0, 1) if is_weight else (1,)
+        positions = () if rank < 3 else (0, 1) if is_weight else (1,)
+        return [position for position in positions if spec.shape[position] != 1]
     inner = innermost(spec)
     if inner is None or dims == "innermost":
         return () if inner is None else (inner,)
@@ -232,7 +245,12 @@ def _positions(spec: TensorSpec, dims: str, is_weight: bool) -> Iterable[int]:
 
 
 def innermost(spec: TensorSpec) -> int | None:
-    """The dimension whose elements lie next to each other in memory; None when there is but one element."""
+    """The dimension whose elements lie next to each other in memory.
+
+    None when there is but one element, or one number a row (a mean, a maximum): those do not fill anything.
+    """
+    if len(spec.shape) > 1 and spec.shape[-1] == 1:
+        return None
     if spec.stride is None:
         return len(spec.shape) - 1 if spec.shape else None
     kept = [
