@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", action="append", metavar="NAME", help=f"only this one; may be repeated: {', '.join(MODEL_NAMES)}"
     )
     parser.add_argument("--target", action="append", metavar="NAME", help="only this one; may be repeated")
-    parser.add_argument("--small", action="store_true", help="tiny models and graphs, to try this out; costs not judged")
+    parser.add_argument(
+        "--small", action="store_true", help="tiny models and graphs, to try this out; costs not judged"
+    )
     parser.add_argument("--json", metavar="FILE", help="also write every figure to this file")
 
 
@@ -123,7 +125,7 @@ def _target_rows(trial: DeviceTrial) -> list[tuple[str, ...]]:
 
 
 def _replay_rows(trial: DeviceTrial) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for replay in trial.replays:
         estimated = "unknown" if replay.estimated is None else size(replay.estimated)
         first = (trial.model, replay.stage, estimated, size(replay.measured), f"{replay.error:.2%}")
@@ -133,9 +135,7 @@ def _replay_rows(trial: DeviceTrial) -> list[tuple[str, ...]]:
     return rows
 
 
-def _failures(
-    trials: Sequence[DeviceTrial], growth: Sequence[tuple[int, float]], *, judge_cost: bool
-) -> list[str]:
+def _failures(trials: Sequence[DeviceTrial], growth: Sequence[tuple[int, float]], *, judge_cost: bool) -> list[str]:
     failures = []
     for trial in trials:
         for result in trial.targets:
@@ -153,7 +153,9 @@ def _failures(
                 if not same
             ]
     if judge_cost and growth[-1][1] > MOST_GROWTH * growth[-2][1]:
-        failures.append(f"a node of {growth[-1][0]:,} costs {growth[-1][1] / growth[-2][1]:.1f}× one of {growth[-2][0]:,}")
+        failures.append(
+            f"a node of {growth[-1][0]:,} costs {growth[-1][1] / growth[-2][1]:.1f}× one of {growth[-2][0]:,}"
+        )
     return failures
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -32,6 +32,7 @@ def graph_record(
     *,
     callers: tuple[SourceLine | None, SourceLine | None] = (None, None),
     roles: Sequence[tuple[str, str]] = (),
+    origins: Mapping[int, tuple[str, ...]] | None = None,
 ) -> GraphRecord:
     """Copy a graph.
 
@@ -40,6 +41,7 @@ def graph_record(
         graph_module: the graph; it is only read.
         callers: the line, and the cell's line, that called what was compiled: for nodes whose own frames do not say.
         roles: role and origin of each placeholder of the Dynamo graph, in order.
+        origins: sequence number of a forward op → the Dynamo nodes behind it: a backward op has its forward's number.
     """
     is_dynamo = stage == "dynamo"
     placeholders = iter(roles)
@@ -74,6 +76,7 @@ def graph_record(
                 composite=composite,
                 call=call,
                 mutates=torch_graphs.mutated_inputs(node),
+                origins=() if is_dynamo else torch_graphs.origins_of(node, origins or {}),
             )
         )
     ranges, hints = torch_graphs.symbol_ranges(graph_module)

@@ -55,7 +55,7 @@ class CaptureWatch:
         """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
         hooks.listen(self._recorder)
         self._undo.callback(hooks.unlisten, self._recorder)
-        redirect = CompiledCallRedirect(on_call=self._note_call)
+        redirect = CompiledCallRedirect(self._note_call, lambda why: self._recorder.note("compiled functions", why))
         self._install("already compiled functions", redirect.install, redirect.remove)
         if self._eager:
             watch = ModuleCallWatch(self._call)

@@ -8,10 +8,12 @@ from inductor_debug_jupyter.pipeline.records.benchmark import BackendTiming, Ben
 from inductor_debug_jupyter.pipeline.records.bisect import BisectRecord, Rung
 from inductor_debug_jupyter.pipeline.records.codec import SCHEMA_VERSION, dump_session, load_session
 from inductor_debug_jupyter.pipeline.records.compile import (
+    BACKWARD,
     CompileCapture,
     GraphBreak,
     KernelRecord,
     Note,
+    Phase,
     Recompile,
     SessionRecord,
 )
@@ -27,6 +29,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
     TensorSpec,
 )
 from inductor_debug_jupyter.pipeline.records.guards import Guard
+from inductor_debug_jupyter.pipeline.records.late import LateTexts
 from inductor_debug_jupyter.pipeline.records.memory import LiveTensor, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import (
     OP_STATUSES,
@@ -39,8 +42,10 @@ from inductor_debug_jupyter.pipeline.records.placement import (
     Side,
     Transfer,
 )
+from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics
 
 __all__ = [
+    "BACKWARD",
     "GRAPH_STAGES",
     "OP_STATUSES",
     "SCHEMA_VERSION",
@@ -55,9 +60,11 @@ __all__ = [
     "GraphBreak",
     "GraphCoverage",
     "GraphRecord",
+    "GraphStatistics",
     "Guard",
     "Heatmap",
     "KernelRecord",
+    "LateTexts",
     "LiveTensor",
     "MemoryRecord",
     "NodeRecord",
@@ -65,6 +72,7 @@ __all__ = [
     "OpRow",
     "OpStatus",
     "OutputDiff",
+    "Phase",
     "Place",
     "Recompile",
     "Rung",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
+from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics, graph_statistics
+
 Stage = Literal[
     "dynamo",
     "joint",
@@ -90,10 +92,11 @@ class NodeRecord:
     cell calls into a library. ``role`` says what a placeholder stands for (``parameter``, ``buffer``, ``input``,
     ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
     the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value for
-    the node, so that nothing can be said about what it makes. ``composite`` is the op that this node is one part of,
-    where a decomposition replaced it (``aten.gelu.default`` for an ``erf``); ``call`` tells one call of that op from
-    another. ``mutates`` names the inputs that the node writes to, with ``<rng>`` for the random generator and
-    ``<effect>`` for anything else outside the graph.
+    the node, so that nothing can be said about what it makes. ``origins`` are the nodes of the Dynamo graph that it was
+    made from; a backward node has those of the forward node whose gradient it computes. ``composite`` is the op that
+    this node is one part of, where a decomposition replaced it (``aten.gelu.default`` for an ``erf``); ``call`` tells
+    one call of that op from another. ``mutates`` names the inputs that the node writes to, with ``<rng>`` for the
+    random generator and ``<effect>`` for anything else outside the graph.
     """
 
     name: str
@@ -110,6 +113,7 @@ class NodeRecord:
     origin: str = ""
     aten_ops: tuple[str, ...] = ()
     typed: bool = True
+    origins: tuple[str, ...] = ()
     composite: str = ""
     call: str = ""
     mutates: tuple[str, ...] = ()
@@ -185,6 +189,11 @@ class GraphRecord:
             if readers and all(_same_call(node, reader) for reader in readers):
                 inside.add(node.name)
         return frozenset(inside)
+
+    @cached_property
+    def statistics(self) -> GraphStatistics:
+        """Counts of ops and dtypes, bytes of parameters, inputs and activations."""
+        return graph_statistics(self)
 
     def node(self, name: str) -> NodeRecord | None:
         """The node of that name, or None."""
