@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,21 @@ class Constraint:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
         return f"{type(self).__name__}({values})"
+
+
+def per_graph(function: Callable[[GraphRecord], Made]) -> Callable[[GraphRecord], Made]:
+    """Work something out once for each graph: several rules ask for it. It is kept beside the graph, not in it."""
+    key = f"_{function.__module__}.{function.__qualname__}"
+
+    @functools.wraps(function)
+    def look_up(graph: GraphRecord) -> Made:
+        kept = graph.__dict__
+        if key not in kept:
+            kept[key] = function(graph)
+        made: Made = kept[key]
+        return made
+
+    return look_up
 
 
 def operands(node: NodeRecord, graph: GraphRecord) -> Iterator[NodeRecord]:

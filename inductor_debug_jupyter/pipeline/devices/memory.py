@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem, per_graph
 from inductor_debug_jupyter.pipeline.devices.ops import REDUCTIONS, bare_name
 from inductor_debug_jupyter.pipeline.devices.shapes import innermost
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -46,23 +46,24 @@ class _Liveness:
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self.unknown: NodeRecord | None = None
-        self._of: dict[str, set[int]] = {}
+        self._of: dict[str, list[int]] = {}
         end = len(graph.nodes)
         for position, node in enumerate(graph.nodes):
             made = self._made(position, node)
             until = end if node.op == "output" else position
             for name in node.inputs:
                 for storage in self._of.get(name, ()):
-                    self.last[storage] = max(self.last[storage], until)
+                    if until > self.last[storage]:
+                        self.last[storage] = until
             if node.op in {"placeholder", "get_attr"}:
                 self.last.update(dict.fromkeys(made, end))
 
-    def _made(self, position: int, node: NodeRecord) -> set[int]:
-        made: set[int] = set()
+    def _made(self, position: int, node: NodeRecord) -> list[int]:
+        made: list[int] = []
         for spec in node.outputs:
             if spec.storage < 0:
                 continue
-            made.add(spec.storage)
+            made.append(spec.storage)
             if spec.storage in self.first:
                 continue
             size = symbolic.bytes_of(spec, self.graph.hints)
@@ -71,7 +72,7 @@ class _Liveness:
                 size = 0
             self.size[spec.storage] = size
             self.first[spec.storage] = position
-            self.last[spec.storage] = max(self.last.get(spec.storage, 0), position)
+            self.last[spec.storage] = position
         self._of[node.name] = made
         return made
 
@@ -88,14 +89,24 @@ class _Liveness:
         return line
 
 
+@per_graph
+def _liveness(graph: GraphRecord) -> _Liveness:
+    return _Liveness(graph)
+
+
+@per_graph
+def _timeline(graph: GraphRecord) -> list[int]:
+    return _liveness(graph).timeline()
+
+
 def memory_of(graph: GraphRecord, compile_id: str = "") -> MemoryRecord | None:
     """Memory over time, the peak and what is alive there; None when a size cannot be known before it runs."""
     if not graph.nodes:
         return None
-    liveness = _Liveness(graph)
+    liveness = _liveness(graph)
     if liveness.unknown is not None:
         return None
-    line = liveness.timeline()
+    line = _timeline(graph)
     peak = max(line)
     position = line.index(peak)
     inputs = sum(size for storage, size in liveness.size.items() if not graph.nodes[liveness.first[storage]].is_call)
@@ -162,10 +173,9 @@ class MemoryConstraint(Constraint):
             yield from self._tensors(graph, self._tensor)
         if self._peak is None:
             return
-        record = memory_of(graph)
-        if record is None:
+        if _liveness(graph).unknown is not None:
             yield from _not_known(graph)
-        elif record.peak > self._peak:
+        elif graph.nodes and max(_timeline(graph)) > self._peak and (record := memory_of(graph)) is not None:
             limit = size_text(self._peak)
             largest = ", ".join(f"{each.origin or each.node} {size_text(each.bytes)}" for each in record.alive[:3])
             yield Problem(
@@ -216,7 +226,7 @@ def _assuming(graph: GraphRecord) -> str:
 
 def _not_known(graph: GraphRecord) -> Iterator[Problem]:
     """A size that depends on values: the peak cannot be known, and that must not look like a pass."""
-    unknown = _Liveness(graph).unknown
+    unknown = _liveness(graph).unknown
     if unknown is not None:
         yield Problem(
             unknown.name,

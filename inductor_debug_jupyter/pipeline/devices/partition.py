@@ -24,6 +24,8 @@ Key = int | str
 
 def storage_keys(node: NodeRecord) -> list[Key]:
     """The memory of each tensor that a node yields."""
+    if len(node.outputs) == 1 and node.outputs[0].storage >= 0:
+        return [node.outputs[0].storage]
     return [spec.storage if spec.storage >= 0 else f"{node.name}.{i}" for i, spec in enumerate(node.outputs)]
 
 
@@ -142,10 +144,11 @@ class _Follower:
         self._seconds = getattr(cost, "seconds", lambda size: None)
         self._where: dict[Key, set[Side]] = {}
         self._maker: dict[Key, tuple[NodeRecord, TensorSpec]] = {}
+        self._keys = {node.name: storage_keys(node) for node in graph.nodes}
         for node in graph.nodes:
-            for key, spec in zip(storage_keys(node), node.outputs, strict=True):
+            for key, spec in zip(self._keys[node.name], node.outputs, strict=True):
                 self._maker.setdefault(key, (node, spec))
-                if not node.is_call:
+                if node.op in {"placeholder", "get_attr"}:
                     self._where[key] = {"cpu"}
 
     def follow(self, segments: tuple[Segment, ...]) -> Traffic:
@@ -165,17 +168,16 @@ class _Follower:
     def _run(self, node: NodeRecord, segment: Segment) -> None:
         for name in node.inputs:
             self._need(name, segment.side, segment.index, "border", node)
-        for key in storage_keys(node):
-            self._where.setdefault(key, {segment.side})
+        for key in self._keys[node.name]:
+            if key not in self._where:
+                self._where[key] = {segment.side}
         for name in node.mutates:
-            if (written := self.graph.by_name.get(name)) is not None:
-                for key in storage_keys(written):
-                    self._where[key] = {segment.side}
+            for key in self._keys.get(name, ()):
+                self._where[key] = {segment.side}
 
     def _need(self, name: str, side: Side, segment: int, kind: str, reader: NodeRecord | None) -> None:
-        node = self.graph.by_name[name]
-        for key in storage_keys(node):
-            if side in self._where.get(key, {side}):
+        for key in self._keys[name]:
+            if key not in self._where or side in self._where[key]:
                 continue
             self._where[key].add(side)
             maker, spec = self._maker[key]

@@ -16,12 +16,13 @@ after a transpose, the dimension that has a batch's size. So ``nn.Linear(784, 51
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem, per_graph
 from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
 from inductor_debug_jupyter.pipeline.devices.ops import CONVOLUTIONS, MATMULS, OP_GROUPS, VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -94,9 +95,8 @@ class AlignmentConstraint(Constraint):
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Each distinct size, at each computing op that reads or makes it."""
-        bad = self._bad_sizes(graph)
-        if not bad:
-            return
+        bad: dict[str, list[tuple[int | str, TensorSpec]]] = {}  # looked at once, however often a node is read
+        batch = batch_sizes(graph)
         interior = graph.interior
         for node in graph.calls:
             name = bare_name(node.target)
@@ -105,10 +105,11 @@ class AlignmentConstraint(Constraint):
             sizes: dict[int | str, TensorSpec] = {}
             is_attention = name.startswith("_scaled_dot_product")
             for operand in self._covered(node, name):
-                if operand in bad and operand not in interior:
-                    for size, spec in bad[operand]:
-                        if not is_attention or len(spec.shape) == 4:  # the rest are one number a row, kept for backward
-                            sizes.setdefault(size, spec)
+                if operand not in bad:
+                    bad[operand] = [] if operand in interior else self._bad_sizes(graph.by_name[operand], batch)
+                for size, spec in bad[operand]:
+                    if not is_attention or len(spec.shape) == 4:  # the rest are one number a row, kept for backward
+                        sizes.setdefault(size, spec)
             for size, spec in sizes.items():
                 yield self._problem(node, size, spec, graph)
 
@@ -128,23 +129,20 @@ class AlignmentConstraint(Constraint):
         ]
         return [*covered, node.name] if "output" in wanted else covered
 
-    def _bad_sizes(self, graph: GraphRecord) -> dict[str, list[tuple[int | str, TensorSpec]]]:
-        """Node → its sizes that are not certain to be a multiple, looked at once however often they are read."""
-        batch = BatchSizes(graph)
-        bad: dict[str, list[tuple[int | str, TensorSpec]]] = {}
-        for node in graph.nodes:
-            for spec in node.outputs:
-                if self._rule.dtypes and spec.dtype not in self._rule.dtypes:
+    def _bad_sizes(self, node: NodeRecord, batch: BatchSizes) -> list[tuple[int | str, TensorSpec]]:
+        """A node's sizes that are not certain to be a multiple."""
+        bad: list[tuple[int | str, TensorSpec]] = []
+        rule = self._rule
+        for spec in node.outputs:
+            if rule.dtypes and spec.dtype not in rule.dtypes:
+                continue
+            multiple = rule.elements(spec.dtype, self._narrow)
+            for position in _positions(spec, rule.dims, node.name in batch.weights) if multiple > 1 else ():
+                size = spec.shape[position]
+                if symbolic.factor(size) % multiple == 0:
                     continue
-                multiple = self._rule.elements(spec.dtype, self._narrow)
-                if multiple == 1:
-                    continue
-                for position in _positions(spec, self._rule.dims, node.name in batch.weights):
-                    size = spec.shape[position]
-                    if symbolic.factor(size) % multiple == 0:
-                        continue
-                    if self._rule.dims == "all" or not batch.is_batch(node, spec, position):
-                        bad.setdefault(node.name, []).append((size, spec))
+                if rule.dims == "all" or not batch.is_batch(node, spec, position):
+                    bad.append((size, spec))
         return bad
 
     def _problem(self, node: NodeRecord, size: int | str, spec: TensorSpec, graph: GraphRecord) -> Problem:
@@ -249,15 +247,16 @@ def innermost(spec: TensorSpec) -> int | None:
 
     None when there is but one element, or one number a row (a mean, a maximum): those do not fill anything.
     """
-    if len(spec.shape) > 1 and spec.shape[-1] == 1:
+    return _innermost(spec.shape, spec.stride)
+
+
+@functools.lru_cache(maxsize=4096)
+def _innermost(shape: tuple[int | str, ...], stride: tuple[int | str, ...] | None) -> int | None:
+    if len(shape) > 1 and shape[-1] == 1:
         return None
-    if spec.stride is None:
-        return len(spec.shape) - 1 if spec.shape else None
-    kept = [
-        (position, step)
-        for position, (size, step) in enumerate(zip(spec.shape, spec.stride, strict=True))
-        if size != 1 and step != 0
-    ]
+    if stride is None:
+        return len(shape) - 1 if shape else None
+    kept = [(at, step) for at, (size, step) in enumerate(zip(shape, stride, strict=True)) if size != 1 and step != 0]
     if not kept:
         return None
     for position, step in reversed(kept):
@@ -298,6 +297,12 @@ class BatchSizes:
         return bool(symbols) and self._symbols.issuperset(symbols)
 
 
+@per_graph
+def batch_sizes(graph: GraphRecord) -> BatchSizes:
+    """What is a batch in a graph."""
+    return BatchSizes(graph)
+
+
 def _leading_products(spec: TensorSpec) -> Iterator[int | str]:
     """Sizes that a batch can show up with: the leading size, and products of it with the ones that follow."""
     if len(spec.shape) < 2:
@@ -316,8 +321,9 @@ def _weight_like(graph: GraphRecord) -> set[str]:
     """Parameters, buffers, and views of them."""
     weights: set[str] = set()
     for node in graph.nodes:
-        is_weight = node.role in {"parameter", "buffer"} or node.op == "get_attr"
-        is_view = node.is_call and bare_name(node.target) in VIEWS and bool(node.inputs)
-        if is_weight or (is_view and all(name in weights for name in node.inputs)):
+        if node.op in {"placeholder", "get_attr"}:
+            if node.op == "get_attr" or node.role in {"parameter", "buffer"}:
+                weights.add(node.name)
+        elif node.inputs and node.inputs[0] in weights and bare_name(node.target) in VIEWS:
             weights.add(node.name)
     return weights
