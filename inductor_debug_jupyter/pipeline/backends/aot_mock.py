@@ -17,7 +17,8 @@ from inductor_debug_jupyter.pipeline.backends.ledger import BackendRules, proces
 from inductor_debug_jupyter.pipeline.backends.mock import checked
 from inductor_debug_jupyter.pipeline.devices import Constraint
 from inductor_debug_jupyter.pipeline.torch_compat import hooks
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor, copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
 
 log = logging.getLogger("inductor_debug_jupyter")
 

@@ -1,4 +1,25 @@
-"""The small protocol behind every rule."""
+"""The small protocol behind every rule.
+
+A rule of one's own is a class with an id and a method; give it to ``capture(constraints=[…])`` or to a backend. Its
+findings fold, show the user's lines and fail a strict session like all others::
+
+    from inductor_debug_jupyter import Constraint, Problem
+
+
+    class AtMostFiveDimensions(Constraint):
+        rule_id = "mine.rank"
+
+        def check_node(self, node, graph):
+            for spec in node.outputs:
+                if len(spec.shape) > 5 and node.target != "aten.view.default":
+                    return Problem(
+                        node.name,
+                        f"{node.name} has a tensor of {len(spec.shape)} dimensions",
+                        observed=str(spec),
+                        allowed="at most 5 dimensions",
+                        hints=("flatten dimensions that the op does not need apart",),
+                    )
+"""
 
 from __future__ import annotations
 

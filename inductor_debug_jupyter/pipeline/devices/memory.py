@@ -2,8 +2,8 @@
 
 Liveness over storages: views share one, so they cost nothing; a storage is alive from the node that makes it to the
 last one that reads it or one of its views. Inputs and parameters are alive throughout (they belong to the caller), and
-so is what the graph returns. Symbolic sizes are taken as what they were when the graph was captured, and the record
-says so.
+so is what the graph returns. Symbolic sizes are taken as what they were when the graph was captured (those that depend
+on values, as the most that they can be), and the record says so.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class _Liveness:
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self.unknown: NodeRecord | None = None
+        self.sizes = symbolic.known_sizes(graph.hints, graph.symbols)
         self._of: dict[str, list[int]] = {}
         end = len(graph.nodes)
         for position, node in enumerate(graph.nodes):
@@ -66,7 +67,7 @@ class _Liveness:
             made.append(spec.storage)
             if spec.storage in self.first:
                 continue
-            size = symbolic.bytes_of(spec, self.graph.hints)
+            size = symbolic.bytes_of(spec, self.sizes)
             if size is None:
                 self.unknown = self.unknown or node
                 size = 0
@@ -118,7 +119,7 @@ def memory_of(graph: GraphRecord, compile_id: str = "") -> MemoryRecord | None:
         timeline=tuple(line),
         alive=_alive(liveness, position),
         inputs=inputs,
-        assumed=dict(graph.hints) or None,
+        assumed=liveness.sizes or None,
     )
 
 
@@ -213,14 +214,14 @@ class MemoryConstraint(Constraint):
 def _dense_bytes(spec: TensorSpec, graph: GraphRecord) -> int | None:
     total = spec.itemsize
     for size in spec.shape:
-        if (number := symbolic.evaluate(size, graph.hints)) is None:
+        if (number := symbolic.evaluate(size, _liveness(graph).sizes)) is None:
             return None
         total *= number
     return total
 
 
 def _assuming(graph: GraphRecord) -> str:
-    told = ", ".join(f"{name} = {value}" for name, value in graph.hints.items())
+    told = ", ".join(f"{name} = {value}" for name, value in _liveness(graph).sizes.items())
     return f" when {told}" if told else ""
 
 

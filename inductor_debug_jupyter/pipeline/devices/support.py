@@ -88,9 +88,9 @@ class OpSupport:
         if aten_ops and not self._denied(bare_name(target)):
             return self._worst(whole, aten_ops)
         verdict = self._of_name(whole, bare_name(composite or target))
-        if composite and verdict.status == "supported" and self._allow is None:
-            part = bare_name(target)
-            if (written := self._denied(part)) is not None and whole not in self._own:
+        if composite and verdict.status == "supported" and self._allow is None and not self._parts(whole):
+            part = bare_name(target)  # no table knows what this op is made of: what it was lowered to is all we have
+            if (written := self._denied(part)) is not None:
                 return self._lack(whole, written, f"{whole} needs {part}, which the target does not have")
         return verdict
 
@@ -112,8 +112,10 @@ class OpSupport:
             return OpVerdict(op, "supported", "no arithmetic")
         if op in self._allow or written_as in self._allow:
             return OpVerdict(op, "supported")
-        parts = self._own.get(op) or DECOMPOSED.get(op, ())
-        return self._in_parts(op, parts, f"aten.{written_as}", depth)
+        return self._in_parts(op, self._parts(op), f"aten.{written_as}", depth)
+
+    def _parts(self, op: str) -> tuple[str, ...]:
+        return self._own.get(op) or DECOMPOSED.get(op, ())
 
     def _in_parts(self, op: str, parts: tuple[str, ...], lacks: str, depth: int) -> OpVerdict:
         if parts and depth < 4:
@@ -125,7 +127,7 @@ class OpSupport:
 
     def _needs(self, op: str, depth: int) -> OpVerdict:
         """Without a list of ops that it has, the target has every op whose parts are not denied."""
-        for part in self._own.get(op) or DECOMPOSED.get(op, ()):
+        for part in self._parts(op):
             if (written := self._denied(part)) is not None and depth < 4:
                 return self._lack(op, written, f"{op} needs {part}, which the target does not have")
         parts = self._own.get(op, ())

@@ -118,6 +118,16 @@ def ranges_text(size: str, ranges: Mapping[str, str]) -> str:
     return "; ".join(f"{name} in {ranges[name]}" for name in symbols_in(size) if name in ranges)
 
 
+def known_sizes(hints: Mapping[str, int], ranges: Mapping[str, str]) -> dict[str, int]:
+    """What each symbol was in the example; for one that depends on values, the most it can be, if that is known."""
+    sizes = dict(hints)
+    for name, text in ranges.items():
+        match = _RANGE.fullmatch(text)
+        if name not in sizes and match is not None and match[2] != "∞":
+            sizes[name] = int(match[2])
+    return sizes
+
+
 def never_reaches(size: str, multiple: int, ranges: Mapping[str, str]) -> bool:
     """Whether a lone symbol's range has no multiple in it."""
     match = _RANGE.fullmatch(ranges.get(size, ""))

@@ -1,0 +1,126 @@
+"""Which ops the target has is a matter of the profile, not of how far the graph was lowered."""
+
+import pytest
+import torch
+from torch import nn
+
+from inductor_debug_jupyter import DeviceProfile, UnsupportedOpsConstraint, capture
+from inductor_debug_jupyter.pipeline.devices import OpSupport, graph_coverage
+from inductor_debug_jupyter.pipeline.devices.ops import DECOMPOSED, bare_name
+from inductor_debug_jupyter.pipeline.records import NodeRecord
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+def node(target, composite="", aten_ops=()):
+    return NodeRecord("n", "call_function", target, composite=composite, aten_ops=aten_ops)
+
+
+class Activated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return nn.functional.gelu(self.up(x))
+
+
+def told(lower, rules, grad=False):
+    torch._dynamo.reset()
+    with capture(eager=True, lower=lower, constraints=rules) as session:
+        Activated()(torch.randn(3, 8, requires_grad=grad))
+    return [(f.title, f.observed, len(f.places), f.places[0].source.line) for f in session.findings]
+
+
+@pytest.mark.parametrize("denied", ["aten.erf", "gelu", "nn.GELU"])
+def test_the_same_is_found_however_far_the_graph_was_lowered(denied):
+    by_aot, by_inductor = (told(lower, [UnsupportedOpsConstraint([denied])]) for lower in ("aot", "inductor"))
+    assert by_aot == by_inductor
+    assert by_aot[0][:2] == (f"the target has no {denied}", "aten.gelu.default")
+
+
+def test_alignment_and_dtype_see_the_op_and_not_its_insides():
+    from inductor_debug_jupyter import DtypeConstraint, ShapeConstraint
+
+    rules = [ShapeConstraint(16), DtypeConstraint(["float32"])]
+    assert told("aot", rules) == told("inductor", rules)
+
+
+def test_the_four_verdicts():
+    support = OpSupport(allow=["@matmul", "tanh", "mul", "add", "exp", "sum", "div", "sub", "amax"])
+    assert support.verdict(node("aten.addmm.default")).status == "supported"
+    assert support.verdict(node("aten.view.default")).status == "supported"
+    softmax = support.verdict(node("aten._softmax.default"))
+    assert (softmax.status, softmax.parts) == ("decomposable", DECOMPOSED["_softmax"])
+    gelu = support.verdict(node("aten.gelu.default"))
+    assert (gelu.status, gelu.lacks) == ("fallback", "aten.gelu")
+    assert "erf" in gelu.reason
+    assert OpSupport(allow=["mm"], fallback=False).verdict(node("aten.relu.default")).status == "refused"
+
+
+def test_the_profiles_own_decomposition_rescues_a_denied_op():
+    denied = OpSupport(deny=["gelu"])
+    rescued = OpSupport(deny=["gelu", "erf"], decompose={"gelu": ["tanh", "mul", "add"]})
+    assert denied.verdict(node("aten.gelu.default")).status == "fallback"
+    assert rescued.verdict(node("aten.gelu.default")).parts == ("tanh", "mul", "add")
+    # Inductor's graph has an erf in its place: still the same op, and the same answer.
+    assert rescued.verdict(node("aten.erf.default", composite="aten.gelu.default")).status == "decomposable"
+    assert rescued.verdict(node("aten.erf.default")).status == "fallback"
+
+
+def test_in_place_and_dynamo_names_mean_the_same_op():
+    support = OpSupport(deny=["aten.add"])
+    assert not support.verdict(node("aten.add_.Tensor")).runs_on_device
+    assert not support.verdict(node("operator.iadd", aten_ops=("aten.add_.Tensor",))).runs_on_device
+    assert support.verdict(node("operator.imul", aten_ops=("aten.mul_.Tensor",))).runs_on_device
+
+
+@pytest.mark.parametrize("op", ["gelu", "_softmax", "_log_softmax", "native_layer_norm", "hardswish"])
+def test_the_table_of_decompositions_says_what_torch_does(op):
+    """Each part that the table names is there when torch itself decomposes the op."""
+    from torch._inductor.decomposition import select_decomp_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x, weight = torch.randn(4, 8), torch.randn(8)
+    calls = {
+        "gelu": lambda: torch.ops.aten.gelu(x),
+        "_softmax": lambda: torch.ops.aten._softmax(x, 1, False),
+        "_log_softmax": lambda: torch.ops.aten._log_softmax(x, 1, False),
+        "native_layer_norm": lambda: torch.ops.aten.native_layer_norm(x, [8], weight, weight, 1e-5),
+        "hardswish": lambda: torch.ops.aten.hardswish(x),
+    }
+    graph = make_fx(lambda: calls[op](), decomposition_table=select_decomp_table())().graph
+    made = {bare_name(str(each.target)) for each in graph.nodes if each.op == "call_function"}
+    assert set(DECOMPOSED[op]) <= {"clamp" if name in {"clamp_min", "clamp_max"} else name for name in made}
+
+
+def test_every_op_is_counted_once_with_its_reason_and_lines():
+    class Mixed(nn.Module):
+        def forward(self, x):
+            values, index = torch.sort(torch.relu(x))
+            return values.double() + index
+
+    with capture(eager=True, lower="aot", target="default") as session:
+        Mixed()(torch.randn(3, 4))
+    (graph,) = session.coverage.graphs
+    assert sum(row.count for row in graph.rows) == graph.nodes == len(session.captures[0].graph("forward").calls)
+    assert sorted(name for s in graph.segments for name in s.nodes) == sorted(
+        node.name for node in session.captures[0].graph("forward").calls
+    )
+    by_op = {row.op: row for row in graph.rows}
+    assert by_op["relu"].status == "supported"
+    assert (by_op["sort"].status, by_op["sort"].places[0].source.text.strip()) == (
+        "fallback",
+        "values, index = torch.sort(torch.relu(x))",
+    )
+    assert by_op["add"].reason == "float64 is not supported"
+    ledger = {entry.op: entry for entry in session.coverage.fallbacks}
+    assert ledger["sort"].bytes_moved == 3 * 4 * 4
+    assert "sort ×1 runs on the CPU" in str(session)
+
+
+def test_no_fallback_means_refused():
+    with capture(eager=True, lower="aot") as session:
+        Activated()(torch.randn(3, 8))
+    graph = session.captures[0].graph("forward")
+    assert graph_coverage(graph, DeviceProfile("p", deny=("gelu",), fallback="none")).count("refused") == 1
