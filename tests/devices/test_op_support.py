@@ -46,6 +46,20 @@ def test_alignment_and_dtype_see_the_op_and_not_its_insides():
     assert told("aot", rules) == told("inductor", rules)
 
 
+@pytest.mark.parametrize("lower", ["dynamo", "aot", "inductor"])
+def test_an_argument_can_make_another_op_of_it(lower):
+    class Tanh(nn.Module):
+        def forward(self, x):
+            return nn.functional.gelu(x, approximate="tanh")
+
+    for denied, found in (("aten.erf", []), ("aten.tanh", ["the target has no aten.tanh"]), ("gelu", ["…no gelu"])):
+        torch._dynamo.reset()
+        with capture(eager=True, lower=lower, constraints=[UnsupportedOpsConstraint([denied])]) as session:
+            Tanh()(torch.randn(3, 8))
+        assert session.captures
+        assert [f.title.replace("the target has no gelu", "…no gelu") for f in session.findings] == found
+
+
 def test_the_four_verdicts():
     support = OpSupport(allow=["@matmul", "tanh", "mul", "add", "exp", "sum", "div", "sub", "amax"])
     assert support.verdict(node("aten.addmm.default")).status == "supported"

@@ -83,7 +83,8 @@ def _problems(rule: Constraint, capture: CompileCapture) -> Iterator[tuple[Graph
             yield graph, problem
     dynamo = capture.graph("dynamo")
     if dynamo is not None and dynamo is not graphs[0] and isinstance(rule, UnsupportedOpsConstraint):
-        aot_names = {bare_name(node.target) for graph in graphs for node in graph.calls}
+        calls = [node for graph in graphs for node in graph.calls]
+        aot_names = {bare_name(name) for node in calls for name in (node.target, node.composite)}
         for problem in rule.check_names(dynamo, aot_names):
             yield dynamo, problem
 

@@ -77,7 +77,7 @@ class _Surveyor:
         verdicts: dict[str, OpVerdict] = {}
         worst: dict[tuple[str, str], OpVerdict] = {}
         for node in graph.calls:
-            verdict = self._support.verdict(node)
+            verdict = self._support.verdict(node, graph)
             if verdict.runs_on_device and self._dtypes is not None and bare_name(node.target) not in VIEWS:
                 dtype = None if node.name in graph.interior else self._dtypes.refused(node, graph)
                 if dtype is not None:

@@ -71,6 +71,8 @@ LOWERED: dict[str, tuple[str, ...]] = {
 DECOMPOSED: dict[str, tuple[str, ...]] = {
     "gelu": ("erf", "mul", "add"),
     "gelu_backward": ("erf", "exp", "mul", "add"),
+    "gelu_tanh": ("tanh", "mul", "add"),
+    "gelu_backward_tanh": ("tanh", "mul", "sub", "add"),
     "silu": ("sigmoid", "mul"),
     "silu_backward": ("sigmoid", "mul", "sub", "add"),
     "hardswish": ("clamp", "mul", "div", "add"),
@@ -101,6 +103,10 @@ DECOMPOSED: dict[str, tuple[str, ...]] = {
 }
 """What common ops are made of, where the target has no op of its own for them. A profile's ``[ops.decompose]`` adds to
 it and overrides it; only the arithmetic counts, not views and copies."""
+
+VARIANTS = {"gelu": "tanh", "gelu_backward": "tanh"}
+"""Ops that an argument makes another op of: with this word among its arguments (or, where it was lowered, this op among
+its parts) ``gelu`` is ``gelu_tanh``."""
 
 
 def _words(text: str) -> frozenset[str]:

@@ -16,6 +16,7 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
     DEFAULT_DENY,
     OP_GROUPS,
     PYTHON_NUMBERS,
+    VARIANTS,
     VIEWS,
     bare_name,
     functional_name,
@@ -69,11 +70,11 @@ class OpSupport:
         self._deny = _spread(deny)
         self._own = {bare_name(op): tuple(map(bare_name, parts)) for op, parts in (decompose or {}).items()}
         self._lacking: OpStatus = "fallback" if fallback else "refused"
-        self._known: dict[tuple[str, str, tuple[str, ...]], OpVerdict] = {}
+        self._known: dict[tuple[str, str, tuple[str, ...], str], OpVerdict] = {}
 
-    def verdict(self, node: NodeRecord) -> OpVerdict:
+    def verdict(self, node: NodeRecord, graph: GraphRecord | None = None) -> OpVerdict:
         """The answer for a node: asked of the op as the user called it, not of how far the graph was lowered."""
-        key = (node.target, node.composite, node.aten_ops)
+        key = (node.target, node.composite, node.aten_ops, _variant(node, graph))
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._decide(*key)
@@ -83,10 +84,10 @@ class OpSupport:
         """Whether an op, by its bare name, does not run on the target."""
         return not self._of_name(bare, bare).runs_on_device
 
-    def _decide(self, target: str, composite: str, aten_ops: tuple[str, ...]) -> OpVerdict:
-        whole = functional_name(composite or target)
+    def _decide(self, target: str, composite: str, aten_ops: tuple[str, ...], variant: str) -> OpVerdict:
+        whole = functional_name(composite or target) + variant
         if aten_ops and not self._denied(bare_name(target)):
-            return self._worst(whole, aten_ops)
+            return self._worst(whole, aten_ops, variant)
         verdict = self._of_name(whole, bare_name(composite or target))
         if composite and verdict.status == "supported" and self._allow is None and not self._parts(whole):
             part = bare_name(target)  # no table knows what this op is made of: what it was lowered to is all we have
@@ -94,9 +95,10 @@ class OpSupport:
                 return self._lack(whole, written, f"{whole} needs {part}, which the target does not have")
         return verdict
 
-    def _worst(self, whole: str, aten_ops: tuple[str, ...]) -> OpVerdict:
+    def _worst(self, whole: str, aten_ops: tuple[str, ...], variant: str) -> OpVerdict:
         """A Dynamo node stands for several aten ops: it runs on the device when all of them do."""
-        verdicts = [self._of_name(functional_name(op), bare_name(op)) for op in aten_ops]
+        names = [(functional_name(op), bare_name(op)) for op in aten_ops]
+        verdicts = [self._of_name(op + variant if op in VARIANTS else op, written) for op, written in names]
         bad = next((each for each in verdicts if not each.runs_on_device), None)
         if bad is not None:
             return OpVerdict(whole, bad.status, bad.reason, bad.lacks)
@@ -145,6 +147,18 @@ class OpSupport:
         return self._deny.get(name)
 
 
+def _variant(node: NodeRecord, graph: GraphRecord | None) -> str:
+    """``_tanh`` for the ``gelu`` that is made of one, and an empty string for most ops."""
+    op = functional_name(node.composite or node.target)
+    word = VARIANTS.get(op)
+    if word is None:
+        return ""
+    if node.composite:
+        parts = graph.call_targets.get((node.composite, node.call), ()) if graph else (node.target,)
+        return f"_{word}" if any(bare_name(part) == word for part in parts) else ""
+    return f"_{word}" if word in node.arguments else ""
+
+
 def _spread(written: Iterable[str]) -> dict[str, str]:
     """Every bare name that a list means → how the list writes it."""
     names: dict[str, str] = {}
@@ -154,6 +168,8 @@ def _spread(written: Iterable[str]) -> dict[str, str]:
             continue
         for name in names_of(bare_name(each)):
             names.setdefault(name, each)
+            if name in VARIANTS:
+                names.setdefault(f"{name}_{VARIANTS[name]}", each)
     return names
 
 
@@ -169,7 +185,7 @@ class UnsupportedOpsConstraint(Constraint):
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Every node whose op, whatever the graph was lowered to, the target does not have."""
         for node in graph.calls:
-            verdict = self._support.verdict(node)
+            verdict = self._support.verdict(node, graph)
             if verdict.runs_on_device:
                 continue
             whole = node.composite or node.target

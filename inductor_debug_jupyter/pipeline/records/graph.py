@@ -176,6 +176,15 @@ class GraphRecord:
         return readers
 
     @cached_property
+    def call_targets(self) -> dict[tuple[str, str], list[str]]:
+        """What each call of a decomposed op became: composite and call → the targets of its nodes."""
+        targets: dict[tuple[str, str], list[str]] = {}
+        for node in self.calls:
+            if node.composite:
+                targets.setdefault((node.composite, node.call), []).append(node.target)
+        return targets
+
+    @cached_property
     def interior(self) -> frozenset[str]:
         """Nodes inside a decomposed op: made and read only there.
 
