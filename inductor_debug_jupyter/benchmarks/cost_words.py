@@ -13,7 +13,8 @@ CAPTURE_GOAL = 1.10
 """Our capture over a plain compile, at most."""
 CALLS_GOAL = 0.02
 """How far from 1.00 the compiled function may run."""
-_LINEAR_WITHIN = 0.15
+_LINEAR_EXPONENT = 1.15
+_LINEAR_R_SQUARED = 0.98
 _RECOMPILED = 20.0
 _BUSY = 1.10
 
@@ -101,11 +102,11 @@ def _cache_lines(costs: Costs) -> list[str]:
 def _call_lines(calls: CallRatios) -> list[str]:
     if calls.error:
         return [f"The compiled function's run time was not measured: {calls.error}"]
-    reached = _met(abs(calls.after - 1) <= CALLS_GOAL)
+    goal = f"goal 1.00 ± {CALLS_GOAL:.2f}×: {_met(abs(calls.after - 1) <= CALLS_GOAL)}"
+    control = f"two plain ones {calls.control:.3f}×, {calls.milliseconds:.2f} ms a call"
     lines = [
-        f"The compiled function afterwards: {calls.after:.3f}× a plainly compiled one (goal 1.00 ± {CALLS_GOAL:.2f}×: {reached})",
-        f"Beside it: two plain ones {calls.control:.3f}×, {calls.milliseconds:.2f} ms a call; "
-        + f"while the capture is still open {calls.under:.3f}×",
+        f"The compiled function afterwards: {calls.after:.3f}× a plainly compiled one ({goal})",
+        f"Beside it: {control}; while the capture is still open {calls.under:.3f}×",
     ]
     if calls.first > _RECOMPILED:
         lines.append(
@@ -150,7 +151,11 @@ def fit_line(line: Fit | None) -> str:
     """The fit in a sentence."""
     if line is None:
         return "A line needs at least three numbers of layers: no statement about growth"
-    linear = line.worst <= _LINEAR_WITHIN and line.slope > 0
+    linear = (
+        line.exponent is not None
+        and 0 < line.exponent <= _LINEAR_EXPONENT  # below 1: something of it costs the same for every model
+        and line.r_squared >= _LINEAR_R_SQUARED
+    )
     power = "" if line.exponent is None else f", grows as nodes^{line.exponent:.2f}"
     return (
         f"{'Linear' if linear else 'Not shown to be linear'}: we add {line.start:+.3f} s {line.slope:+.3f} s a layer "

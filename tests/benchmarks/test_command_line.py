@@ -49,6 +49,10 @@ RECORD = BenchmarkRecord(
         (["models", "--all", "--device", "warp"], "--device: 'warp' is not allowed"),
         (["models", "--all", "--device", "meta"], "--device: 'meta' is not allowed; this machine has cpu"),
         (["models", "--al"], "unknown option '--al'; did you mean --all?"),
+        (["capture", "--only", "plain,me"], "--only: 'me' is not allowed; allowed: plain, capture, compile_debug"),
+        (["capture", "--layers", "1,0"], "--layers: '0' is not allowed; allowed: a whole number from 1 up"),
+        (["capture", "--repeats", "two"], "--repeats: 'two' is not allowed"),
+        (["capture", "--format", "xml"], "--format: 'xml' is not allowed; allowed: table, json"),
         (["modles"], "unknown suite 'modles'; allowed: models, capture"),
     ],
 )
