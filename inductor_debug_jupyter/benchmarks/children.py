@@ -3,7 +3,7 @@
 The user's own switches of torch and of this package are taken out. Inductor compiles in the process itself
 (``TORCHINDUCTOR_COMPILE_THREADS=1``: the CPU time of its worker pool could not be attributed) and kernels use one
 thread; both and the hash seed are the same for everybody. All share one Inductor cache, so that the compiled
-``.so`` files are there.
+``.so`` files are there; a small run, whose figures say nothing, takes what the user's own cache has.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from inductor_debug_jupyter.benchmarks.job import Answer, Job, answer_path, dump
 TIMEOUT = 900.0
 """Seconds after which a child is ended."""
 
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _FOREIGN = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE", "TORCHINDUCTOR", "TORCHDYNAMO", "INDUCTOR_DEBUG", "MOCK_")
 
 
@@ -57,7 +58,11 @@ class Children:
         command = [self._python, "-m", "inductor_debug_jupyter.benchmarks.child", dump(job).decode()]
         try:
             done = subprocess.run(  # noqa: S603 - the interpreter is the user's own choice
-                command, cwd=job.folder, env=self._environment(extra), capture_output=True, timeout=TIMEOUT
+                command,
+                cwd=job.folder,
+                env=self._environment(job, extra),
+                capture_output=True,
+                timeout=TIMEOUT,
             )
         except subprocess.TimeoutExpired:
             return Answer(error=f"not ready after {TIMEOUT:.0f} s")
@@ -68,10 +73,11 @@ class Children:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing was said"]
         return Answer(error=f"the process ended with {done.returncode}: {said[-1]}")
 
-    def _environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+    def _environment(self, job: Job, extra: Mapping[str, str]) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
         if self._python == sys.executable:  # also from a checkout that is not installed
             root = str(Path(__file__).resolve().parents[2])
             own["PYTHONPATH"] = os.pathsep.join(filter(None, (root, own.get("PYTHONPATH"))))
-        cache = {"TORCHINDUCTOR_CACHE_DIR": str(self._folder / "inductor-cache")}
-        return {**own, **cache, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **extra}
+        cache = os.environ.get(_CACHE) if job.small else str(self._folder / "inductor-cache")
+        own |= {_CACHE: cache} if cache else {}
+        return {**own, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **extra}
