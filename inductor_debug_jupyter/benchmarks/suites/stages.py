@@ -106,7 +106,7 @@ def _train(built: Built) -> None:
     def step(out: Any) -> None:
         losses: list[torch.Tensor] = []
         map_tensors(lambda leaf: losses.append(leaf.float().sum()) if leaf.requires_grad else None, out)
-        torch.stack(losses).sum().backward()
+        torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
 
     torch.compiler.reset()
     linecache.cache[_CELL] = (len(_SOURCE), None, _SOURCE.splitlines(keepends=True), _CELL)
