@@ -146,7 +146,7 @@ class _Measurement:
         return call_ratios(answers)
 
     def _compile(self, name: str, layers: int, which: str, *, warming: bool = False) -> Answer:
-        self.progress.step(f"{layers} layers, {CONTENDERS[name].TITLE}: {which}")
+        self.progress.step(f"{CONTENDERS[name].TITLE}, layers: {layers}, {which}")
         return self.children.compile(name, layers, small=self.plan.small, warming=warming)
 
 
@@ -175,7 +175,9 @@ def _answer(plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatios | 
 
 
 def _statements(plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatios | None, growth: str) -> Sequence[str]:
-    lines = ["Small: these figures say that it runs, nothing else"] if plan.small else []
+    if plan.small:
+        return ["Small: these figures say that it runs, nothing else"]
+    lines: list[str] = []
     for layers, each in costs.items():
         prefix = f"{layers} layers: " if len(costs) > 1 else ""
         lines += [prefix + line for line in statements(each, calls if len(costs) == 1 else None)]
