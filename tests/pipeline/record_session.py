@@ -4,8 +4,8 @@
 
     python tests/pipeline/record_session.py tests/pipeline/recorded
 
-writes ``session_v<SCHEMA_VERSION>.json.gz`` there. Run it before SCHEMA_VERSION is raised, and never again for that version:
-the file stands for what users have on their disks. Paths of the machine are replaced.
+writes ``session_v<SCHEMA_VERSION>.json.gz`` there. Run it before SCHEMA_VERSION is raised, and never again for that
+version: the file stands for what users have on their disks. Paths of the machine are replaced.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def record(folder: Path) -> DebugSession:
     path = folder / "small.py"
     path.write_text(SOURCE)
     namespace: dict[str, type[torch.nn.Module]] = {}
-    exec(compile(SOURCE, str(path), "exec"), namespace)  # noqa: S102 - so that the source has a file of its own
+    exec(compile(SOURCE, str(path), "exec"), namespace)  # so that the source has a file of its own
     model = namespace["Small"]()
     with capture(strict=False, artifacts=str(folder / "a"), eager=True, keep_inputs=True, target="stick128") as session:
         for rows in (4, 5):

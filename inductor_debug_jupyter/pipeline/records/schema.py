@@ -1,7 +1,7 @@
 """The JSON Schema of a saved session, for programs that read one without this package.
 
-It is made from the record classes, so that it cannot say anything else than what :mod:`codec` reads and writes, and kept
-beside them as ``session.schema.json``: what a release published can be read without running it. After a change of the
+It is made from the record classes, so that it says what :mod:`codec` reads and writes, and is kept beside them as
+``session.schema.json``: what a release published can be read without running it. After a change of the
 records::
 
     python -m inductor_debug_jupyter.pipeline.records.schema
