@@ -128,11 +128,11 @@ class ArtifactStore:
             raise StoreError(
                 f"session {session.id} has no file in {self.folder}: the index is incomplete; capture again"
             )
-        return load_session(self._read(own[-1]))
+        return load_session(self.read_bytes(own[-1]))
 
     def read(self, sha256: str) -> str:
         """Read the text of the artifact whose SHA-256 starts so."""
-        return self._read(self.find_artifact(sha256)).decode("utf-8", "replace")
+        return self.read_bytes(self.find_artifact(sha256)).decode("utf-8", "replace")
 
     def clean(
         self, older_than: float | None = None, keep_last: int | None = None, *, dry_run: bool = False
@@ -158,7 +158,12 @@ class ArtifactStore:
                 self.folder, index, now=time.time(), older_than=older_than, keep_last=keep_last, dry_run=dry_run
             )
 
-    def _read(self, artifact: Artifact) -> bytes:
+    def read_bytes(self, artifact: Artifact) -> bytes:
+        """Read a stored file.
+
+        Raises:
+            StoreError: it is gone, or is not what was written.
+        """
         path = self.folder / artifact.path
         with explained("read", path):
             data = path.read_bytes()
