@@ -8,10 +8,12 @@ from inductor_debug_jupyter.pipeline.records.benchmark import BackendTiming, Ben
 from inductor_debug_jupyter.pipeline.records.bisect import BisectRecord, Rung
 from inductor_debug_jupyter.pipeline.records.codec import SCHEMA_VERSION, dump_session, load_session
 from inductor_debug_jupyter.pipeline.records.compile import (
+    BACKWARD,
     CompileCapture,
     GraphBreak,
     KernelRecord,
     Note,
+    Phase,
     Recompile,
     SessionRecord,
 )
@@ -27,8 +29,10 @@ from inductor_debug_jupyter.pipeline.records.graph import (
     TensorSpec,
 )
 from inductor_debug_jupyter.pipeline.records.guards import Guard
+from inductor_debug_jupyter.pipeline.records.late import LateTexts
 
 __all__ = [
+    "BACKWARD",
     "GRAPH_STAGES",
     "SCHEMA_VERSION",
     "STAGES",
@@ -42,9 +46,11 @@ __all__ = [
     "Guard",
     "Heatmap",
     "KernelRecord",
+    "LateTexts",
     "NodeRecord",
     "Note",
     "OutputDiff",
+    "Phase",
     "Place",
     "Recompile",
     "Rung",

@@ -90,7 +90,8 @@ class NodeRecord:
     cell calls into a library. ``role`` says what a placeholder stands for (``parameter``, ``buffer``, ``input``,
     ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
     the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value for
-    the node, so that nothing can be said about what it makes.
+    the node, so that nothing can be said about what it makes. ``origins`` are the nodes of the Dynamo graph that it was
+    made from; a backward node has those of the forward node whose gradient it computes.
     """
 
     name: str
@@ -107,6 +108,7 @@ class NodeRecord:
     origin: str = ""
     aten_ops: tuple[str, ...] = ()
     typed: bool = True
+    origins: tuple[str, ...] = ()
 
     @property
     def tensor(self) -> TensorSpec | None:
