@@ -76,13 +76,15 @@ def _value_text(line: Line) -> str:
     return ",".join(line.value) if isinstance(line.value, tuple) else str(line.value)
 
 
+def _origin_text(line: Line) -> str:
+    """A problem's sentence begins with the place."""
+    return line.problem.split(": ")[0] or line.origin
+
+
 def _print(lines: list[Line], config: Path | None, *, quiet: bool) -> None:
     print_table(
         ("setting", "value", "from", "variable"),
-        [
-            (line.option.name, _value_text(line), line.problem.split(": ")[0] or line.origin, line.option.environment or "")
-            for line in lines
-        ],
+        [(line.option.name, _value_text(line), _origin_text(line), line.option.environment or "") for line in lines],
         styles={"not allowed": "red", "default": "dim"},
     )
     if quiet:

@@ -53,11 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _filters(args: argparse.Namespace) -> list[str]:
     """The filters that were given, as they were."""
-    used = [
-        f"--{name} {value}"
-        for name in ("model", "target", "since")
-        if (value := getattr(args, name)) is not None
-    ]
+    used = [f"--{name} {value}" for name in ("model", "target", "since") if (value := getattr(args, name)) is not None]
     return [*used, *(["--with-findings"] if args.with_findings else [])]
 
 

@@ -44,7 +44,7 @@ COMMANDS: dict[str, Command] = {
     "doctor": doctor,
     "schema": schema,
 }
-"""Every subcommand. A new one is a module with ``SUMMARY``, ``EXAMPLES``, ``add_arguments`` and ``run``, and a line here."""
+"""Every subcommand. A new one is a module that fits :class:`Command`, and a line here."""
 
 EXIT_CODES = """\
 exit codes:

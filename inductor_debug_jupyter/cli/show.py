@@ -65,7 +65,8 @@ def find(store: ArtifactStore, name: str) -> SavedSession | Artifact:
         if not artifacts:
             raise
         for artifact in artifacts:
-            if name in {artifact.path, str(store.folder / artifact.path), str((store.folder / artifact.path).absolute())}:
+            place = store.folder / artifact.path
+            if name in {artifact.path, str(place), str(place.absolute())}:
                 return artifact
         try:
             return store.find_artifact(name)

@@ -114,7 +114,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
 @contextlib.contextmanager
 def told_on_stderr(program: str, level: int) -> Iterator[None]:
-    """What this package logs from ``level`` on goes to stderr, as lines of ``program``; other people's logs are theirs."""
+    """What this package logs, from ``level`` on, goes to stderr as lines of ``program``; other logs are left alone."""
     logger = logging.getLogger("inductor_debug_jupyter")
     handler = _StderrHandler()
     handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))
