@@ -53,12 +53,21 @@ def all_checks(store: ArtifactStore | None, *, quick: bool) -> Iterator[Check]:
     torch_there = _guarded("torch", _torch)
     yield torch_there
     if torch_there.state != "broken":
-        yield from _hooks(quick=quick)
-        yield _guarded("inductor cache", _inductor_cache)
-        yield _guarded("C++ compiler", lambda: _cpp_compiler(quick=quick))
+        yield from _compiler_checks(quick=quick)
     yield _guarded("graphviz", _graphviz)
     yield _packages()
     yield _guarded("JupyterLab widgets", _lab_extensions)
+
+
+def _compiler_checks(*, quick: bool) -> Iterator[Check]:
+    """The cache folder first: without it torch's compiler cannot even be imported."""
+    cache = _guarded("inductor cache", _inductor_cache)
+    yield cache
+    if cache.state == "broken":
+        yield Check("hooks", "broken", "not tried, because of the cache folder", "nothing can be captured")
+        return
+    yield _guarded("C++ compiler", lambda: _cpp_compiler(quick=quick))
+    yield from _hooks(quick=quick)
 
 
 def _guarded(name: str, check: Callable[[], Check]) -> Check:
@@ -199,7 +208,7 @@ def _cpp_compiler(*, quick: bool) -> Check:
     from inductor_debug_jupyter.pipeline.torch_compat.canaries import cpp_compiler
 
     name = "C++ compiler"
-    lost = "torch.compile(backend='inductor') cannot run on the CPU; captures of plain modules still show its code"
+    lost = "torch.compile(backend='inductor') cannot run on the CPU, and captures lack generated code"
     try:
         compiler = cpp_compiler()
     except Exception as error:
