@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 PARTS = {
     "dynamo": "the Dynamo graph, and with it everything else",
@@ -172,7 +172,7 @@ def _tiny_compiles(ear: _Ear) -> str | None:
             for grad in (False, True):
                 ear.fresh = False
                 with torch.set_grad_enabled(grad):
-                    trouble = _compiled(_never_compiled(_tiny), x, weight) or trouble
+                    trouble = _compiled(_never_compiled(cast("FunctionType", _tiny)), x, weight) or trouble
     except Exception as error:  # a canary that cannot sing is an answer
         trouble = f"{type(error).__name__}: {error}"
     finally:
