@@ -30,6 +30,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
 )
 from inductor_debug_jupyter.pipeline.records.guards import Guard
 from inductor_debug_jupyter.pipeline.records.late import LateTexts
+from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics
 
 __all__ = [
     "BACKWARD",
@@ -43,6 +44,7 @@ __all__ = [
     "DiffRecord",
     "GraphBreak",
     "GraphRecord",
+    "GraphStatistics",
     "Guard",
     "Heatmap",
     "KernelRecord",

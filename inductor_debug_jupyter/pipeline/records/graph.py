@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
+from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics, graph_statistics
+
 Stage = Literal[
     "dynamo",
     "joint",
@@ -153,6 +155,11 @@ class GraphRecord:
     def calls(self) -> tuple[NodeRecord, ...]:
         """The nodes that compute something."""
         return tuple(node for node in self.nodes if node.is_call)
+
+    @cached_property
+    def statistics(self) -> GraphStatistics:
+        """Counts of ops and dtypes, bytes of parameters, inputs and activations."""
+        return graph_statistics(self)
 
     def node(self, name: str) -> NodeRecord | None:
         """The node of that name, or None."""
