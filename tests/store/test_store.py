@@ -64,6 +64,10 @@ def test_statistics_count_ops_dtypes_nodes_and_input_bytes(store: ArtifactStore,
         "ops": {"torch.relu": 2},
         "dtypes": {"float32": 2},
         "inputs": {"tensors": 1, "bytes": 4 * 8 * 4},
+        "input_bytes": 4 * 8 * 4,
+        "parameter_bytes": 0,
+        "saved_bytes": 0,
+        "activation_bytes": 2 * 4 * 8 * 4,
     }
 
 
