@@ -17,6 +17,8 @@ from typing import Any, NoReturn
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
 
+_SWITCH_WORDS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
+
 LOWERINGS = ("dynamo", "aot", "inductor")
 
 _SIZE_UNITS = {"": 1, "B": 1} | {
@@ -29,11 +31,9 @@ _SIZE_UNITS = {"": 1, "B": 1} | {
 def parse_switch(text: str) -> bool:
     """``1``/``0``, ``true``/``false``, ``yes``/``no``, ``on``/``off``."""
     word = text.strip().lower()
-    if word in {"1", "true", "yes", "on"}:
-        return True
-    if word in {"0", "false", "no", "off"}:
-        return False
-    raise ValueError("allowed: 1 or 0 (also true/false, yes/no, on/off)")
+    if word not in _SWITCH_WORDS:
+        raise ValueError("allowed: 1 or 0 (also true/false, yes/no, on/off)")
+    return _SWITCH_WORDS[word]
 
 
 def parse_alignment(text: str) -> int:
@@ -137,6 +137,8 @@ class Option:
 
     def read(self, text: str, origin: str) -> Any:
         """Parse ``text``; ``origin`` (a flag, a variable, a file and line) is named when it is bad."""
+        if self.bare is not None and text.strip().lower() in _SWITCH_WORDS:
+            return self.accept(parse_switch(text), origin)  # INDUCTOR_DEBUG_DIFF=1
         try:
             return self.parse(text)
         except ValueError as error:

@@ -207,6 +207,8 @@ def test_a_switch_can_be_turned_off_in_the_file(tmp_path):
     assert not settings["quiet"]
     assert not settings["no_panel"]
     assert settings["diff"] is None
+    assert resolve(environ={"INDUCTOR_DEBUG_DIFF": "1"}, folder=tmp_path)["diff"] == "eager"
+    assert resolve(environ={"INDUCTOR_DEBUG_DIFF": "off"}, folder=tmp_path)["diff"] is None
 
 
 def test_the_nearest_file_wins_and_its_paths_are_its_own(tmp_path):
