@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
-from inductor_debug_jupyter.pipeline.capture.kernels import kernels_of
+from inductor_debug_jupyter.pipeline.capture.kernels import KernelCall, kernels_of
 from inductor_debug_jupyter.pipeline.capture.sources import running_lines
 from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
@@ -23,6 +23,14 @@ from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
 _FROM_CACHE = (
     "taken from torch's cache, which keeps {kept}; capture(fresh=True) compiles again and sees {stage} as it is made"
 )
+
+_STAGES_OF_PART = {
+    "aot": ("joint", "forward", "backward"),
+    "post_grad": ("post_grad",),
+    "ir": ("ir_pre_fusion", "ir_post_fusion"),
+    "code": ("code", "kernel"),
+}
+"""What a part of the capture that failed leaves out."""
 
 _WRITTEN_ANYWAY = ("dynamo", "joint", "forward", "backward")
 """Stages whose text torch writes for its trace: no need to write it again."""
@@ -52,8 +60,9 @@ class Compiling:
         self._origins: dict[int, tuple[str, ...]] = {}
         self._graphs: dict[str, GraphRecord] = {}
         self._texts: dict[str, str | Callable[[], str]] = {}
+        self._code: dict[str, tuple[str, Sequence[KernelCall]]] = {}
         self._kernels: dict[str, tuple[KernelRecord, ...]] = {}
-        self._calls: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+        self._calls: dict[str, list[KernelCall]] = {}
         self._late: LateTexts | None = None
 
     def add_graph(self, stage: str, graph_module: Any, is_backward: bool = False) -> None:
@@ -80,33 +89,45 @@ class Compiling:
         """Keep the wrapper code and its kernels."""
         side = _side(is_backward)
         self._add_text("code" + BACKWARD if is_backward else "code", code)
-        self._kernels[side] = kernels_of(code, side, self._calls.get(side, ()))
+        self._code[side] = (code, self._calls.get(side, ()))
+        self._kernels.pop(side, None)
 
     def _add_text(self, key: str, text: str | Callable[[], str]) -> None:
         self._texts[key] = text
         self._late = None
 
-    def freeze(self) -> CompileCapture:
-        """What there is, as a record; texts that nobody looked at stay handles."""
+    def freeze(self, failures: Mapping[str, str]) -> CompileCapture:
+        """What there is, as a record; texts that nobody looked at stay handles. ``failures``: part → why it failed."""
         caches = dict(self.trace.caches)
         if self.fresh:
             caches = dict.fromkeys(("aot", "fx"), "bypassed")
-        kernels = dict(self._kernels)
-        for side, key in (("forward", "code"), ("backward", f"code{BACKWARD}")):
-            if side not in kernels and key in self.trace.texts:
-                kernels[side] = kernels_of(self.trace.texts[key], side, ())
         texts = self._frozen_texts()
+        kernels = (*self._kernels_of("forward", "code"), *self._kernels_of("backward", f"code{BACKWARD}"))
+        missing = self._missing(texts)
+        for part, reason in failures.items():
+            for stage in _STAGES_OF_PART.get(part, ()):
+                if stage not in self._graphs and stage not in texts and not (stage == "kernel" and kernels):
+                    missing.setdefault(stage, reason)
         return CompileCapture(
             compile_id=self.compile_id,
             name=self.name,
             source=self.source,
             graphs=dict(self._graphs),
             texts=texts,
-            kernels=tuple(kernel for side in kernels.values() for kernel in side),
-            missing=self._missing(texts),
+            kernels=kernels,
+            missing=missing,
             phases=tuple(sorted(self.trace.phases, key=lambda phase: (phase.start, phase.depth))),
             caches=caches,
         )
+
+    def _kernels_of(self, side: str, key: str) -> tuple[KernelRecord, ...]:
+        """Parsed when somebody asks for them; on a cache hit, from the code that torch replays."""
+        if side not in self._kernels:
+            code, calls = self._code.get(side, (self.trace.texts.get(key, ""), ()))
+            if not code:
+                return ()
+            self._kernels[side] = kernels_of(code, side, calls)
+        return self._kernels[side]
 
     def _frozen_texts(self) -> LateTexts:
         """One object for as long as nothing new is told: what one look rendered, the next one finds."""

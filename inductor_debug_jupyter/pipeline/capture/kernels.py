@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from inductor_debug_jupyter.pipeline.records import KernelRecord
 
+KernelCall = tuple[str, tuple[str, ...]]
+"""A kernel's name, and the post-grad nodes that this call of it computes."""
 
-def kernels_of(output_code: str, stage: str, calls: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[KernelRecord, ...]:
+
+def kernels_of(output_code: str, stage: str, calls: Iterable[KernelCall]) -> tuple[KernelRecord, ...]:
     """The kernels defined in a wrapper module, then the ones of libraries that it calls.
 
     Inductor assigns each kernel as ``name = async_compile.<language>(…, r'''source''', …)``: the longest string

@@ -48,13 +48,15 @@ class Recorder:
         self._breaks = breaks.BreakLog()
         self._guards: dict[str, tuple[Guard, ...]] = {}
         self._notes: dict[tuple[str, str], Note] = {}
+        self._failures: dict[str, str] = {}
+        """Part of the capture (as the hooks call it) → why it failed."""
 
     # What was recorded ------------------------------------------------------------------------------------------
 
     @property
     def captures(self) -> tuple[CompileCapture, ...]:
         """One capture for each compile id, in the order in which they were compiled."""
-        return tuple(compiling.freeze() for compiling in self._compiles.values())
+        return tuple(compiling.freeze(self._failures) for compiling in self._compiles.values())
 
     @property
     def graph_breaks(self) -> tuple[GraphBreak, ...]:
@@ -150,7 +152,9 @@ class Recorder:
     def failed(self, part: str, error: BaseException) -> None:
         """Keep what went wrong in here."""
         log.debug("capture of %s failed", part, exc_info=error)
-        self.note(part, f"not captured ({type(error).__name__}: {error})")
+        reason = f"not captured ({type(error).__name__}: {error})"
+        self._failures.setdefault(part, reason)
+        self.note(part, reason)
 
     # ------------------------------------------------------------------------------------------------------------
 

@@ -273,12 +273,9 @@ class _TraceHandler(logging.Handler):
                 listener.failed("trace", error)
 
 
-def _install_trace() -> Callable[[], None]:
-    from torch._logging import _internal
-
-    trace_log = getattr(_internal, "trace_log", None)
-    if trace_log is None:
-        raise HookError("trace: this torch has no _logging._internal.trace_log")
+def _install_trace(site: HookSite) -> Callable[[], None]:
+    owner, name = site.owner()
+    trace_log: logging.Logger = getattr(owner, name)
     handler = _TraceHandler()
     level = trace_log.level
     trace_log.addHandler(handler)
@@ -292,7 +289,7 @@ def _install_trace() -> Callable[[], None]:
 
 
 def sites() -> tuple[HookSite, ...]:
-    """Every private function that a capture wraps, apart from the handler on the trace log."""
+    """Every private function of the compiler that a capture wraps."""
     provenance = "set_kernel_post_grad_provenance_tracing"
     return (
         HookSite("dynamo", "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", _wrap_dynamo),
@@ -311,6 +308,9 @@ def sites() -> tuple[HookSite, ...]:
 
 
 _AOT = "torch._functorch._aot_autograd.graph_compile"
+TRACE_SITE = HookSite("trace", "torch._logging._internal", "trace_log", lambda log: log)
+"""The logger of torch's structured trace: it is given a handler, not wrapped."""
+
 CODE_SITE = HookSite("code", "torch._inductor.graph", "GraphLowering._compile_to_module_lines", wrap_code)
 
 
@@ -326,9 +326,9 @@ def listen(listener: CompileListener) -> None:
             except HookError as error:
                 listener.failed(site.part, error)
         try:
-            _release.append(_install_trace())
+            _release.append(_install_trace(TRACE_SITE))
         except HookError as error:
-            listener.failed("trace", error)
+            listener.failed(TRACE_SITE.part, error)
 
 
 def unlisten(listener: CompileListener) -> None:

@@ -29,10 +29,8 @@ from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, se
 from torch._dynamo import convert_frame, eval_frame, external_utils, pgo, trace_rules
 from torch._dynamo.types import ConvertFrameReturn
 
-from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.leftovers import Leftovers
-
-_PART = "already compiled functions"
+from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 
 
 class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
@@ -95,7 +93,7 @@ class CompiledCallRedirect:
         Raises:
             HookError: this torch has no such seam.
         """
-        patches.acquire(eval_frame, "_callback_from_stance", _wrap_callback_from_stance, _PART)
+        self._release = SITE.install()
         with _lock:
             _redirects.append(self)
 
@@ -105,7 +103,7 @@ class CompiledCallRedirect:
             if self not in _redirects:
                 return
             _redirects.remove(self)
-        patches.release(eval_frame, "_callback_from_stance")
+        self._release()
         for _, clone in self._clones.values():
             clone.leftovers.take_out()
         self._clones.clear()
@@ -182,6 +180,12 @@ def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., An
         return chosen
 
     return callback_from_stance
+
+
+SITE = HookSite(
+    "already compiled functions", "torch._dynamo.eval_frame", "_callback_from_stance", _wrap_callback_from_stance
+)
+"""What every compiled function asks for its callback."""
 
 
 def _clone_callback(callback: Any, *, new_backend: bool) -> _IsolatedCallback:
