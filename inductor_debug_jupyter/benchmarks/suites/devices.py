@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, benchmark_model
 from inductor_debug_jupyter.benchmarks.progress import Progress
-from inductor_debug_jupyter.benchmarks.suites.models import print_line
-from inductor_debug_jupyter.benchmarks.table import print_table
+from inductor_debug_jupyter.benchmarks.table import print_line, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import OP_STATUSES
 from inductor_debug_jupyter.pipeline.views.words import size
