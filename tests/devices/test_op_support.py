@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from inductor_debug_jupyter import DeviceProfile, UnsupportedOpsConstraint, capture
@@ -138,3 +139,33 @@ def test_no_fallback_means_refused():
         Activated()(torch.randn(3, 8))
     graph = session.captures[0].graph("forward")
     assert graph_coverage(graph, DeviceProfile("p", deny=("gelu",), fallback="none")).count("refused") == 1
+
+
+def test_looking_ops_up_leaves_the_state_of_torch_alone():
+    """A Dynamo graph calls functions that change modes and vmap levels: they must not be called a second time."""
+
+    def changes_modes(x):
+        with torch.no_grad():
+            y = torch.vmap(torch.sin)(x)
+        with torch.autocast("cpu"):
+            return y @ x.t() + F.dropout(x, 0.5) @ x.t()
+
+    x = torch.randn(4, 4)
+    torch.manual_seed(0)
+    expected = changes_modes(x)
+    torch.manual_seed(0)
+    with capture(target="default") as session:
+        got = torch.compile(changes_modes, backend="eager")(x)
+    assert torch.equal(got, expected)
+    assert session.captures[0].graph("forward") is None
+    assert not torch.is_autocast_enabled("cpu")
+    assert torch.is_grad_enabled()
+
+
+def test_a_backend_of_ones_own_that_stops_at_dynamo_is_checked_by_aten_ops():
+    """No AOT graph was made: the Dynamo graph's nodes say what they dispatch to."""
+    with capture(constraints=[UnsupportedOpsConstraint(["aten.addmm"])]) as session:
+        torch.compile(Activated(), backend="eager")(torch.randn(3, 8))
+    (finding,) = session.findings
+    assert finding.title == "the target has no aten.addmm"
+    assert finding.places[0].stage == "dynamo"

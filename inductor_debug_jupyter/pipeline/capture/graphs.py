@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.sources import cell_label, source_line, user_frames
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, SourceLine, TensorSpec
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
-from inductor_debug_jupyter.pipeline.torch_compat.dispatch import aten_ops
 
 
 def tensor_spec(tensor: torch.Tensor, storages: dict[int, int]) -> TensorSpec:
@@ -46,7 +46,6 @@ def graph_record(
     is_dynamo = stage == "dynamo"
     placeholders = iter(roles)
     storages: dict[int, int] = {}
-    looked_up = aten_ops(graph_module) if is_dynamo else {}
     nodes = []
     for node in graph_module.graph.nodes:
         role, origin = "", ""
@@ -72,7 +71,6 @@ def graph_record(
                 role=role,
                 origin=origin,
                 typed=node.op == "output" or torch_graphs.has_value(node),
-                aten_ops=looked_up.get(node.name, ()),
                 composite=composite,
                 call=call,
                 mutates=torch_graphs.mutated_inputs(node),
@@ -81,6 +79,12 @@ def graph_record(
         )
     ranges, hints = torch_graphs.symbol_ranges(graph_module)
     return GraphRecord(stage, tuple(nodes), ranges, hints)
+
+
+def with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> GraphRecord:
+    """A Dynamo graph's record whose nodes know which aten ops they dispatch to."""
+    nodes = tuple(replace(node, aten_ops=ops[node.name]) if node.name in ops else node for node in record.nodes)
+    return replace(record, nodes=nodes)
 
 
 def _lines_of(

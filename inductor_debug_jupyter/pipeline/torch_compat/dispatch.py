@@ -3,11 +3,18 @@
 Dynamo's graph is in the user's words (``torch.conv2d``, ``F.gelu``, ``x.mul_``); devices speak of aten ops. Each node
 is called once more on fake tensors of its operands' shapes, in a fake mode of our own (symbolic sizes as the numbers
 that they have just now, so that no guard of the user's compile is touched), while a dispatch mode notes what arrives.
+That is done only where no AOT graph tells it better: after the compile, when somebody asks.
 Equal calls are looked up once, so twelve layers cost as much as one.
+
+A Dynamo graph also calls functions that change the state of torch (gradient mode, vmap levels, autocast, seeds). Those
+must never be called a second time, so only functions that are known to compute are: :func:`_computes`. Inside vmap a
+tensor is not what it seems, so graphs that enter it are left alone.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -15,7 +22,7 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value, tensors_of
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 
 
 class _Notes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -31,71 +38,104 @@ class _Notes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-class _UnknownSizeError(Exception):
-    """A node whose call cannot be repeated on fake tensors."""
+@dataclass(frozen=True)
+class _Like:
+    """What a tensor looks like; a tensor that looks the same is made of it."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    def make(self) -> torch.Tensor:
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
 
 
-def aten_ops(graph_module: torch.fx.GraphModule) -> dict[str, tuple[str, ...]]:
-    """Node name → the aten ops that it dispatches to, in order and without repeats; unknown calls are left out."""
-    known: dict[Any, tuple[str, ...]] = {}
-    found: dict[str, tuple[str, ...]] = {}
-    for node in graph_module.graph.nodes:
-        if node.op not in {"call_function", "call_method"} or isinstance(node.target, torch._ops.OpOverload):
-            continue
-        try:
-            leaves, shape = pytree.tree_flatten((node.args, node.kwargs))
-            key = (node.op, node.target, shape, tuple(_signature(leaf) for leaf in leaves))
-            if key not in known:
-                known[key] = _dispatch(node, leaves, shape)
-        except Exception:  # noqa: S112 - an op that fails on fake tensors is simply not known any better
-            continue
-        if known[key]:
-            found[node.name] = known[key]
-    return found
+class DynamoCalls:
+    """The calls of a Dynamo graph, copied at once (torch goes on to change the graph), and looked up when asked for."""
+
+    def __init__(self, graph_module: torch.fx.GraphModule) -> None:
+        self._calls: list[tuple[str, str, Any, Any]] = []
+        if any(_enters_functorch(node) for node in graph_module.graph.nodes):
+            return
+        for node in graph_module.graph.nodes:
+            if _computes(node):
+                try:
+                    arguments = pytree.tree_map(_described, (node.args, node.kwargs))
+                except Exception:  # noqa: S112 - a size that nobody knows yet, or a tensor without strides
+                    continue
+                self._calls.append((node.name, node.op, node.target, arguments))
+
+    def aten_ops(self) -> dict[str, tuple[str, ...]]:
+        """Node name → the aten ops that it dispatches to, in order, without repeats; unknown calls are left out."""
+        found: dict[str, tuple[str, ...]] = {}
+        known: dict[Any, tuple[str, ...]] = {}
+        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), _Notes() as notes:
+            for name, op, target, arguments in self._calls:
+                key = (op, target, str(arguments))
+                if key not in known:
+                    known[key] = _dispatch(op, target, arguments, notes)
+                if known[key]:
+                    found[name] = known[key]
+        return found
 
 
-def _signature(leaf: Any) -> Any:
-    if not isinstance(leaf, torch.fx.Node):
-        return (type(leaf), leaf) if isinstance(leaf, (int, float, str, bool, torch.dtype)) else str(leaf)
-    value = node_value(leaf)
-    return tuple(
-        (tuple(map(_number, t.shape)), t.dtype, tuple(map(_number, t.stride()))) for t in tensors_of(value)
-    ) or str(value)
+_COMPUTING_MODULES = frozenset(
+    [
+        "_operator",
+        "torch._C._fft",
+        "torch._C._linalg",
+        "torch._C._nn",
+        "torch._C._special",
+        "torch._tensor",
+        "torch.functional",
+        "torch.nn.functional",
+    ]
+)
 
 
-def _number(size: Any) -> int:
-    if isinstance(size, int):
-        return size
-    hint = size.node.hint
-    if hint is None:
-        raise _UnknownSizeError
-    return int(hint)
+def _computes(node: torch.fx.Node) -> bool:
+    """Whether a node calls something that computes and does nothing else."""
+    if node.op == "call_method":
+        return True
+    target = node.target
+    if node.op != "call_function" or isinstance(target, torch._ops.OpOverload):
+        return False
+    module = getattr(target, "__module__", None)
+    if module == "torch":  # torch.add, but not torch.set_default_dtype
+        return isinstance(target, BuiltinFunctionType) and hasattr(torch._C._VariableFunctions, target.__name__)
+    return module in _COMPUTING_MODULES
 
 
-def _dispatch(node: torch.fx.Node, leaves: list[Any], shape: Any) -> tuple[str, ...]:
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
-        args, kwargs = pytree.tree_unflatten([_stand_in(leaf) for leaf in leaves], shape)
-        with _Notes() as notes:
-            if node.op == "call_method":
-                getattr(args[0], str(node.target))(*args[1:], **kwargs)
-            else:
-                node.target(*args, **kwargs)  # type: ignore[operator]
-    return tuple(dict.fromkeys(notes.ops))
+def _enters_functorch(node: torch.fx.Node) -> bool:
+    return node.op == "call_function" and "functorch" in (getattr(node.target, "__module__", None) or "")
 
 
-def _stand_in(leaf: Any) -> Any:
-    """A fresh fake tensor like the operand's, so that nothing that happens to it reaches the user's compile."""
-    if not isinstance(leaf, torch.fx.Node):
-        return leaf
-    return pytree.tree_map(_like, node_value(leaf))
+def _described(leaf: Any) -> Any:
+    """A node's value without its tensors; anything else as it is."""
+    return pytree.tree_map(_like, node_value(leaf)) if isinstance(leaf, torch.fx.Node) else leaf
 
 
 def _like(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return torch.empty_strided(
-            [_number(size) for size in value.shape],
-            [_number(step) for step in value.stride()],
-            dtype=value.dtype,
-            device=value.device,
-        )
+        shape, stride = (tuple(map(_number, sizes)) for sizes in (value.shape, value.stride()))
+        return _Like(shape, stride, value.dtype, value.device)
     return _number(value) if isinstance(value, torch.SymInt) else value
+
+
+def _number(size: Any) -> int:
+    """A size; a symbolic one as what it is just now. Raises TypeError when that depends on values."""
+    return size if isinstance(size, int) else int(size.node.hint)
+
+
+def _dispatch(op: str, target: Any, arguments: Any, notes: _Notes) -> tuple[str, ...]:
+    try:
+        args, kwargs = pytree.tree_map(lambda leaf: leaf.make() if isinstance(leaf, _Like) else leaf, arguments)
+        notes.ops.clear()
+        if op == "call_method":
+            getattr(args[0], target)(*args[1:], **kwargs)
+        else:
+            target(*args, **kwargs)
+    except Exception:  # an op that fails on fake tensors is simply not known any better
+        return ()
+    return tuple(dict.fromkeys(notes.ops))
