@@ -15,7 +15,6 @@ from inductor_debug_jupyter.pipeline.devices.checker import (
     dtype_rule,
     op_support,
     place_of,
-    same_place,
 )
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.devices.partition import Traffic, full_sides, segments_of, traffic_of
@@ -118,7 +117,10 @@ class _Row:
 
 
 def _rows(graph: GraphRecord, compile_id: str, verdicts: dict[str, OpVerdict]) -> list[_Row]:
-    """One row for each op and verdict, worst first, then the most frequent."""
+    """One row for each op and verdict, worst first, then the most frequent.
+
+    What leaves the target has a place for each module and line; what the target runs, for each line.
+    """
     rows: dict[OpVerdict, _Row] = {}
     for node in graph.calls:
         verdict = verdicts[node.name]
@@ -127,20 +129,12 @@ def _rows(graph: GraphRecord, compile_id: str, verdicts: dict[str, OpVerdict]) -
             row = rows[verdict] = _Row(verdict, [], {})
         row.nodes.append(node.name)
         source = node.source
-        key = (
-            same_place_of(compile_id, graph, node.name)
-            if source is None
-            else (compile_id, node.module_path, source.file, source.line)
-        )
+        where = (source.file, source.line) if source else (node.name, 0)
+        key = where if verdict.runs_on_device else (*where, node.module_path)
         if key not in row.places:
             row.places[key] = place_of(compile_id, graph, node.name)
     order = {status: -rank for rank, status in enumerate(OP_STATUSES)}
     return sorted(rows.values(), key=lambda row: (order[row.verdict.status], -len(row.nodes), row.verdict.op))
-
-
-def same_place_of(compile_id: str, graph: GraphRecord, name: str) -> object:
-    """The place of a node without a line: the node itself."""
-    return same_place(place_of(compile_id, graph, name))
 
 
 def _ledger(rows: list[_Row], traffic: Traffic) -> tuple[Fallback, ...]:
