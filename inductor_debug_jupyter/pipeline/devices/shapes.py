@@ -66,11 +66,22 @@ class AlignmentRule:
     unit: str = ""
     severity: Severity = "error"
 
+    def kept_as(self, dtype: str, narrow: Mapping[str, str]) -> str | None:
+        """The dtype that the target keeps a tensor in; None when the rule is not about it.
+
+        A float that the rule does not name has to become one that it does, so it is held to that one's multiple.
+        """
+        if not self.dtypes or dtype in self.dtypes:
+            return narrow.get(dtype, dtype)
+        floats = [name for name in self.dtypes if "float" in name]
+        return narrow.get(floats[0], floats[0]) if floats and "float" in dtype else None
+
     def elements(self, dtype: str, narrow: Mapping[str, str]) -> int:
-        """The multiple in elements for a tensor of that dtype."""
-        if self.bytes is None:
-            return self.multiple or 1
-        return max(1, self.bytes // item_size(narrow.get(dtype, dtype)))
+        """The multiple in elements for a tensor of that dtype; 1 when the rule is not about it."""
+        kept = self.kept_as(dtype, narrow)
+        if kept is None:
+            return 1
+        return self.multiple or 1 if self.bytes is None else max(1, self.bytes // item_size(kept))
 
 
 class AlignmentConstraint(Constraint):
@@ -134,8 +145,6 @@ class AlignmentConstraint(Constraint):
         bad: list[tuple[int | str, TensorSpec]] = []
         rule = self._rule
         for spec in node.outputs:
-            if rule.dtypes and spec.dtype not in rule.dtypes:
-                continue
             multiple = rule.elements(spec.dtype, self._narrow)
             for position in _positions(spec, rule.dims, node.name in batch.weights) if multiple > 1 else ():
                 size = spec.shape[position]
@@ -172,7 +181,7 @@ class AlignmentConstraint(Constraint):
         unit = self._rule.unit or "block"
         if self._rule.bytes is None:
             return f"The target lays tensors out in {unit}s of {multiple} elements."
-        kept = self._narrow.get(dtype, dtype)
+        kept = self._rule.kept_as(dtype, self._narrow)
         as_ = f" (as which {dtype} is kept)" if kept != dtype else ""
         return (
             f"The target lays tensors out in {unit}s of {self._rule.bytes} bytes: {multiple} elements of {kept}{as_}."
