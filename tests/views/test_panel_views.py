@@ -91,7 +91,7 @@ def test_lines_know_their_findings_worst_first(make_record: Make) -> None:
     ]
     assert lines[0]["selection"] is None
     assert lines[3]["selection"] == {
-        "finding": 1, "compile_id": "0/0", "stage": "forward", "node": "mm", "label": "In [4]", "line": 4,
+        "finding": 1, "compile_id": "0/0", "stage": "forward", "node": "mm", "label": "In [4]", "line": 4, "kernel": "",
     }  # fmt: skip
 
 
