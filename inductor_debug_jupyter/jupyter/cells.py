@@ -12,9 +12,11 @@ from IPython.core.error import UsageError
 
 from inductor_debug_jupyter.jupyter.display import show_session
 from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_options
+from inductor_debug_jupyter.jupyter.progress import CellProgress
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
 from inductor_debug_jupyter.pipeline.session import DebugSession
+from inductor_debug_jupyter.pipeline.settings import Settings
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -22,8 +24,10 @@ log = logging.getLogger("inductor_debug_jupyter")
 class _Run:
     """One cell that runs under the magic."""
 
-    def __init__(self, shell: Any, session: DebugSession) -> None:
-        self.session = session
+    def __init__(self, shell: Any, settings: Settings) -> None:
+        quiet = settings["no_panel"] or settings["quiet"]
+        self.progress = None if quiet else CellProgress(shell)
+        self.session = DebugSession(settings, eager=True, on_step=self.progress.tell if self.progress else None)
         self.tracebacks = CleanTracebacks(shell)
 
 
@@ -40,7 +44,7 @@ class CellWatcher:
         try:
             options = options_of_cell(info.raw_cell or "")
             if options is not None:
-                run = _Run(self._shell, DebugSession(read_options(options), eager=True))
+                run = _Run(self._shell, read_options(options))
                 run.tracebacks.install()
                 run.session.open()
         except UsageError:
@@ -92,6 +96,8 @@ class CellWatcher:
         if run is not None:
             run.tracebacks.remove()
             run.session.stop()
+            if run.progress is not None:
+                run.progress.done()
 
     def _say(self, consequence: str, error: Exception) -> None:
         log.warning("%%%%inductor_debug: %s (%s: %s)", consequence, type(error).__name__, error)

@@ -22,6 +22,7 @@ from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.bisect import bisect_stages
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
@@ -84,6 +85,7 @@ class DebugSession:
         fresh: bypass the FX and AOT caches, so that every stage is seen.
         keep_inputs: copy the inputs of each model's first call, for :meth:`diff` and :meth:`bisect`.
         name: what to call it; the captured model's name by default.
+        on_step: told what the compiler is doing, for somebody who waits.
 
     Raises:
         UsageError: a bad setting or an unknown target, before anything is touched.
@@ -98,6 +100,7 @@ class DebugSession:
         fresh: bool = True,
         keep_inputs: bool = False,
         name: str = "",
+        on_step: StepObserver | None = None,
     ) -> None:
         self.settings = settings or resolve()
         self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
@@ -106,7 +109,7 @@ class DebugSession:
         self.selection: dict[str, Any] = {}
         self._name = name
         self._id, self._created = new_session_id()
-        self._recorder = Recorder(fresh=fresh)
+        self._recorder = Recorder(fresh=fresh, on_step=on_step)
         self._calls = CallLog()
         self._watch = CaptureWatch(
             self._recorder,

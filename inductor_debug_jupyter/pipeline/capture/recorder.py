@@ -15,6 +15,7 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.capture import breaks
 from inductor_debug_jupyter.pipeline.capture.compiling import Compiling
 from inductor_debug_jupyter.pipeline.capture.sources import is_library, source_line
+from inductor_debug_jupyter.pipeline.capture.steps import StepObserver, Steps
 from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -38,8 +39,9 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 class Recorder:
     """A :class:`~inductor_debug_jupyter.pipeline.torch_compat.hooks.CompileListener` that keeps records."""
 
-    def __init__(self, *, fresh: bool = True) -> None:
+    def __init__(self, *, fresh: bool = True, on_step: StepObserver | None = None) -> None:
         self.fresh = fresh
+        self._steps = Steps(on_step) if on_step is not None else None
         self.calling = ""
         """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
         self._thread = threading.get_ident()
@@ -107,6 +109,8 @@ class Recorder:
         compiling.trace = self._trace(compile_id)
         compiling.roles = torch_graphs.placeholder_roles(graph_module)
         self._compiles[compile_id] = compiling
+        if self._steps is not None:
+            self._steps.named(compile_id, compiling.name)
         compiling.add_graph("dynamo", graph_module)
 
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
@@ -146,6 +150,8 @@ class Recorder:
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """Keep graph breaks, recompile reasons, timings, cache hits and the texts that torch writes anyway."""
         self._breaks.add(metadata, payload)
+        if self._steps is not None:
+            self._steps.add(metadata, payload)
         if compile_id := metadata["compile_id"]:
             self._trace(compile_id).add(metadata, payload)
 
