@@ -86,6 +86,7 @@ class DebugSession:
         keep_inputs: copy the inputs of each model's first call, for :meth:`diff` and :meth:`bisect`.
         name: what to call it; the captured model's name by default.
         on_step: told what the compiler is doing, for somebody who waits.
+        only: whether a model or function that is called is of interest; all are by default.
 
     Raises:
         UsageError: a bad setting or an unknown target, before anything is touched.
@@ -101,6 +102,7 @@ class DebugSession:
         keep_inputs: bool = False,
         name: str = "",
         on_step: StepObserver | None = None,
+        only: Callable[[Any], bool] | None = None,
     ) -> None:
         self.settings = settings or resolve()
         self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
@@ -116,6 +118,7 @@ class DebugSession:
             lower=self.settings["lower"],
             eager=eager,
             calls=self._calls if keep_inputs or self.settings["diff"] else None,
+            only=only,
         )
         self._started = 0.0
         self._record: SessionRecord | None = None

@@ -44,6 +44,9 @@ class Recorder:
         self._steps = Steps(on_step) if on_step is not None else None
         self.calling = ""
         """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
+        self.following = True
+        """Whether compiles that begin now are of interest; see :class:`CaptureWatch`'s ``only``."""
+        self._passed_over: set[str] = set()
         self._thread = threading.get_ident()
         self._compiles: dict[str, Compiling] = {}
         self._traces: dict[str, CompileTrace] = {}
@@ -98,7 +101,11 @@ class Recorder:
 
     def wants(self, compile_id: str, thread: int) -> bool:
         """Follow compiles of the thread that opened the capture, and their backwards wherever they run."""
-        return thread == self._thread or compile_id in self._compiles
+        if compile_id in self._compiles:
+            return True
+        if thread == self._thread and not self.following and compile_id:
+            self._passed_over.add(compile_id)
+        return thread == self._thread and self.following and compile_id not in self._passed_over
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
         """Start the record of a compile."""
