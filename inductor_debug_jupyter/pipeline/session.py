@@ -22,6 +22,7 @@ from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.bisect import bisect_stages
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
@@ -86,6 +87,8 @@ class DebugSession:
         fresh: bypass the FX and AOT caches, so that every stage is seen.
         keep_inputs: copy the inputs of each model's first call, for :meth:`diff` and :meth:`bisect`.
         name: what to call it; the captured model's name by default.
+        on_step: told what the compiler is doing, for somebody who waits.
+        only: whether a model or function that is called is of interest; all are by default.
 
     Raises:
         UsageError: a bad setting or an unknown target, before anything is touched.
@@ -100,6 +103,8 @@ class DebugSession:
         fresh: bool = True,
         keep_inputs: bool = False,
         name: str = "",
+        on_step: StepObserver | None = None,
+        only: Callable[[Any], bool] | None = None,
     ) -> None:
         self.settings = settings or resolve()
         self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
@@ -108,13 +113,14 @@ class DebugSession:
         self.selection: dict[str, Any] = {}
         self._name = name
         self._id, self._created = new_session_id()
-        self._recorder = Recorder(fresh=fresh)
+        self._recorder = Recorder(fresh=fresh, on_step=on_step)
         self._calls = CallLog()
         self._watch = CaptureWatch(
             self._recorder,
             lower=self.settings["lower"],
             eager=eager,
             calls=self._calls if keep_inputs or self.settings["diff"] else None,
+            only=only,
         )
         self._started = 0.0
         self._record: SessionRecord | None = None
@@ -359,15 +365,21 @@ class DebugSession:
     # Selecting --------------------------------------------------------------------------------------------------
 
     def select(
-        self, *, finding: int | None = None, node: str | None = None, line: int | None = None, label: str = ""
+        self,
+        *,
+        finding: int | None = None,
+        node: str | None = None,
+        line: int | None = None,
+        kernel: str | None = None,
+        label: str = "",
     ) -> dict[str, Any]:
-        """Choose a finding (counted from 0), a node by name or a source line, as a click in the panel does.
+        """Choose a finding (counted from 0), a node or kernel by name or a source line, as a click in the panel does.
 
         Raises:
-            UsageError: not exactly one of the three was given.
-            NotFoundError: there is no such finding, node or line.
+            UsageError: not exactly one of the four was given.
+            NotFoundError: there is no such finding, node, line or kernel.
         """
-        chosen = Lookup(self.record).find(finding=finding, node=node, line=line, label=label)
+        chosen = Lookup(self.record).find(finding=finding, node=node, line=line, kernel=kernel, label=label)
         self.choose(dict(chosen))
         return self.selection
 
