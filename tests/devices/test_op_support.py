@@ -81,6 +81,10 @@ def test_the_profiles_own_decomposition_rescues_a_denied_op():
     # Inductor's graph has an erf in its place: still the same op, and the same answer.
     assert rescued.verdict(node("aten.erf.default", composite="aten.gelu.default")).status == "decomposable"
     assert rescued.verdict(node("aten.erf.default")).status == "fallback"
+    by_users_name = OpSupport(allow=["exp", "sum", "div"], decompose={"nn.Softmax": ["exp", "sum", "div"]})
+    assert by_users_name.verdict(node("aten._softmax.default")).parts == ("exp", "sum", "div")
+    lacking = by_users_name.verdict(node("aten.tanh.default"))
+    assert lacking.reason == "aten.tanh is not on the target's list of ops that it has"
 
 
 def test_in_place_and_dynamo_names_mean_the_same_op():

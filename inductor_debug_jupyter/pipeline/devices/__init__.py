@@ -1,8 +1,9 @@
 """What the hardware accepts, and what it would refuse of a captured graph.
 
 A :class:`DeviceProfile` is data (TOML); :func:`rules_for` turns it into constraints; :func:`check` runs constraints
-over captures and folds what they find. A constraint of one's own is a subclass of :class:`Constraint` with a
-``rule_id`` and a ``check_node``.
+over captures and folds what they find. :func:`coverage_of` says of every op whether the target runs it, cuts graphs
+into segments and lists the transfers between them; :func:`memory_of` is a graph's memory over time. A constraint of
+one's own is a subclass of :class:`Constraint` with a ``rule_id`` and a ``check_node``.
 """
 
 from inductor_debug_jupyter.pipeline.devices.checker import check, rules_for

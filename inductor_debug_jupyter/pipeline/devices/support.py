@@ -68,7 +68,10 @@ class OpSupport:
     ) -> None:
         self._allow = None if allow is None else _spread(allow)
         self._deny = _spread(deny)
-        self._own = {bare_name(op): tuple(map(bare_name, parts)) for op, parts in (decompose or {}).items()}
+        self._own: dict[str, tuple[str, ...]] = {}
+        for op, parts in (decompose or {}).items():
+            names = {name for known in lowered_names(bare_name(op)) for name in (known, *_variants(known))}
+            self._own.update(dict.fromkeys(names, tuple(map(bare_name, parts))))
         self._lacking: OpStatus = "fallback" if fallback else "refused"
         self._known: dict[tuple[str, str, tuple[str, ...], str], OpVerdict] = {}
 
@@ -107,25 +110,27 @@ class OpSupport:
 
     def _of_name(self, op: str, written_as: str, depth: int = 0) -> OpVerdict:
         if (denied := self._denied(written_as) or self._denied(op)) is not None:
-            return self._in_parts(op, self._own.get(op, ()), denied, depth)
+            reason = f"{denied} is on the target's list of ops that it does not have"
+            return self._in_parts(op, self._own.get(op, ()), denied, reason, depth)
         if self._allow is None:
             return self._needs(op, depth)
         if op in VIEWS or op in PYTHON_NUMBERS:
             return OpVerdict(op, "supported", "no arithmetic")
         if op in self._allow or written_as in self._allow:
             return OpVerdict(op, "supported")
-        return self._in_parts(op, self._parts(op), f"aten.{written_as}", depth)
+        reason = f"aten.{written_as} is not on the target's list of ops that it has"
+        return self._in_parts(op, self._parts(op), f"aten.{written_as}", reason, depth)
 
     def _parts(self, op: str) -> tuple[str, ...]:
         return self._own.get(op) or DECOMPOSED.get(op, ())
 
-    def _in_parts(self, op: str, parts: tuple[str, ...], lacks: str, depth: int) -> OpVerdict:
+    def _in_parts(self, op: str, parts: tuple[str, ...], lacks: str, reason: str, depth: int) -> OpVerdict:
         if parts and depth < 4:
             missing = [part for part in parts if not self._of_name(part, part, depth + 1).runs_on_device]
             if not missing:
                 return OpVerdict(op, "decomposable", f"runs as {', '.join(parts)}", parts=parts)
             return self._lack(op, lacks, f"neither {op} nor {missing[0]}, which it is made of, is there")
-        return self._lack(op, lacks, f"{lacks} is on the target's list of ops that it does not have")
+        return self._lack(op, lacks, reason)
 
     def _needs(self, op: str, depth: int) -> OpVerdict:
         """Without a list of ops that it has, the target has every op whose parts are not denied."""
@@ -136,11 +141,6 @@ class OpSupport:
         return OpVerdict(op, "decomposable" if parts else "supported", parts=parts)
 
     def _lack(self, op: str, lacks: str, reason: str) -> OpVerdict:
-        if self._allow is not None and lacks.removeprefix("aten.") not in self._deny and lacks not in self._deny:
-            reason = reason.replace(
-                f"{lacks} is on the target's list of ops that it does not have",
-                f"{lacks} is not on the target's list of ops that it has",
-            )
         return OpVerdict(op, self._lacking, reason, lacks)
 
     def _denied(self, name: str) -> str | None:
@@ -167,10 +167,14 @@ def _spread(written: Iterable[str]) -> dict[str, str]:
             names.update(dict.fromkeys(OP_GROUPS[each[1:]], each))
             continue
         for name in names_of(bare_name(each)):
-            names.setdefault(name, each)
-            if name in VARIANTS:
-                names.setdefault(f"{name}_{VARIANTS[name]}", each)
+            for known in (name, *_variants(name)):
+                names.setdefault(known, each)
     return names
+
+
+def _variants(op: str) -> tuple[str, ...]:
+    """The names that an op has with certain arguments."""
+    return (f"{op}_{VARIANTS[op]}",) if op in VARIANTS else ()
 
 
 class UnsupportedOpsConstraint(Constraint):
