@@ -141,24 +141,30 @@ class NarrowedConstraint(Constraint):
     def __init__(self, narrow: Mapping[str, str]) -> None:
         self.narrow = {name: kept for name, kept in narrow.items() if "int" in name}
 
-    def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
-        """An op that makes or reads such whole numbers."""
-        if bare_name(node.target) in VIEWS or bare_name(node.target) in PYTHON_NUMBERS:
-            return None
-        operands = (graph.by_name[name] for name in node.inputs if name in graph.by_name)
-        for spec in (spec for each in (*operands, node) for spec in each.outputs):
-            if (kept := self.narrow.get(spec.dtype)) is not None:
-                bits = item_size(kept) * 8
-                return Problem(
-                    node.name,
-                    f"{spec.dtype} is kept as {kept}",
-                    observed=spec.dtype,
-                    allowed=f"values from {-(2 ** (bits - 1)):,} to {2 ** (bits - 1) - 1:,}",
-                    explanation=f"The target has no {spec.dtype}: a value beyond {kept} is not the same there.",
-                    hints=(f"make sure that indices and counters fit into {kept}",),
-                    evidence=f"any(t.dtype == torch.{spec.dtype} for t in tensors)",
-                )
-        return None
+    def check(self, graph: GraphRecord) -> Iterator[Problem]:
+        """Each op that makes or reads such whole numbers."""
+        narrowed: dict[str, str] = {}
+        for node in graph.nodes:
+            for spec in node.outputs:
+                if spec.dtype in self.narrow:
+                    narrowed.setdefault(node.name, spec.dtype)
+        for node in graph.calls if narrowed else ():
+            dtype = next((narrowed[name] for name in (*node.inputs, node.name) if name in narrowed), None)
+            if dtype is not None and bare_name(node.target) not in VIEWS | PYTHON_NUMBERS:
+                yield self._problem(node.name, dtype)
+
+    def _problem(self, node: str, dtype: str) -> Problem:
+        kept = self.narrow[dtype]
+        bits = item_size(kept) * 8
+        return Problem(
+            node,
+            f"{dtype} is kept as {kept}",
+            observed=dtype,
+            allowed=f"values from {-(2 ** (bits - 1)):,} to {2 ** (bits - 1) - 1:,}",
+            explanation=f"The target has no {dtype}: a value beyond {kept} is not the same there.",
+            hints=(f"make sure that indices and counters fit into {kept}",),
+            evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
+        )
 
 
 class KnownTypesConstraint(Constraint):
