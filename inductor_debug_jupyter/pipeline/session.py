@@ -47,7 +47,6 @@ from inductor_debug_jupyter.pipeline.records import (
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
-from inductor_debug_jupyter.pipeline.torch_compat.versions import untested_reason
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.text import session_text
 
@@ -118,8 +117,6 @@ class DebugSession:
     def open(self) -> None:
         """Start capturing on this thread."""
         self._started = time.perf_counter()
-        if reason := untested_reason():
-            self._recorder.note("torch", reason)
         self._watch.open()
 
     def stop(self) -> None:

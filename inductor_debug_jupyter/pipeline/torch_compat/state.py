@@ -63,11 +63,15 @@ _filter = _ThreadFilter()
 
 
 def _torch_handlers() -> list[logging.Handler]:
-    """Every handler through which torch writes to the terminal; its structured trace is not one of them."""
+    """Every handler of torch's that writes to a terminal or file. The hooks' own handler has no stream: it goes on.
+
+    They are told by their stream, not their class: torch 2.15 has a handler of its own that looks up ``sys.stderr``
+    each time.
+    """
     loggers = [
         logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.split(".")[0] == "torch"
     ]
-    return [handler for logger in loggers for handler in logger.handlers if isinstance(handler, logging.StreamHandler)]
+    return [handler for logger in loggers for handler in logger.handlers if hasattr(handler, "stream")]
 
 
 @contextmanager
