@@ -170,19 +170,18 @@ def _summary_data(record: SessionRecord, store: ArtifactStore) -> dict[str, Any]
 
     from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed
     from inductor_debug_jupyter.pipeline.store.benchmarks import ROOM
-    from inductor_debug_jupyter.pipeline.store.statistics import graph_statistics
 
     graphs = []
     for capture in record.captures:
         for stage, graph in capture.graphs.items():
-            counted = graph_statistics(graph)
+            counted = graph.statistics
             graphs.append(
                 {
                     "compile_id": capture.compile_id,
                     "stage": stage,
-                    "ops": counted["calls"],
-                    "top_ops": counted["ops"],
-                    "dtypes": counted["dtypes"],
+                    "ops": counted.calls,
+                    "top_ops": counted.ops,
+                    "dtypes": counted.dtypes,
                 }
             )
     sessions = store.sessions()

@@ -48,6 +48,7 @@ from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.provenance import Provenance, Trace
 from inductor_debug_jupyter.pipeline.views.text import session_text
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -221,6 +222,26 @@ class DebugSession:
     def peak_memory(self) -> int | None:
         """The most bytes alive at once in any captured graph; None when a size is symbolic."""
         return self.record.peak_memory
+
+    def trace(
+        self,
+        *,
+        line: int | None = None,
+        node: str | None = None,
+        kernel: str | None = None,
+        label: str = "",
+        stage: str = "",
+    ) -> Trace:
+        """What a source line, a node or a kernel became, and where it comes from: line ↔ graph nodes ↔ kernels.
+
+        Give exactly one. ``label`` (``In [4]``, or a file) says which file a line number is meant in, ``stage`` in
+        which graph a node is meant when several have one of that name.
+
+        Raises:
+            UsageError: not exactly one of the three was given.
+            NotFoundError: there is no such line, node or kernel.
+        """
+        return Provenance(self.record).trace(line=line, node=node, kernel=kernel, label=label, stage=stage)
 
     # Comparing --------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.watch import observe_lowering
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.torch_compat import hooks
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 
 log = logging.getLogger("inductor_debug_jupyter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -31,6 +31,7 @@ def graph_record(
     *,
     callers: tuple[SourceLine | None, SourceLine | None] = (None, None),
     roles: Sequence[tuple[str, str]] = (),
+    origins: Mapping[int, tuple[str, ...]] | None = None,
 ) -> GraphRecord:
     """Copy a graph.
 
@@ -39,6 +40,7 @@ def graph_record(
         graph_module: the graph; it is only read.
         callers: the line, and the cell's line, that called what was compiled: for nodes whose own frames do not say.
         roles: role and origin of each placeholder of the Dynamo graph, in order.
+        origins: sequence number of a forward op → the Dynamo nodes behind it: a backward op has its forward's number.
     """
     is_dynamo = stage == "dynamo"
     placeholders = iter(roles)
@@ -67,6 +69,7 @@ def graph_record(
                 role=role,
                 origin=origin,
                 typed=node.op == "output" or torch_graphs.has_value(node),
+                origins=() if is_dynamo else torch_graphs.origins_of(node, origins or {}),
             )
         )
     return GraphRecord(stage, tuple(nodes), torch_graphs.symbol_ranges(graph_module))

@@ -13,61 +13,26 @@ from dataclasses import replace
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture import breaks
-from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
-from inductor_debug_jupyter.pipeline.capture.kernels import kernels_of
-from inductor_debug_jupyter.pipeline.capture.sources import is_library, running_lines, source_line
+from inductor_debug_jupyter.pipeline.capture.compiling import Compiling
+from inductor_debug_jupyter.pipeline.capture.sources import is_library, source_line
+from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     GraphBreak,
-    GraphRecord,
     Guard,
-    KernelRecord,
     Note,
     Recompile,
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
+from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
 from inductor_debug_jupyter.pipeline.torch_compat.running import RunningCompile
 
 log = logging.getLogger("inductor_debug_jupyter")
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 """Dynamo's name for what goes on after a graph break."""
-
-
-class _Compile:
-    """What is known so far of one compile id."""
-
-    def __init__(self, compile_id: str, name: str = "graph", source: SourceLine | None = None) -> None:
-        self.compile_id = compile_id
-        self.name = name
-        self.source = source
-        self.callers = running_lines()
-        self.roles: list[tuple[str, str]] = []
-        self.graphs: dict[str, GraphRecord] = {}
-        self.texts: dict[str, str] = {}
-        self.kernels: list[KernelRecord] = []
-        self.missing: dict[str, str] = {}
-
-    def freeze(self) -> CompileCapture:
-        return CompileCapture(
-            compile_id=self.compile_id,
-            name=self.name,
-            source=self.source,
-            graphs=dict(self.graphs),
-            texts=dict(self.texts),
-            kernels=tuple(self.kernels),
-            missing=self._missing(),
-        )
-
-    def _missing(self) -> dict[str, str]:
-        missing = dict(self.missing)
-        if "forward" in self.graphs and "backward" not in self.graphs:
-            missing.setdefault("backward", "nothing requires a gradient here, so there is no backward")
-        if "backward" in self.graphs and "code" in self.texts and "post_grad:backward" not in self.texts:
-            missing.setdefault("code:backward", "torch compiles the backward when backward() first runs; it did not")
-        return missing
 
 
 class Recorder:
@@ -78,17 +43,20 @@ class Recorder:
         self.calling = ""
         """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
         self._thread = threading.get_ident()
-        self._compiles: dict[str, _Compile] = {}
+        self._compiles: dict[str, Compiling] = {}
+        self._traces: dict[str, CompileTrace] = {}
         self._breaks = breaks.BreakLog()
         self._guards: dict[str, tuple[Guard, ...]] = {}
         self._notes: dict[tuple[str, str], Note] = {}
+        self._failures: dict[str, str] = {}
+        """Part of the capture (as the hooks call it) → why it failed."""
 
     # What was recorded ------------------------------------------------------------------------------------------
 
     @property
     def captures(self) -> tuple[CompileCapture, ...]:
         """One capture for each compile id, in the order in which they were compiled."""
-        return tuple(compile_.freeze() for compile_ in self._compiles.values())
+        return tuple(compiling.freeze(self._failures) for compiling in self._compiles.values())
 
     @property
     def graph_breaks(self) -> tuple[GraphBreak, ...]:
@@ -135,10 +103,11 @@ class Recorder:
         source = None
         if code is not None and not is_library(code.co_filename):
             source = source_line(code.co_filename, code.co_firstlineno, code.co_name)
-        compile_ = _Compile(compile_id, _name_of(graph_module, code, source, self.calling), source)
-        compile_.roles = torch_graphs.placeholder_roles(graph_module)
-        self._compiles[compile_id] = compile_
-        self._keep_graph(compile_, "dynamo", graph_module)
+        compiling = Compiling(compile_id, _name_of(graph_module, code, source, self.calling), source, fresh=self.fresh)
+        compiling.trace = self._trace(compile_id)
+        compiling.roles = torch_graphs.placeholder_roles(graph_module)
+        self._compiles[compile_id] = compiling
+        compiling.add_graph("dynamo", graph_module)
 
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Keep what must hold for this compile to be used again."""
@@ -153,44 +122,50 @@ class Recorder:
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """Keep what AOTAutograd traced."""
-        compile_ = self._compile(compile_id)
+        compiling = self._compile(compile_id)
         for stage, graph_module in (("joint", joint), ("forward", forward), ("backward", backward)):
             if graph_module is not None:
-                self._keep_graph(compile_, stage, graph_module)
+                compiling.add_graph(stage, graph_module)
 
     def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
-        """Keep Inductor's graph; the backward's text stands beside the forward's."""
-        compile_ = self._compile(compile_id)
-        if is_backward:
-            compile_.texts["post_grad:backward"] = torch_graphs.graph_text(graph_module)
-        else:
-            self._keep_graph(compile_, "post_grad", graph_module)
+        """Keep Inductor's graph."""
+        self._compile(compile_id).add_graph("post_grad", graph_module, is_backward)
 
-    def inductor_ir(self, compile_id: str, stage: str, nodes: Any, is_backward: bool) -> None:
-        """Keep the IR as text."""
-        text = "\n\n\n".join(str(node.debug_str()) for node in nodes)
-        self._add_text(compile_id, stage, text, is_backward)
+    def inductor_ir(self, compile_id: str, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
+        """Keep the IR."""
+        self._compile(compile_id).add_ir(stage, ir, is_backward)
+
+    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
+        """Keep what went into a kernel."""
+        self._compile(compile_id).add_kernel_call(kernel, nodes, is_backward)
 
     def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
         """Keep the wrapper code and its kernels."""
-        self._add_text(compile_id, "code", code, is_backward)
-        self._compile(compile_id).kernels += kernels_of(code, "backward" if is_backward else "forward")
+        self._compile(compile_id).add_code(code, is_backward)
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
-        """Keep graph breaks and recompile reasons."""
+        """Keep graph breaks, recompile reasons, timings, cache hits and the texts that torch writes anyway."""
         self._breaks.add(metadata, payload)
+        if compile_id := metadata["compile_id"]:
+            self._trace(compile_id).add(metadata, payload)
 
     def failed(self, part: str, error: BaseException) -> None:
         """Keep what went wrong in here."""
         log.debug("capture of %s failed", part, exc_info=error)
-        self.note(part, f"not captured ({type(error).__name__}: {error})")
+        reason = f"not captured ({type(error).__name__}: {error})"
+        self._failures.setdefault(part, reason)
+        self.note(part, reason)
 
     # ------------------------------------------------------------------------------------------------------------
 
-    def _compile(self, compile_id: str) -> _Compile:
+    def _compile(self, compile_id: str) -> Compiling:
         if compile_id not in self._compiles:
-            self._compiles[compile_id] = _Compile(compile_id)
+            self._compiles[compile_id] = Compiling(compile_id, fresh=self.fresh)
+            self._compiles[compile_id].trace = self._trace(compile_id)
         return self._compiles[compile_id]
+
+    def _trace(self, compile_id: str) -> CompileTrace:
+        return self._traces.setdefault(compile_id, CompileTrace())
 
     def _recompiled_line(self, recompile: Recompile) -> SourceLine | None:
         """Where torch names no line: that of the guard on the same value, before or after; else the function's own."""
@@ -199,19 +174,9 @@ class Recorder:
             for guard in self._guards.get(compile_id, ()):
                 if value and guard.source and breaks.without_scope(guard.expression) == value:
                     return guard.source
-        if (compile_ := self._compiles.get(recompile.compile_id)) and compile_.source:
-            return compile_.source
+        if (compiling := self._compiles.get(recompile.compile_id)) and compiling.source:
+            return compiling.source
         return next((guard.source for guard in self._guards.get(recompile.compile_id, ()) if guard.source), None)
-
-    def _keep_graph(self, compile_: _Compile, stage: str, graph_module: Any) -> None:
-        compile_.graphs[stage] = graph_record(stage, graph_module, callers=compile_.callers, roles=compile_.roles)
-        compile_.texts[stage] = torch_graphs.graph_text(graph_module)
-
-    def _add_text(self, compile_id: str, stage: str, text: str, is_backward: bool) -> None:
-        texts = self._compile(compile_id).texts
-        if is_backward and stage in texts:
-            text = f"{texts[stage]}\n\n# ---- backward ----\n\n{text}"
-        texts[stage] = text
 
 
 def _guard(compile_id: str, facts: GuardFacts) -> Guard:

@@ -22,8 +22,6 @@ from inductor_debug_jupyter.pipeline.capture.calls import CallLog
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
-from inductor_debug_jupyter.pipeline.torch_compat.calls import ModuleCallWatch
-from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect, compile_call
 from inductor_debug_jupyter.pipeline.torch_compat.state import (
     current_compile_id,
     dynamo_errors_fall_back,
@@ -49,17 +47,16 @@ class CaptureWatch:
         self._calls = calls
         self._undo = ExitStack()
         self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
+        self._compile_call: Callable[..., Callable[..., Any]]
         self._backend = _Observer(recorder, lower)
 
     def open(self) -> None:
         """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
         hooks.listen(self._recorder)
         self._undo.callback(hooks.unlisten, self._recorder)
-        redirect = CompiledCallRedirect(on_call=self._note_call)
-        self._install("already compiled functions", redirect.install, redirect.remove)
+        self._install("already compiled functions", self._redirect_compiled)
         if self._eager:
-            watch = ModuleCallWatch(self._call)
-            self._install("calls of plain modules", watch.install, watch.remove)
+            self._install("plain modules", self._watch_modules)
 
     def close(self) -> None:
         """Stop capturing and put everything back. Safe to call twice."""
@@ -77,13 +74,28 @@ class CaptureWatch:
         except Exception as error:
             self._recorder.failed("inputs for a comparison", error)
 
-    def _install(self, part: str, install: Callable[[], None], remove: Callable[[], None]) -> None:
+    def _install(self, part: str, install: Callable[[], Callable[[], None]]) -> None:
+        """Install one way; modules that lean on private names are imported only here, so that one may be missing."""
         try:
-            install()
-        except HookError as error:
+            self._undo.callback(install())
+        except (HookError, ImportError) as error:
             self._recorder.failed(part, error)
-        else:
-            self._undo.callback(remove)
+
+    def _redirect_compiled(self) -> Callable[[], None]:
+        from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect
+
+        redirect = CompiledCallRedirect(self._note_call, lambda why: self._recorder.note("compiled functions", why))
+        redirect.install()
+        return redirect.remove
+
+    def _watch_modules(self) -> Callable[[], None]:
+        from inductor_debug_jupyter.pipeline.torch_compat import regions
+        from inductor_debug_jupyter.pipeline.torch_compat.calls import ModuleCallWatch
+
+        self._compile_call = regions.compile_call
+        watch = ModuleCallWatch(self._call)
+        watch.install()
+        return watch.remove
 
     def _call(
         self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -93,7 +105,7 @@ class CaptureWatch:
         compiled = self._compiled.get(module)
         if compiled is None:
             try:
-                compiled = compile_call(module, call, self._backend)
+                compiled = self._compile_call(module, call, self._backend)
                 self._compiled[module] = compiled
             except Exception as error:
                 self._recorder.failed(f"call of {type(module).__name__}", error)

@@ -14,7 +14,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.repro.values import copy_of
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 
 _NUMBERS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
 

@@ -8,10 +8,12 @@ from inductor_debug_jupyter.pipeline.records.benchmark import BackendTiming, Ben
 from inductor_debug_jupyter.pipeline.records.bisect import BisectRecord, Rung
 from inductor_debug_jupyter.pipeline.records.codec import SCHEMA_VERSION, dump_session, load_session
 from inductor_debug_jupyter.pipeline.records.compile import (
+    BACKWARD,
     CompileCapture,
     GraphBreak,
     KernelRecord,
     Note,
+    Phase,
     Recompile,
     SessionRecord,
 )
@@ -27,8 +29,11 @@ from inductor_debug_jupyter.pipeline.records.graph import (
     TensorSpec,
 )
 from inductor_debug_jupyter.pipeline.records.guards import Guard
+from inductor_debug_jupyter.pipeline.records.late import LateTexts
+from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics
 
 __all__ = [
+    "BACKWARD",
     "GRAPH_STAGES",
     "SCHEMA_VERSION",
     "STAGES",
@@ -39,12 +44,15 @@ __all__ = [
     "DiffRecord",
     "GraphBreak",
     "GraphRecord",
+    "GraphStatistics",
     "Guard",
     "Heatmap",
     "KernelRecord",
+    "LateTexts",
     "NodeRecord",
     "Note",
     "OutputDiff",
+    "Phase",
     "Place",
     "Recompile",
     "Rung",

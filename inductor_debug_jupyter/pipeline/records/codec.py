@@ -13,16 +13,33 @@ import msgspec
 
 from inductor_debug_jupyter.pipeline.errors import RecordError
 from inductor_debug_jupyter.pipeline.records.compile import SessionRecord
+from inductor_debug_jupyter.pipeline.records.late import LateTexts
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+def _from_version_1(session: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had an empty ``seconds`` on each capture; they are derived from ``phases`` now."""
+    captures = [
+        {name: value for name, value in capture.items() if name != "seconds"} for capture in session.get("captures", ())
+    ]
+    return {**session, "captures": captures}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_version_1}
 """Version N → a function that turns a session of version N into one of version N + 1."""
 
 
 def dump_session(record: SessionRecord) -> bytes:
     """One session as JSON."""
-    return msgspec.json.encode({"schema_version": SCHEMA_VERSION, "session": record})
+    return msgspec.json.encode({"schema_version": SCHEMA_VERSION, "session": record}, enc_hook=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What msgspec does not know: texts that are still to be rendered."""
+    if isinstance(value, LateTexts):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} is no part of a record")
 
 
 def load_session(data: bytes) -> SessionRecord:
@@ -46,9 +63,16 @@ def load_session(data: bytes) -> SessionRecord:
     while version < SCHEMA_VERSION:
         if version not in UPGRADES:
             raise RecordError(f"sessions of schema version {version} cannot be read any more")
-        session = UPGRADES[version](session)
+        session = _upgraded(session, version)
         version += 1
     try:
         return msgspec.convert(session, SessionRecord)
     except msgspec.ValidationError as error:
+        raise RecordError(f"this saved session is damaged: {error}") from error
+
+
+def _upgraded(session: Any, version: int) -> Any:
+    try:
+        return UPGRADES[version](session)
+    except (AttributeError, TypeError) as error:
         raise RecordError(f"this saved session is damaged: {error}") from error

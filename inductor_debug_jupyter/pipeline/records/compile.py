@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline.records.bisect import BisectRecord
@@ -10,15 +11,40 @@ from inductor_debug_jupyter.pipeline.records.findings import Violation
 from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, SourceLine
 from inductor_debug_jupyter.pipeline.records.guards import Guard
 
+BACKWARD = ":backward"
+"""What is added to a stage's name for the part of it that belongs to the backward (``code:backward``)."""
+
+JOIN = "\n\n# ---- backward ----\n\n"
+
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """One generated kernel with its own source."""
+    """One generated kernel with its own source.
+
+    A kernel of a library (``language`` is ``extern``) has the lines that call it. ``stage`` is ``forward`` or
+    ``backward``; ``calls`` has, for each call in the wrapper code, the post-grad nodes that the call computes.
+    """
 
     name: str
     code: str
     language: str = "cpp"
     stage: str = "forward"
+    calls: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Every post-grad node that some call of the kernel computes."""
+        return tuple(dict.fromkeys(name for call in self.calls for name in call))
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One step of a compile as torch times it: seconds since the compile began, how long, how deeply nested."""
+
+    name: str
+    start: float
+    seconds: float
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +88,26 @@ class Note:
 
 @dataclass(frozen=True)
 class CompileCapture:
-    """Everything one compile id produced. What is absent says why in ``missing`` (stage → reason)."""
+    """Everything one compile id produced. What is absent says why in ``missing`` (stage → reason).
+
+    ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward stands under ``<stage>:backward``.
+    ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``.
+    """
 
     compile_id: str
     name: str = ""
     source: SourceLine | None = None
     graphs: dict[str, GraphRecord] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     kernels: tuple[KernelRecord, ...] = ()
     missing: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    phases: tuple[Phase, ...] = ()
+    caches: dict[str, str] = field(default_factory=dict)
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that were captured, in compile order."""
-        have = set(self.graphs) | set(self.texts)
+        have = {key.removesuffix(BACKWARD) for key in (*self.graphs, *self.texts)}
         if self.kernels:
             have.add("kernel")
         return tuple(stage for stage in STAGES if stage in have)
@@ -86,8 +117,21 @@ class CompileCapture:
         return self.graphs.get(stage)
 
     def text(self, stage: str) -> str | None:
-        """The text of that stage (readable graph, IR or code), or None."""
-        return self.texts.get(stage)
+        """The text of that stage (readable graph, IR or code), the backward's after the forward's, or None."""
+        parts = [self.texts[key] for key in (stage, f"{stage}{BACKWARD}") if key in self.texts]
+        return JOIN.join(parts) if parts else None
+
+    def kernel(self, name: str) -> KernelRecord | None:
+        """The first kernel of that name, or None."""
+        return next((kernel for kernel in self.kernels if kernel.name == name), None)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Phase → seconds, added up over the times that it ran."""
+        totals: dict[str, float] = {}
+        for phase in self.phases:
+            totals[phase.name] = totals.get(phase.name, 0.0) + phase.seconds
+        return totals
 
 
 @dataclass(frozen=True)

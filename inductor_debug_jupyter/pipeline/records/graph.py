@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
+from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics, graph_statistics
+
 Stage = Literal[
     "dynamo",
     "joint",
@@ -90,7 +92,8 @@ class NodeRecord:
     cell calls into a library. ``role`` says what a placeholder stands for (``parameter``, ``buffer``, ``input``,
     ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
     the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value for
-    the node, so that nothing can be said about what it makes.
+    the node, so that nothing can be said about what it makes. ``origins`` are the nodes of the Dynamo graph that it was
+    made from; a backward node has those of the forward node whose gradient it computes.
     """
 
     name: str
@@ -107,6 +110,7 @@ class NodeRecord:
     origin: str = ""
     aten_ops: tuple[str, ...] = ()
     typed: bool = True
+    origins: tuple[str, ...] = ()
 
     @property
     def tensor(self) -> TensorSpec | None:
@@ -151,6 +155,11 @@ class GraphRecord:
     def calls(self) -> tuple[NodeRecord, ...]:
         """The nodes that compute something."""
         return tuple(node for node in self.nodes if node.is_call)
+
+    @cached_property
+    def statistics(self) -> GraphStatistics:
+        """Counts of ops and dtypes, bytes of parameters, inputs and activations."""
+        return graph_statistics(self)
 
     def node(self, name: str) -> NodeRecord | None:
         """The node of that name, or None."""

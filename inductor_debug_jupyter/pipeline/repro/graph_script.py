@@ -18,7 +18,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import ReproError
 from inductor_debug_jupyter.pipeline.repro.values import MAKERS, expression
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 
 _SCRIPT = Template('''\
 """$title

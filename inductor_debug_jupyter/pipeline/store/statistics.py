@@ -1,12 +1,12 @@
-"""Counts of what a session captured: ops, dtypes and nodes of every graph, bytes of its inputs."""
+"""The statistics of a session as a file: counts of every graph, timings and cache outcomes of every compile."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.records import GraphRecord, SessionRecord
+from inductor_debug_jupyter.pipeline.records import SessionRecord
 
 
 def session_statistics(record: SessionRecord) -> dict[str, Any]:
@@ -16,26 +16,13 @@ def session_statistics(record: SessionRecord) -> dict[str, Any]:
         "captures": [
             {
                 "compile_id": capture.compile_id,
-                "graphs": {stage: graph_statistics(graph) for stage, graph in capture.graphs.items()},
+                "graphs": {stage: asdict(graph.statistics) for stage, graph in capture.graphs.items()},
                 "kernels": len(capture.kernels),
                 "seconds": capture.seconds,
+                "caches": capture.caches,
             }
             for capture in record.captures
         ],
-    }
-
-
-def graph_statistics(graph: GraphRecord) -> dict[str, Any]:
-    """Count for one graph; ``inputs.bytes`` is None when an input has a symbolic size."""
-    inputs = [spec for node in graph.nodes if node.op == "placeholder" for spec in node.outputs]
-    sizes = [spec.nbytes for spec in inputs]
-    known = [size for size in sizes if size is not None]
-    return {
-        "nodes": len(graph.nodes),
-        "calls": len(graph.calls),
-        "ops": dict(Counter(node.target for node in graph.calls).most_common()),
-        "dtypes": dict(Counter(spec.dtype for node in graph.calls for spec in node.outputs).most_common()),
-        "inputs": {"tensors": len(inputs), "bytes": sum(known) if len(known) == len(sizes) else None},
     }
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._dynamo import eval_frame, trace_rules
-from torch._dynamo.variables import nn_module as nn_module_variables
 from torch._subclasses.fake_tensor import FakeTensor
 
-from inductor_debug_jupyter.pipeline.torch_compat import patches
+from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import is_compiling
 
-_PART = "calls of plain modules"
+_PART = "plain modules"
 
 CallHandler = Callable[[torch.nn.Module, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """``(module, plain call, args, kwargs) → what the call returns``."""
@@ -33,6 +33,7 @@ class ModuleCallWatch:
     def __init__(self, handler: CallHandler) -> None:
         self.handler = handler
         self.thread = threading.get_ident()
+        self._undo = ExitStack()
 
     def install(self) -> None:
         """Start watching.
@@ -40,12 +41,10 @@ class ModuleCallWatch:
         Raises:
             HookError: this torch has no such seam.
         """
-        patches.acquire(torch.nn.Module, "__call__", _wrap_call, _PART)
-        try:
-            patches.acquire(nn_module_variables, "unpatched_nn_module_call", lambda _: torch.nn.Module.__call__, _PART)
-        except BaseException:
-            patches.release(torch.nn.Module, "__call__")
-            raise
+        with ExitStack() as undo:
+            for site in SITES:
+                undo.callback(site.install())
+            self._undo = undo.pop_all()
         with _lock:
             _watches.append(self)
 
@@ -55,8 +54,7 @@ class ModuleCallWatch:
             if self not in _watches:
                 return
             _watches.remove(self)
-        patches.release(nn_module_variables, "unpatched_nn_module_call")
-        patches.release(torch.nn.Module, "__call__")
+        self._undo.close()
 
 
 _lock = threading.RLock()
@@ -111,6 +109,18 @@ def _wrap_call(original: Callable[..., Any]) -> Callable[..., Any]:
     eval_frame.skip_code(__call__.__code__)
     __call__._torchdynamo_inline = original  # type: ignore[attr-defined]  # what Dynamo traces in its place
     return __call__
+
+
+SITES = (
+    HookSite(_PART, "torch.nn", "Module.__call__", _wrap_call),
+    HookSite(
+        _PART,
+        "torch._dynamo.variables.nn_module",
+        "unpatched_nn_module_call",
+        lambda _: torch.nn.Module.__call__,
+    ),
+)
+"""The call itself, and what Dynamo takes for the unwrapped one."""
 
 
 def _watched_call(

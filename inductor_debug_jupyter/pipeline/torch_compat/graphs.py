@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -155,3 +155,57 @@ def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any
 def graph_text(graph_module: torch.fx.GraphModule) -> str:
     """The graph as readable Python."""
     return str(graph_module.print_readable(print_output=False, include_stride=True, include_device=True))
+
+
+def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The same graph in a module of its own, sharing parameters: lowering may change the copy, never the original."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(graph_module.graph, {}))
+    for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
+        new.name = old.name
+        new.meta = dict(old.meta)
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+    copy = torch.fx.GraphModule(graph_module, graph)
+    copy.meta.update(graph_module.meta)
+    for name in ("_param_name_to_source", "_source_to_user_stacks"):
+        if hasattr(graph_module, name):
+            setattr(copy, name, getattr(graph_module, name))
+    return copy
+
+
+def late_graph_text(graph_module: torch.fx.GraphModule) -> Callable[[], str]:
+    """Keep the graph as it is now; the answer writes it."""
+    copy = copy_graph_module(graph_module)
+    return lambda: graph_text(copy)
+
+
+def origins_by_sequence(graph_module: torch.fx.GraphModule) -> dict[int, tuple[str, ...]]:
+    """Sequence number → the Dynamo nodes behind the forward ops that have it.
+
+    AOTAutograd notes on each forward op the Dynamo node that it was traced from, and gives a backward op the sequence
+    number of the forward op whose gradient it computes.
+    """
+    found: dict[int, dict[str, None]] = {}
+    for node in graph_module.graph.nodes:
+        number = node.meta.get("seq_nr")
+        if number is not None:
+            found.setdefault(number, {}).update(dict.fromkeys(_traced_from(node)))
+    return {number: tuple(names) for number, names in found.items() if names}
+
+
+def origins_of(node: torch.fx.Node, by_sequence: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
+    """The Dynamo nodes that a node of a later graph was made from."""
+    if not node.op.startswith("call_"):
+        return ()
+    return _traced_from(node) or by_sequence.get(node.meta.get("seq_nr", -1), ())
+
+
+def _traced_from(node: torch.fx.Node) -> tuple[str, ...]:
+    """The first graph that a node can be followed back to is the one that the backend was given: Dynamo's."""
+    names: dict[str, None] = {}
+    for source in node.meta.get("from_node") or ():
+        while source.from_node:
+            source = source.from_node[0]
+        names[str(source.name)] = None
+    return tuple(names)

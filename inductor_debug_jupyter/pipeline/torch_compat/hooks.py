@@ -10,12 +10,15 @@ part          what is wrapped
 dynamo        ``OutputGraph.call_user_compiler``: the graph that any backend is given
 aot           ``_partition_joint_graph_into_fw_bw`` (training) and ``_aot_stage2b_inference_compile``
 post_grad     ``compile_fx._recursive_post_grad_passes``: the graph after Inductor's own passes
-ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's IR, rendered by the listener
+ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's IR, to be rendered when looked at
 code          ``GraphLowering._compile_to_module_lines``: the wrapper code with its kernels
+kernels       ``set_kernel_post_grad_provenance_tracing``: which nodes went into which kernel
 guards        ``CheckFunctionManager.__init__``: what must hold for a compiled graph to be used again
 caches        ``compile_fx._compile_fx_inner``: a fresh capture bypasses the caches, the lazy backward's too
-trace         a handler on torch's structured trace log: graph breaks, recompile reasons, timings
+trace         a handler on torch's structured trace log: graph breaks, recompile reasons, timings, cache hits
 ============  ==========================================================================================
+
+:func:`sites` lists them all as data.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from typing import Any, Protocol
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, read_guards
+from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
+from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
 
 log = logging.getLogger(__name__)
@@ -62,8 +67,12 @@ class CompileListener(Protocol):
         """Inductor has run its own graph passes."""
         ...
 
-    def inductor_ir(self, compile_id: str, stage: str, nodes: Any, is_backward: bool) -> None:
+    def inductor_ir(self, compile_id: str, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
         """Inductor's scheduler nodes before or after fusion."""
+        ...
+
+    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
+        """Inductor writes the call of a kernel that computes these nodes of the post-grad graph."""
         ...
 
     def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
@@ -181,13 +190,31 @@ def _wrap_ir(stage: str) -> patches.Wrapper:
 
             _tell(
                 "ir",
-                lambda listener, compile_id: listener.inductor_ir(compile_id, stage, nodes, bool(V.graph.is_backward)),
+                lambda listener, compile_id: listener.inductor_ir(
+                    compile_id, stage, IrSnapshot.of(nodes), bool(V.graph.is_backward)
+                ),
             )
             return original(nodes, *args, **kwargs)
 
         return log_ir
 
     return wrap
+
+
+def _wrap_kernel(original: Callable[..., Any]) -> Callable[..., Any]:
+    def set_kernel_provenance(node_schedule: Any, kernel_name: str, *args: Any, **kwargs: Any) -> Any:
+        from torch._inductor.virtualized import V
+
+        if kernel_name:
+            _tell(
+                "kernels",
+                lambda listener, compile_id: listener.kernel_nodes(
+                    compile_id, kernel_name, fused_nodes(node_schedule), bool(V.graph.is_backward)
+                ),
+            )
+        return original(node_schedule, kernel_name, *args, **kwargs)
+
+    return functools.wraps(original)(set_kernel_provenance)
 
 
 def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,15 +245,14 @@ def _never_run(*_: Any) -> Any:
 @contextmanager
 def code_generation_only() -> Iterator[None]:
     """Inductor generates code on this thread, but does not compile or load it."""
-    from torch._inductor.graph import GraphLowering
-
     previous = getattr(_generating, "only", False)
+    release = CODE_SITE.install()
     _generating.only = True
     try:
-        with patches.patched(GraphLowering, "_compile_to_module_lines", wrap_code, "code"):
-            yield
+        yield
     finally:
         _generating.only = previous
+        release()
 
 
 class _TraceHandler(logging.Handler):
@@ -247,12 +273,9 @@ class _TraceHandler(logging.Handler):
                 listener.failed("trace", error)
 
 
-def _install_trace() -> Callable[[], None]:
-    from torch._logging import _internal
-
-    trace_log = getattr(_internal, "trace_log", None)
-    if trace_log is None:
-        raise HookError("trace: this torch has no _logging._internal.trace_log")
+def _install_trace(site: HookSite) -> Callable[[], None]:
+    owner, name = site.owner()
+    trace_log: logging.Logger = getattr(owner, name)
     handler = _TraceHandler()
     level = trace_log.level
     trace_log.addHandler(handler)
@@ -265,25 +288,30 @@ def _install_trace() -> Callable[[], None]:
     return remove
 
 
-def _patch_sites() -> list[tuple[str, Any, str, patches.Wrapper]]:
-    from torch._dynamo.guards import CheckFunctionManager
-    from torch._dynamo.output_graph import OutputGraph
-    from torch._functorch._aot_autograd import graph_compile
-    from torch._inductor import compile_fx
-    from torch._inductor import debug as inductor_debug
-    from torch._inductor.graph import GraphLowering
+def sites() -> tuple[HookSite, ...]:
+    """Every private function of the compiler that a capture wraps."""
+    provenance = "set_kernel_post_grad_provenance_tracing"
+    return (
+        HookSite("dynamo", "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", _wrap_dynamo),
+        HookSite("guards", "torch._dynamo.guards", "CheckFunctionManager.__init__", _wrap_guards),
+        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _wrap_partition),
+        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _wrap_inference),
+        HookSite("post_grad", "torch._inductor.compile_fx", "_recursive_post_grad_passes", _wrap_post_grad),
+        HookSite("ir", "torch._inductor.debug", "log_ir_pre_fusion", _wrap_ir("ir_pre_fusion")),
+        HookSite("ir", "torch._inductor.debug", "log_ir_post_fusion", _wrap_ir("ir_post_fusion")),
+        CODE_SITE,
+        HookSite("kernels", "torch._inductor.debug", provenance, _wrap_kernel),
+        HookSite("kernels", "torch._inductor.codegen.cpp", provenance, _wrap_kernel),
+        HookSite("kernels", "torch._inductor.codegen.triton", provenance, _wrap_kernel),
+        HookSite("caches", "torch._inductor.compile_fx", "_compile_fx_inner", _wrap_inner_compile),
+    )
 
-    return [
-        ("dynamo", OutputGraph, "call_user_compiler", _wrap_dynamo),
-        ("guards", CheckFunctionManager, "__init__", _wrap_guards),
-        ("aot", graph_compile, "_partition_joint_graph_into_fw_bw", _wrap_partition),
-        ("aot", graph_compile, "_aot_stage2b_inference_compile", _wrap_inference),
-        ("post_grad", compile_fx, "_recursive_post_grad_passes", _wrap_post_grad),
-        ("ir", inductor_debug, "log_ir_pre_fusion", _wrap_ir("ir_pre_fusion")),
-        ("ir", inductor_debug, "log_ir_post_fusion", _wrap_ir("ir_post_fusion")),
-        ("code", GraphLowering, "_compile_to_module_lines", wrap_code),
-        ("caches", compile_fx, "_compile_fx_inner", _wrap_inner_compile),
-    ]
+
+_AOT = "torch._functorch._aot_autograd.graph_compile"
+TRACE_SITE = HookSite("trace", "torch._logging._internal", "trace_log", lambda log: log)
+"""The logger of torch's structured trace: it is given a handler, not wrapped."""
+
+CODE_SITE = HookSite("code", "torch._inductor.graph", "GraphLowering._compile_to_module_lines", wrap_code)
 
 
 def listen(listener: CompileListener) -> None:
@@ -292,16 +320,15 @@ def listen(listener: CompileListener) -> None:
         _listeners.append(listener)
         if len(_listeners) > 1:
             return
-        for part, owner, name, wrap in _patch_sites():
+        for site in sites():
             try:
-                patches.acquire(owner, name, wrap, part)
-                _release.append(lambda owner=owner, name=name: patches.release(owner, name))  # type: ignore[misc]
+                _release.append(site.install())
             except HookError as error:
-                listener.failed(part, error)
+                listener.failed(site.part, error)
         try:
-            _release.append(_install_trace())
+            _release.append(_install_trace(TRACE_SITE))
         except HookError as error:
-            listener.failed("trace", error)
+            listener.failed(TRACE_SITE.part, error)
 
 
 def unlisten(listener: CompileListener) -> None:

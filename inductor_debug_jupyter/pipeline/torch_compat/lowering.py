@@ -15,25 +15,9 @@ import torch._functorch.config as functorch_config
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 from inductor_debug_jupyter.pipeline.torch_compat.hooks import code_generation_only
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
-
-
-def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The same graph in a module of its own, sharing parameters: lowering may change the copy, never the original."""
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(graph_module.graph, {}))
-    for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
-        new.name = old.name
-        new.meta = dict(old.meta)
-        if hasattr(old, "_dynamo_source"):
-            new._dynamo_source = old._dynamo_source
-    copy = torch.fx.GraphModule(graph_module, graph)
-    copy.meta.update(graph_module.meta)
-    for name in ("_param_name_to_source", "_source_to_user_stacks"):
-        if hasattr(graph_module, name):
-            setattr(copy, name, getattr(graph_module, name))
-    return copy
 
 
 def lower_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:

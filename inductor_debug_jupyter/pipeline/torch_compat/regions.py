@@ -24,13 +24,13 @@ from types import CodeType
 from typing import Any
 
 import torch
+import torch._dynamo.config as dynamo_config
 from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, set_eval_frame_isolate_recompiles_id
 from torch._dynamo import convert_frame, eval_frame, external_utils, pgo, trace_rules
 from torch._dynamo.types import ConvertFrameReturn
 
-from inductor_debug_jupyter.pipeline.torch_compat import patches
-
-_PART = "already compiled functions"
+from inductor_debug_jupyter.pipeline.torch_compat.leftovers import Leftovers
+from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 
 
 class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
@@ -45,12 +45,13 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
         self._frame_states: dict[CodeType, dict[str, Any]] = {}
         self._sizes_seen: Any = None
         self._given_up: set[CodeType] = set()
+        self.leftovers = Leftovers()
 
     def __call__(self, frame: Any, cache_entry: Any, frame_state: dict[str, Any]) -> ConvertFrameReturn:
         code = frame.f_code
         if code in self._given_up:
             return ConvertFrameReturn(apply_to_code=False)
-        with self._own_sizes():
+        with self._own_sizes(), self.leftovers.noting(frame):
             result = super().__call__(frame, cache_entry, self._frame_states.setdefault(code, {}))
         if result.guarded_code is None and not trace_rules.check(code):
             self._given_up.add(code)
@@ -78,11 +79,12 @@ CallObserver = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], N
 class CompiledCallRedirect:
     """Sends calls of compiled functions, made on this thread, into a region of their own."""
 
-    def __init__(self, on_call: CallObserver | None = None) -> None:
+    def __init__(self, on_call: CallObserver | None = None, on_refusal: Callable[[str], None] | None = None) -> None:
         self._on_call = on_call
+        self._on_refusal = on_refusal
         self._thread = threading.get_ident()
         self._region = next(eval_frame._next_isolate_recompiles_id)
-        self._clones: dict[int, tuple[Any, Any]] = {}
+        self._clones: dict[int, tuple[Any, _IsolatedCallback]] = {}
         self._users_own: set[CodeType] = set()
 
     def install(self) -> None:
@@ -91,7 +93,7 @@ class CompiledCallRedirect:
         Raises:
             HookError: this torch has no such seam.
         """
-        patches.acquire(eval_frame, "_callback_from_stance", _wrap_callback_from_stance, _PART)
+        self._release = SITE.install()
         with _lock:
             _redirects.append(self)
 
@@ -101,7 +103,9 @@ class CompiledCallRedirect:
             if self not in _redirects:
                 return
             _redirects.remove(self)
-        patches.release(eval_frame, "_callback_from_stance")
+        self._release()
+        for _, clone in self._clones.values():
+            clone.leftovers.take_out()
         self._clones.clear()
 
     def applies(self) -> bool:
@@ -122,13 +126,28 @@ class CompiledCallRedirect:
         if self._on_call is not None and not is_ours and call.get("prior") is None and callable(function):
             self._on_call(function, call.get("args", ()), call.get("kwargs", {}))
         if id(callback) not in self._clones:
-            if not is_ours and not self._compiled_before(function):
+            if not is_ours and (not self._compiled_before(function) or self._is_full(function)):
                 return callback
             # The callback is kept beside its clone: its id must not be given to another one.
             self._clones[id(callback)] = (callback, _clone_callback(callback, new_backend=not is_ours))
         if not is_ours:
             set_eval_frame_isolate_recompiles_id(self._region)
         return self._clones[id(callback)][1]
+
+    def _is_full(self, function: Any) -> bool:
+        """Each capture leaves an empty entry, and torch compiles no more once there are too many: stop half-way."""
+        code = _code_of(function)
+        if (
+            code is None
+            or eval_frame._get_total_cache_entry_count(code) < dynamo_config.accumulated_recompile_limit // 2
+        ):
+            return False
+        if self._on_refusal is not None:
+            self._on_refusal(
+                f"{code.co_name} was captured so often that torch would soon refuse to compile it: it ran as you "
+                "compiled it, and was not captured again. torch._dynamo.reset() makes room"
+            )
+        return True
 
     def _compiled_before(self, function: Any) -> bool:
         code = _code_of(function)
@@ -163,7 +182,13 @@ def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., An
     return callback_from_stance
 
 
-def _clone_callback(callback: Any, *, new_backend: bool) -> Any:
+SITE = HookSite(
+    "already compiled functions", "torch._dynamo.eval_frame", "_callback_from_stance", _wrap_callback_from_stance
+)
+"""What every compiled function asks for its callback."""
+
+
+def _clone_callback(callback: Any, *, new_backend: bool) -> _IsolatedCallback:
     """The same callback, isolated; with a new backend object no existing cache entry matches."""
     inner = callback._torchdynamo_orig_backend
     if not new_backend:

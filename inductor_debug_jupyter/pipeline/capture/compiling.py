@@ -1,0 +1,156 @@
+"""One compile while it is being captured: what has been told so far, and what it becomes as a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
+from inductor_debug_jupyter.pipeline.capture.kernels import KernelCall, kernels_of
+from inductor_debug_jupyter.pipeline.capture.sources import running_lines
+from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
+from inductor_debug_jupyter.pipeline.records import (
+    BACKWARD,
+    CompileCapture,
+    GraphRecord,
+    KernelRecord,
+    LateTexts,
+    SourceLine,
+)
+from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
+
+_FROM_CACHE = (
+    "taken from torch's cache, which keeps {kept}; capture(fresh=True) compiles again and sees {stage} as it is made"
+)
+
+_STAGES_OF_PART = {
+    "aot": ("joint", "forward", "backward"),
+    "post_grad": ("post_grad",),
+    "ir": ("ir_pre_fusion", "ir_post_fusion"),
+    "code": ("code", "kernel"),
+}
+"""What a part of the capture that failed leaves out."""
+
+_WRITTEN_ANYWAY = ("dynamo", "joint", "forward", "backward")
+"""Stages whose text torch writes for its trace: no need to write it again."""
+
+
+class Compiling:
+    """Everything told of one compile id.
+
+    Args:
+        compile_id: torch's own.
+        name: what the user calls what is compiled.
+        source: the line where that is defined.
+        fresh: whether torch's caches are bypassed.
+    """
+
+    def __init__(
+        self, compile_id: str, name: str = "graph", source: SourceLine | None = None, *, fresh: bool = True
+    ) -> None:
+        self.compile_id = compile_id
+        self.name = name
+        self.source = source
+        self.fresh = fresh
+        self.trace = CompileTrace()
+        self.roles: list[tuple[str, str]] = []
+        self.missing: dict[str, str] = {}
+        self._callers = running_lines()
+        self._origins: dict[int, tuple[str, ...]] = {}
+        self._graphs: dict[str, GraphRecord] = {}
+        self._texts: dict[str, str | Callable[[], str]] = {}
+        self._code: dict[str, tuple[str, Sequence[KernelCall]]] = {}
+        self._kernels: dict[str, tuple[KernelRecord, ...]] = {}
+        self._calls: dict[str, list[KernelCall]] = {}
+        self._late: LateTexts | None = None
+
+    def add_graph(self, stage: str, graph_module: Any, is_backward: bool = False) -> None:
+        """Copy a graph: torch goes on to change it. The text is written when it is looked at, if torch writes none."""
+        key = stage + BACKWARD if is_backward else stage
+        if stage == "joint" or (stage == "forward" and not self._origins):
+            self._origins = torch_graphs.origins_by_sequence(graph_module)
+        self._graphs[key] = graph_record(
+            key, graph_module, callers=self._callers, roles=self.roles, origins=self._origins
+        )
+        self._add_text(key, torch_graphs.late_graph_text(graph_module))
+
+    def add_ir(self, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
+        """Keep the IR, to be rendered when it is looked at."""
+        if stage == "ir_pre_fusion":  # code generation starts (again)
+            self._calls.pop(_side(is_backward), None)
+        self._add_text(stage + BACKWARD if is_backward else stage, ir.render)
+
+    def add_kernel_call(self, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
+        """A kernel that computes these nodes is called."""
+        self._calls.setdefault(_side(is_backward), []).append((kernel, nodes))
+
+    def add_code(self, code: str, is_backward: bool) -> None:
+        """Keep the wrapper code and its kernels."""
+        side = _side(is_backward)
+        self._add_text("code" + BACKWARD if is_backward else "code", code)
+        self._code[side] = (code, self._calls.get(side, ()))
+        self._kernels.pop(side, None)
+
+    def _add_text(self, key: str, text: str | Callable[[], str]) -> None:
+        self._texts[key] = text
+        self._late = None
+
+    def freeze(self, failures: Mapping[str, str]) -> CompileCapture:
+        """What there is, as a record; texts that nobody looked at stay handles. ``failures``: part → why it failed."""
+        caches = dict(self.trace.caches)
+        if self.fresh:
+            caches = dict.fromkeys(("aot", "fx"), "bypassed")
+        texts = self._frozen_texts()
+        kernels = (*self._kernels_of("forward", "code"), *self._kernels_of("backward", f"code{BACKWARD}"))
+        missing = self._missing(texts)
+        for part, reason in failures.items():
+            for stage in _STAGES_OF_PART.get(part, ()):
+                if stage not in self._graphs and stage not in texts and not (stage == "kernel" and kernels):
+                    missing.setdefault(stage, reason)
+        return CompileCapture(
+            compile_id=self.compile_id,
+            name=self.name,
+            source=self.source,
+            graphs=dict(self._graphs),
+            texts=texts,
+            kernels=kernels,
+            missing=missing,
+            phases=tuple(sorted(self.trace.phases, key=lambda phase: (phase.start, phase.depth))),
+            caches=caches,
+        )
+
+    def _kernels_of(self, side: str, key: str) -> tuple[KernelRecord, ...]:
+        """Parsed when somebody asks for them; on a cache hit, from the code that torch replays."""
+        if side not in self._kernels:
+            code, calls = self._code.get(side, (self.trace.texts.get(key, ""), ()))
+            if not code:
+                return ()
+            self._kernels[side] = kernels_of(code, side, calls)
+        return self._kernels[side]
+
+    def _frozen_texts(self) -> LateTexts:
+        """One object for as long as nothing new is told: what one look rendered, the next one finds."""
+        told = self.trace.texts
+        wanted = {**told, **self._texts, **{stage: told[stage] for stage in _WRITTEN_ANYWAY if stage in told}}
+        if self._late is None or set(self._late) != set(wanted):
+            self._late = LateTexts(wanted)
+        return self._late
+
+    def _missing(self, texts: LateTexts) -> dict[str, str]:
+        missing = dict(self.missing)
+        if "hit" in self.trace.caches.values():
+            for stage in ("joint", "forward", "backward", "post_grad"):
+                if stage in texts and stage not in self._graphs:
+                    missing.setdefault(stage, _FROM_CACHE.format(kept="its text but not its nodes", stage="it"))
+            for stage in ("ir_pre_fusion", "ir_post_fusion"):
+                missing.setdefault(stage, _FROM_CACHE.format(kept="no IR", stage="it"))
+        if "forward" in self._graphs and "backward" not in self._graphs:
+            missing.setdefault("backward", "nothing requires a gradient here, so there is no backward")
+        if "backward" in self._graphs and "code" in texts and f"post_grad{BACKWARD}" not in texts:
+            missing.setdefault(f"code{BACKWARD}", "torch compiles the backward when backward() first runs; it did not")
+        return missing
+
+
+def _side(is_backward: bool) -> str:
+    return "backward" if is_backward else "forward"

@@ -1,0 +1,57 @@
+"""Texts that are written only when somebody reads them.
+
+Rendering what a compile made (IR above all) costs more than capturing it. While a session is alive its texts may
+therefore be *handles*: functions that know how to render. The first look runs the handle and keeps its answer; saving
+looks at everything, so a saved record is plain text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+Handle = Callable[[], str]
+
+
+class LateTexts(Mapping[str, str]):
+    """A mapping from stage to text in which a text may still be a handle.
+
+    Args:
+        texts: stage → text, or the function that renders it.
+    """
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, texts: Mapping[str, str | Handle]) -> None:
+        self._texts = dict(texts)
+
+    def __getitem__(self, stage: str) -> str:
+        text = self._texts[stage]
+        if not isinstance(text, str):
+            text = self._texts[stage] = _rendered(stage, text)
+        return text
+
+    def __contains__(self, stage: object) -> bool:
+        return stage in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __eq__(self, other: object) -> bool:
+        return dict(self) == dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # like a dict's
+
+    def __repr__(self) -> str:
+        late = [stage for stage, text in self._texts.items() if not isinstance(text, str)]
+        return f"LateTexts({sorted(self._texts)}, not yet rendered: {late})"
+
+
+def _rendered(stage: str, render: Handle) -> str:
+    """What the handle answers; a handle that fails costs its own text and no other."""
+    try:
+        return render()
+    except Exception as error:
+        return f"# {stage} could not be rendered: {type(error).__name__}: {error}\n"
