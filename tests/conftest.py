@@ -88,10 +88,9 @@ def _nothing_left_behind() -> Iterator[None]:
 def _own_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run in a folder of their own, with none of the user's settings."""
     monkeypatch.chdir(tmp_path)
-    for name in ("MOCK_STRICT", "MOCK_ALIGNMENT", "MOCK_MAX_MEMORY"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("TARGET", "LOWER", "ARTIFACTS"):
-        monkeypatch.delenv(f"INDUCTOR_DEBUG_{name}", raising=False)
+    for name in [name for name in os.environ if name.startswith(("MOCK_", "INDUCTOR_DEBUG_"))]:
+        if name != "INDUCTOR_DEBUG_CI":
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

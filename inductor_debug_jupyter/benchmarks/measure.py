@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.benchmarks.models import Built
+from inductor_debug_jupyter.benchmarks.wording import error_line
 from inductor_debug_jupyter.pipeline.records import BackendTiming
 
 
@@ -39,14 +40,6 @@ def measure(
         return BackendTiming(backend, 0.0, 0.0, 0.0, 0, error=error_line(error))
     spread = statistics.stdev(times) if len(times) > 1 else 0.0
     return BackendTiming(backend, first if compiler else 0.0, statistics.fmean(times), spread, runs)
-
-
-def error_line(error: BaseException) -> str:
-    """The exception in one line; where torch says ``backend='…' raised:``, with the line after it."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not told:
-        return type(error).__name__
-    return " ".join([f"{type(error).__name__}: {told[0]}", *(told[1:2] if told[0].endswith(":") else ())])
 
 
 def _seconds(run: Any, built: Built) -> float:

@@ -57,6 +57,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: It
     Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False).print(table)
 
 
+def print_line(text: str) -> None:
+    """One line on stdout; suites are programs, so they may print."""
+    print(text)  # noqa: T201 - the program's own output
+
+
 def _row(record: BenchmarkRecord) -> tuple[str, ...]:
     inductor = record.timing("inductor")
     compiled = inductor is not None and not inductor.error

@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.benchmarks.measure import error_line, measure
+from inductor_debug_jupyter.benchmarks.measure import measure
 from inductor_debug_jupyter.benchmarks.models import BenchmarkModel, Built
 from inductor_debug_jupyter.benchmarks.progress import Progress
+from inductor_debug_jupyter.benchmarks.wording import error_line
 from inductor_debug_jupyter.pipeline.backends import mock_backend
 from inductor_debug_jupyter.pipeline.errors import StoreError
 from inductor_debug_jupyter.pipeline.records import (

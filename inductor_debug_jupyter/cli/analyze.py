@@ -16,6 +16,11 @@ from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
 SUMMARY = "analyze a session's guards, the constraints it violates, or all of it in short"
+EXAMPLES = """\
+  inductor-debug analyze                                        # the last session in short
+  inductor-debug analyze --type guards --limit all              # every guard, break and recompile
+  inductor-debug analyze --type constraints --format json last  # what the target refuses
+"""
 TYPES = ("guards", "constraints", "summary")
 _LIMIT = 20
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 
 SUMMARY = "run a model one step at a time (eager, Dynamo, AOT, Inductor, adapter) and name the first bad one"
+EXAMPLES = """\
+  inductor-debug bisect my_package.models:make_model
+  inductor-debug bisect models:make_model --adapter my_chip:Adapter --run-all
+"""
 _SHAPE = "such as my_package.my_module:make_model"
 
 

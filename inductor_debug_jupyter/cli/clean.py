@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 
+from inductor_debug_jupyter.cli.ages import parse_age
 from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.cli.terminal import count_text, printable, size_text
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
@@ -15,15 +16,10 @@ from inductor_debug_jupyter.pipeline.store import CleanReport
 
 SUMMARY = "delete captured sessions and their files (only what the index says was written)"
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-def parse_age(text: str) -> float:
-    """``90s``, ``30m``, ``12h``, ``7d`` or ``2w``, in seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip().lower())
-    if match is None:
-        raise OptionError(f"--older-than: {text!r} is not allowed; allowed: a number and s, m, h, d or w, such as 7d")
-    return float(match[1]) * _UNITS[match[2]]
+EXAMPLES = """\
+  inductor-debug clean --dry-run --older-than 7d   # what would go
+  inductor-debug clean --keep-last 20 --yes        # in a script: no question
+"""
 
 
 def parse_count(text: str) -> int:
@@ -45,12 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan, ask, delete, report."""
     store = chosen_store(args)
-    older_than = None if args.older_than is None else parse_age(args.older_than)
+    older_than = None if args.older_than is None else parse_age(args.older_than, "--older-than")
     keep_last = None if args.keep_last is None else parse_count(args.keep_last)
     plan = store.clean(older_than, keep_last, dry_run=True)
     if not plan.sessions:
-        print(f"Nothing to delete in {store.folder}.")
-        _print_kept(plan)
+        if not args.quiet:
+            print(f"Nothing to delete in {printable(str(store.folder))}.")
+            _print_kept(plan)
         return 0
     if args.dry_run:
         _print_report(plan, "would be deleted")
@@ -58,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.yes and not _confirmed(plan, str(store.folder)):
         print("Nothing was deleted.")
         return 0
-    _print_report(store.clean(older_than, keep_last), "deleted")
+    done = store.clean(older_than, keep_last)
+    if not args.quiet:
+        _print_report(done, "deleted")
     return 0
 
 

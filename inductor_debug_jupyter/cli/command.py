@@ -18,6 +18,8 @@ class Command(Protocol):
     """
 
     SUMMARY: str
+    EXAMPLES: str
+    """Shown by ``--help``: one command a line, with what it does behind a ``#``."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""

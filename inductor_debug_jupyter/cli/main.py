@@ -12,8 +12,20 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from inductor_debug_jupyter.cli import analyze, bisect, clean, list_sessions, quickstart, report, show
+from inductor_debug_jupyter.cli import (
+    analyze,
+    bisect,
+    clean,
+    config,
+    doctor,
+    list_sessions,
+    quickstart,
+    report,
+    schema,
+    show,
+)
 from inductor_debug_jupyter.cli.command import Command
+from inductor_debug_jupyter.cli.terminal import told_on_stderr
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import OptionParser
 from inductor_debug_jupyter.version import __version__
@@ -28,13 +40,16 @@ COMMANDS: dict[str, Command] = {
     "report": report,
     "bisect": bisect,
     "clean": clean,
+    "config": config,
+    "doctor": doctor,
+    "schema": schema,
 }
-"""Every subcommand. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
+"""Every subcommand. A new one is a module that fits :class:`Command`, and a line here."""
 
 EXIT_CODES = """\
 exit codes:
   0    done
-  1    it failed: a notebook cell, a rung of a bisect, a damaged record, an error in this program
+  1    it failed: a notebook cell, a rung of a bisect, a check of doctor, a damaged record, an error in this program
   2    the command, an option or a setting was not understood
   3    nothing with that name or id was captured
   4    the artifact folder or its index cannot be read or written
@@ -64,6 +79,7 @@ def build_parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
         formatter_class=raw,
         allow_abbrev=False,
     )
+    _add_how_much(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=CommandParser)
     parsers: dict[str, CommandParser] = {}
@@ -72,18 +88,24 @@ def build_parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
             name,
             help=command.SUMMARY,
             description=command.SUMMARY,
-            epilog=EXIT_CODES,
+            epilog=f"examples:\n{command.EXAMPLES}\n{EXIT_CODES}".replace("%", "%%"),
             formatter_class=raw,
             allow_abbrev=False,
         )
         command.add_arguments(own)
-        how_much = own.add_mutually_exclusive_group()
-        how_much.add_argument(
-            "-v", "--verbose", action="store_true", help="log what happens, and show where an error arose"
-        )
-        how_much.add_argument("-q", "--quiet", action="store_true", help="no warnings; errors are still told")
+        _add_how_much(own)
         parsers[name] = own
     return parser, parsers
+
+
+def _add_how_much(parser: argparse.ArgumentParser) -> None:
+    """Both before and behind the command; what is not said must not undo what was."""
+    how_much = parser.add_mutually_exclusive_group()
+    for flags, explained in (
+        (("-v", "--verbose"), "log what happens, and show where an error arose"),
+        (("-q", "--quiet"), "no warnings and no remarks, only what was asked for; errors are still told"),
+    ):
+        how_much.add_argument(*flags, action="store_true", default=argparse.SUPPRESS, help=explained)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,9 +143,10 @@ def _run(arguments: Sequence[str]) -> int:
         raise OptionError(f"unexpected argument {rest[0]!r}; see {PROGRAM} {args.command} --help")
     if rest:
         parsers[args.command].error(f"unrecognized arguments: {rest[0]}")
+    args.verbose, args.quiet = getattr(args, "verbose", False), getattr(args, "quiet", False)
     level = logging.DEBUG if args.verbose else logging.ERROR if args.quiet else logging.WARNING
-    logging.basicConfig(level=level, format=f"{PROGRAM}: %(message)s", stream=sys.stderr)
-    return COMMANDS[args.command].run(args)
+    with told_on_stderr(PROGRAM, level):
+        return COMMANDS[args.command].run(args)
 
 
 def _fail(message: str, code: int, *, verbose: bool) -> int:

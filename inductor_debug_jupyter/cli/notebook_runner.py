@@ -76,7 +76,8 @@ def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], say: Say)
     except CellTimeoutError as error:
         raise NotebookFailedError(f"{progress.where} was not done after {CELL_SECONDS} s") from error
     except (DeadKernelError, CellControlSignal, RuntimeError) as error:
-        _log.warning("the kernel's last words:\n%s", kernel_log.read_text(errors="replace")[-2000:])
+        if last_words := kernel_log.read_text(errors="replace").strip():
+            _log.warning("the kernel's last words:\n%s", last_words[-2000:])
         raise NotebookFailedError(f"the kernel died in {progress.where}: {_first_line(str(error))}") from error
     if progress.unexpected_success:
         raise NotebookFailedError(f"{progress.unexpected_success} should have failed and did not")

@@ -16,6 +16,10 @@ from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundE
 from inductor_debug_jupyter.pipeline.options import OPTIONS, add_options
 
 SUMMARY = "open the quickstart notebook in JupyterLab, or run it here when there is no display"
+EXAMPLES = """\
+  inductor-debug quickstart             # in JupyterLab
+  inductor-debug quickstart --headless  # here, as text
+"""
 NOTEBOOK = "00_quickstart.ipynb"
 COPY = "inductor_debug_quickstart.ipynb"
 

@@ -10,6 +10,10 @@ from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 
 SUMMARY = "write a report about the captured sessions and benchmarks: one HTML page, or JSON"
+EXAMPLES = """\
+  inductor-debug report                                         # everything, as one HTML page
+  inductor-debug report --format json --output report.json last  # one session
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

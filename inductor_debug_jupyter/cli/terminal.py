@@ -1,12 +1,14 @@
-"""How values look on a terminal: sizes, ages, tables, and text that cannot steer the terminal."""
+"""How values look on a terminal: sizes, ages, tables, logs, and text that cannot steer the terminal."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +29,11 @@ def without_colour(text: str) -> str:
 def printable(text: str) -> str:
     """Make one line of any text, without control characters."""
     return "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+
+
+def printable_lines(text: str) -> str:
+    """The text, line by line, without control characters other than tabs."""
+    return "".join(character if character.isprintable() or character in "\n\t" else "�" for character in text)
 
 
 def size_text(size: int) -> str:
@@ -58,11 +65,29 @@ def console() -> Console:
     """Make a rich console: the terminal's width, or as wide as needed when the output goes elsewhere."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False, soft_wrap=True)
+    return Console(
+        width=None if sys.stdout.isatty() else 10_000,
+        color_system="auto" if wants_colour() else None,
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> None:
-    """Print a table; ``right`` names the columns of numbers."""
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Iterable[str] = (),
+    styles: Mapping[str, str] | None = None,
+) -> None:
+    """Print a table.
+
+    Args:
+        columns: the headings.
+        rows: what stands below them.
+        right: the columns of numbers.
+        styles: words that get a colour where they are a whole cell, and which.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -71,5 +96,33 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: It
     for column in columns:
         table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
     console().print(table, soft_wrap=False)
+
+
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to what stderr is at that moment."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: TextIO) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def told_on_stderr(program: str, level: int) -> Iterator[None]:
+    """What this package logs, from ``level`` on, goes to stderr as lines of ``program``; other logs are left alone."""
+    logger = logging.getLogger("inductor_debug_jupyter")
+    handler = _StderrHandler()
+    handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))
+    previous = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(previous)

@@ -12,9 +12,12 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
+
+_SWITCH_WORDS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
 LOWERINGS = ("dynamo", "aot", "inductor")
 
@@ -28,11 +31,9 @@ _SIZE_UNITS = {"": 1, "B": 1} | {
 def parse_switch(text: str) -> bool:
     """``1``/``0``, ``true``/``false``, ``yes``/``no``, ``on``/``off``."""
     word = text.strip().lower()
-    if word in {"1", "true", "yes", "on"}:
-        return True
-    if word in {"0", "false", "no", "off"}:
-        return False
-    raise ValueError("allowed: 1 or 0 (also true/false, yes/no, on/off)")
+    if word not in _SWITCH_WORDS:
+        raise ValueError("allowed: 1 or 0 (also true/false, yes/no, on/off)")
+    return _SWITCH_WORDS[word]
 
 
 def parse_alignment(text: str) -> int:
@@ -48,7 +49,7 @@ def parse_alignment(text: str) -> int:
 
 def parse_size(text: str) -> int:
     """Bytes, as a number or with a unit: ``4096``, ``512KiB``, ``1GiB``, ``2GB``."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*(\d{1,30}(?:\.\d{1,30})?)\s*([A-Za-z]*)\s*", text)
     units = {unit.lower(): factor for unit, factor in _SIZE_UNITS.items()}
     if match is None or match[2].lower() not in units or (size := int(float(match[1]) * units[match[2].lower()])) < 1:
         raise ValueError("allowed: bytes from 1 up, such as 4096, 512KiB, 1GiB or 2GB")
@@ -68,6 +69,20 @@ def parse_name(text: str) -> str:
     if not text.replace("_", "").replace("-", "").isalnum():
         raise ValueError("allowed: a name, such as eager, aot_eager or inductor")
     return text
+
+
+def parse_target(text: str) -> str:
+    """A device profile: the name of a built-in one, or a file. Whether there is one is for the devices to say."""
+    if not text.strip() or "\0" in text:
+        raise ValueError("allowed: the name of a built-in profile, such as default, or a TOML file")
+    return text
+
+
+def parse_folder(text: str) -> str:
+    """A folder, which need not exist yet; ``~`` is the user's own."""
+    if not text.strip() or "\0" in text:
+        raise ValueError("allowed: the path of a folder, such as debug_artifacts or ~/captures")
+    return str(Path(text).expanduser())
 
 
 def parse_variable(text: str) -> str:
@@ -97,6 +112,7 @@ class Option:
         environment: the variable that sets it, if any.
         off_flag: for a switch, the flag that turns it off (``--warn`` for ``--strict``).
         bare: what the flag means when it is given without a value; None when it must have one.
+        takes: what a value may be besides text, in a config file or a call.
     """
 
     name: str
@@ -107,6 +123,7 @@ class Option:
     environment: str | None = None
     off_flag: str | None = None
     bare: str | None = None
+    takes: tuple[type, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -120,10 +137,40 @@ class Option:
 
     def read(self, text: str, origin: str) -> Any:
         """Parse ``text``; ``origin`` (a flag, a variable, a file and line) is named when it is bad."""
+        if self.bare is not None and text.strip().lower() in _SWITCH_WORDS:
+            return self.accept(parse_switch(text), origin)  # INDUCTOR_DEBUG_DIFF=1
         try:
             return self.parse(text)
         except ValueError as error:
             raise OptionError(f"{origin}: {text!r} is not allowed; {error}") from None
+
+    def accept(self, value: Any, origin: str) -> Any:
+        """Check a value that has a type already: from a config file, or from a call."""
+        if isinstance(value, bool) and self.bare is not None:
+            return self.parse(self.bare) if value else None
+        if isinstance(value, str):
+            return self.read(value, origin)
+        # To Python True is a number; to whoever writes `alignment = true` it is a mistake.
+        fits = isinstance(value, self.takes) and (bool in self.takes or not isinstance(value, bool))
+        if not fits or (isinstance(value, list | tuple) and not all(isinstance(each, str) for each in value)):
+            raise OptionError(f"{origin}: {value!r} is not allowed; {self._allowed()}")
+        if isinstance(value, list | tuple):
+            return self.read(",".join(value), origin)
+        return self.read(str(int(value) if isinstance(value, bool) else value), origin)
+
+    def _allowed(self) -> str:
+        """What the parser says about nothing at all."""
+        try:
+            self.parse("")
+        except ValueError as error:
+            return str(error)
+        raise AssertionError(f"the parser of {self.flag} takes an empty text")
+
+
+def _switch(name: str, explained: str) -> Option:
+    """A switch that is off unless somebody says otherwise."""
+    variable = f"INDUCTOR_DEBUG_{name.upper()}"
+    return Option(name, explained, parse_switch, default=False, environment=variable, takes=(bool, int))
 
 
 OPTIONS: dict[str, Option] = {
@@ -136,13 +183,16 @@ OPTIONS: dict[str, Option] = {
             default=False,
             environment="MOCK_STRICT",
             off_flag="--warn",
+            takes=(bool, int),
         ),
         Option(
             "target",
             "the device to check against: a built-in profile's name or a TOML file",
+            parse_target,
             default="default",
             metavar="NAME|FILE",
             environment="INDUCTOR_DEBUG_TARGET",
+            takes=(PurePath,),
         ),
         Option(
             "alignment",
@@ -150,6 +200,7 @@ OPTIONS: dict[str, Option] = {
             parse_alignment,
             metavar="N",
             environment="MOCK_ALIGNMENT",
+            takes=(int,),
         ),
         Option(
             "max_memory",
@@ -157,9 +208,24 @@ OPTIONS: dict[str, Option] = {
             parse_size,
             metavar="SIZE",
             environment="MOCK_MAX_MEMORY",
+            takes=(int,),
         ),
-        Option("dtypes", "the only dtypes that the target takes", parse_names, metavar="DTYPE,…"),
-        Option("deny", "ops that the target does not have, such as aten.convolution", parse_names, metavar="OP,…"),
+        Option(
+            "dtypes",
+            "the only dtypes that the target takes",
+            parse_names,
+            metavar="DTYPE,…",
+            environment="INDUCTOR_DEBUG_DTYPES",
+            takes=(list, tuple),
+        ),
+        Option(
+            "deny",
+            "ops that the target does not have, such as aten.convolution",
+            parse_names,
+            metavar="OP,…",
+            environment="INDUCTOR_DEBUG_DENY",
+            takes=(list, tuple),
+        ),
         Option(
             "lower",
             "how far to lower plain (not compiled) models: dynamo, aot or inductor",
@@ -174,17 +240,26 @@ OPTIONS: dict[str, Option] = {
             parse_name,
             metavar="REFERENCE",
             bare="eager",
+            environment="INDUCTOR_DEBUG_DIFF",
         ),
-        Option("backward", "with --diff: compare gradients too"),
-        Option("as", "bind the DebugSession to this variable", parse_variable, metavar="NAME"),
-        Option("no_panel", "show no panel and print nothing"),
-        Option("quiet", "show the panel but no progress and no notes"),
+        _switch("backward", "with --diff: compare gradients too"),
+        Option(
+            "as",
+            "bind the DebugSession to this variable",
+            parse_variable,
+            metavar="NAME",
+            environment="INDUCTOR_DEBUG_AS",
+        ),
+        _switch("no_panel", "show no panel and print nothing"),
+        _switch("quiet", "show the panel but no progress and no notes"),
         Option(
             "artifacts",
             "the folder for sessions, graphs and repros",
+            parse_folder,
             default="debug_artifacts",
             metavar="DIR",
             environment="INDUCTOR_DEBUG_ARTIFACTS",
+            takes=(PurePath,),
         ),
     )
 }
@@ -241,7 +316,7 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
 
 def _help(option: Option) -> str:
     parts = [option.help]
-    if option.default is not None:
+    if option.default is not None and not option.is_switch:
         parts.append(f"default {option.default}")
     if option.environment:
         parts.append(f"environment {option.environment}")
@@ -255,7 +330,7 @@ def read_given(namespace: argparse.Namespace, names: Iterable[str]) -> dict[str,
     for name in names:
         if name in given:
             option = OPTIONS[name]
-            values[name] = parse_switch(given[name]) if option.is_switch else option.read(given[name], option.flag)
+            values[name] = option.read(given[name], option.flag)
     return values
 
 

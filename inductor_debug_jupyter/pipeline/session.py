@@ -46,12 +46,16 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, Trace
 from inductor_debug_jupyter.pipeline.views.text import session_text
 
 log = logging.getLogger("inductor_debug_jupyter")
+
+_UNSAVED = "artifacts"
+"""The part that a note names when the store could not write."""
 
 DisplayFactory = Callable[["DebugSession"], Any]
 
@@ -146,7 +150,7 @@ class DebugSession:
         """In strict mode, the error that this session ends in; the repro is written the first time it is asked for."""
         if not self.strict:
             return None
-        error = refusal(self.record, self._store())
+        error = refusal(self.record, None if self._unsaved() else self._store())
         if error is not None and error.repro and error.repro not in self.record.repros:
             self._update(repros=(*self.record.repros, error.repro))
         return error
@@ -154,17 +158,30 @@ class DebugSession:
     def _store(self) -> ArtifactStore:
         return ArtifactStore(self.settings["artifacts"])
 
+    def _unsaved(self) -> Note | None:
+        """The note that says why the session is in memory only."""
+        return next((note for note in self.record.notes if note.part == _UNSAVED), None)
+
     def _save_to_store(self) -> None:
-        """Write the session where the command line finds it. What cannot be written is said, once."""
+        """Write the session where the command line finds it. What cannot be written is said once, and never raised."""
         if not self.record.captures:
             return
+        said = self._unsaved()
+        record = replace(self.record, notes=tuple(note for note in self.record.notes if note is not said))
         try:
-            self._store().save_session(self.record)
+            self._store().save_session(record)
         except StoreError as error:
-            note = Note("artifacts", f"nothing was saved: {error}")
-            if note not in self.record.notes:
-                log.warning("%s", note)
-                self._record = replace(self.record, notes=(*self.record.notes, note))
+            reason = str(error)
+        except Exception as error:  # a fault of the store is no reason to end the user's run
+            log.debug("the store failed", exc_info=True)
+            reason = f"unexpected {type(error).__name__}: {error}"
+        else:
+            self._record = record
+            return
+        if said is None:
+            note = Note(_UNSAVED, f"nothing was saved: {reason}. The session is in memory; session.save(path) keeps it")
+            log.warning("%s", note)
+            self._record = replace(self.record, notes=(*self.record.notes, note))
 
     # What was found ---------------------------------------------------------------------------------------------
 
@@ -366,9 +383,13 @@ class DebugSession:
         return _display_factories[0](self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the session as JSON."""
+        """Write the session as JSON; all of it or, when that fails, nothing.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
         target = Path(path)
-        target.write_bytes(dump_session(self.record))
+        write_whole(target, dump_session(self.record))
         return target
 
     @classmethod
@@ -376,9 +397,12 @@ class DebugSession:
         """The session that :meth:`save` wrote.
 
         Raises:
-            RecordError: the file is damaged or from a newer version.
+            StoreError: the file cannot be read.
+            RecordError: it is damaged or from a newer version.
         """
-        return cls.of_record(load_session(Path(path).read_bytes()))
+        with explained("read", Path(path)):
+            data = Path(path).read_bytes()
+        return cls.of_record(load_session(data))
 
     @classmethod
     def of_record(cls, record: SessionRecord) -> DebugSession:

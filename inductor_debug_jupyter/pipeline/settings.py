@@ -1,22 +1,29 @@
 """Where each value comes from: call > environment > config file > default.
 
 The config file is ``inductor_debug.toml`` or ``[tool.inductor_debug]`` in ``pyproject.toml``, looked for in the working
-folder and its parents; the nearest one wins. Every value remembers its origin, so that an error (and ``inductor-debug
-config``) can name it.
+folder and its parents; the nearest one wins, and of two in one folder the former. A relative path in it is relative to
+it. Every value remembers its origin, so that an error (and ``inductor-debug config``) can name it. An empty environment
+variable says nothing.
 """
 
 from __future__ import annotations
 
+import difflib
+import functools
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import OPTIONS
+
+_OWN_FILE = "inductor_debug.toml"
+_OTHER_VARIABLES = {"INDUCTOR_DEBUG_CI"}
+"""Variables of ours that are no settings: in CI nothing may be skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +70,13 @@ def resolve(
     """
     environment = os.environ if environ is None else environ
     wanted = set(OPTIONS if names is None else names)
-    from_file = _read_config(_find_config(folder or Path.cwd()), wanted)
+    from_file = _read_config(find_config(folder or Path.cwd()), wanted)
     values: dict[str, Setting] = {}
     for name in (name for name in OPTIONS if name in wanted):
         option = OPTIONS[name]
         if (said := (given or {}).get(name)) is not None:
-            values[name] = Setting(said, f"call ({option.flag})")
+            origin = f"call ({option.flag})"
+            values[name] = Setting(option.accept(said, origin), origin)
         elif option.environment and (text := environment.get(option.environment)):
             values[name] = Setting(option.read(text, option.environment), option.environment)
         elif name in from_file:
@@ -78,15 +86,45 @@ def resolve(
     return Settings(values)
 
 
-def _find_config(folder: Path) -> Path | None:
+def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """One sentence for each variable that looks like a setting and is none: a slip that nothing else would tell."""
+    environment = os.environ if environ is None else environ
+    known = {option.environment for option in OPTIONS.values() if option.environment} | _OTHER_VARIABLES
+    ours = (name for name in environment if name.startswith(("INDUCTOR_DEBUG_", "MOCK_")) and name not in known)
+    sentences = []
+    for name in sorted(ours):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        if near or name.startswith("INDUCTOR_DEBUG_"):
+            hint = f"; did you mean {near[0]}?" if near else ""
+            sentences.append(f"the environment variable {name} is not a setting, and does nothing{hint}")
+    return tuple(sentences)
+
+
+def find_config(folder: Path) -> Path | None:
+    """The config file that holds in that folder."""
     for place in (folder, *folder.parents):
-        own = place / "inductor_debug.toml"
+        own = place / _OWN_FILE
         if own.is_file():
             return own
         project = place / "pyproject.toml"
-        if project.is_file() and "[tool.inductor_debug]" in project.read_text(encoding="utf-8", errors="replace"):
+        if project.is_file() and _mentions_us(project):
             return project
     return None
+
+
+def _mentions_us(project: Path) -> bool:
+    """Whether that pyproject.toml has our table; one that is not valid TOML is told only if it names us."""
+    try:
+        text = project.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    if not re.search(r"\binductor_debug\b", text):
+        return False
+    try:
+        tool = tomllib.loads(text).get("tool")
+    except tomllib.TOMLDecodeError:
+        return True
+    return isinstance(tool, dict) and "inductor_debug" in tool
 
 
 def _read_config(path: Path | None, wanted: set[str]) -> dict[str, Setting]:
@@ -99,27 +137,74 @@ def _read_config(path: Path | None, wanted: set[str]) -> dict[str, Setting]:
         raise OptionError(f"{path}: cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: not valid TOML ({error})") from None
-    if path.name == "pyproject.toml":
-        table = table.get("tool", {}).get("inductor_debug", {})
+    where = () if path.name == _OWN_FILE else ("tool", "inductor_debug")
+    for key in where:
+        table = table.get(key)
+    if not isinstance(table, dict):
+        raise OptionError(f"{_place(path, text, where)}: {table!r} is not allowed; allowed: a table of settings")
     settings: dict[str, Setting] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
-        origin = f"{path}, line {_line_of(text, key)}"
+        origin = _place(path, text, (*where, key))
         if name not in OPTIONS:
-            raise OptionError(f"{origin}: unknown setting {key!r}; allowed: {', '.join(sorted(OPTIONS))}")
+            raise OptionError(f"{origin}: {_unknown(key)}")
+        if name in settings:
+            raise OptionError(f"{origin}: {name} is said twice; once with a dash and once without")
         if name in wanted:
-            settings[name] = Setting(OPTIONS[name].read(_as_text(value), origin), origin)
+            said = OPTIONS[name].accept(value, origin)
+            settings[name] = Setting(_relative_to(path.parent, name, said), origin)
     return settings
 
 
-def _as_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return str(value)
+def _relative_to(folder: Path, name: str, value: Any) -> Any:
+    """A path in a config file is meant from where the file lies."""
+    if name == "artifacts":
+        return str(folder / value)
+    if name == "target" and (folder / value).is_file():
+        return str(folder / value)
+    return value
 
 
-def _line_of(text: str, key: str) -> int:
-    pattern = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
-    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
+def _unknown(key: str) -> str:
+    allowed = f"allowed: {', '.join(sorted(OPTIONS))}"
+    if key in {"tool", "inductor_debug"}:
+        return f"unknown setting {key!r}; in {_OWN_FILE} settings stand at the top, in no table; {allowed}"
+    near = difflib.get_close_matches(key.replace("-", "_"), OPTIONS, n=1)
+    return f"unknown setting {key!r}; {f'did you mean {near[0]}? ' if near else ''}{allowed}"
+
+
+def _place(path: Path, text: str, keys: Sequence[str]) -> str:
+    return f"{path}, line {_line_of(text, tuple(keys))}"
+
+
+@functools.lru_cache(maxsize=64)
+def _line_of(text: str, keys: tuple[str, ...]) -> int:
+    """The line on which the file says ``keys``: there everything above parses without it, and what follows adds it.
+
+    TOML has many ways to write a key (quoted, dotted, in an inline table), and the same word may stand in a comment or
+    in another tool's table: so the parser decides, and the text only says where to look.
+    """
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if keys[-1] not in line or _says("\n".join(lines[: number - 1]), keys) is not False:
+            continue
+        for end in range(number, len(lines) + 1):
+            said = _says("\n".join(lines[:end]), keys)
+            if said:
+                return number
+            if said is False:
+                break
+    return 1
+
+
+def _says(text: str, keys: Sequence[str]) -> bool | None:
+    """Whether this TOML has that key; None when it is not TOML, such as the first half of a list."""
+    try:
+        table: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+    for key in keys:
+        if not isinstance(table, dict) or key not in table:
+            return False
+        table = table[key]
+    return True

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from inductor_debug_jupyter.benchmarks.__main__ import main
-from inductor_debug_jupyter.benchmarks.measure import error_line, measure
+from inductor_debug_jupyter.benchmarks.measure import measure
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built
 from inductor_debug_jupyter.benchmarks.suites.models import _inductor_cache
 from inductor_debug_jupyter.benchmarks.table import COLUMNS, failure_lines, model_rows, noise_lines
+from inductor_debug_jupyter.benchmarks.wording import error_line
 from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
 
 Capsys = pytest.CaptureFixture[str]
@@ -48,7 +49,11 @@ RECORD = BenchmarkRecord(
         (["models", "--all", "--device", "warp"], "--device: 'warp' is not allowed"),
         (["models", "--all", "--device", "meta"], "--device: 'meta' is not allowed; this machine has cpu"),
         (["models", "--al"], "unknown option '--al'; did you mean --all?"),
-        (["modles"], "unknown suite 'modles'; allowed: models"),
+        (["capture", "--only", "plain,me"], "--only: 'me' is not allowed; allowed: plain, capture, compile_debug"),
+        (["capture", "--layers", "1,0"], "--layers: '0' is not allowed; allowed: a whole number from 1 up"),
+        (["capture", "--repeats", "two"], "--repeats: 'two' is not allowed"),
+        (["capture", "--format", "xml"], "--format: 'xml' is not allowed; allowed: table, json"),
+        (["modles"], "unknown suite 'modles'; allowed: models, capture"),
     ],
 )
 def test_what_is_not_understood_gets_one_line(capsys: Capsys, arguments: list[str], sentence: str) -> None:

@@ -7,6 +7,7 @@ from torch import nn
 from inductor_debug_jupyter import capture
 from inductor_debug_jupyter.pipeline.capture import compiling
 from inductor_debug_jupyter.pipeline.records import LateTexts
+from inductor_debug_jupyter.pipeline.torch_compat import hooks
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -23,15 +24,20 @@ class Block(nn.Module):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-def test_rendered_later_is_rendered_at_once(dtype, dynamic, monkeypatch):
-    at_once = {}
-    original = compiling.Compiling.add_ir
+def test_rendered_later_is_what_torch_renders_at_once(dtype, dynamic, monkeypatch):
+    at_once, of, add_ir = {}, hooks.IrSnapshot.of, compiling.Compiling.add_ir
 
-    def add_ir(self, stage, ir, is_backward):
-        at_once[f"{stage}:backward" if is_backward else stage] = ir.render()
-        original(self, stage, ir, is_backward)
+    def torch_renders(nodes):
+        snapshot = of(nodes)
+        snapshot.by_torch = "\n\n\n".join(node.debug_str() for node in nodes)
+        return snapshot
 
-    monkeypatch.setattr(compiling.Compiling, "add_ir", add_ir)
+    def keep(self, stage, ir, is_backward):
+        at_once[f"{stage}:backward" if is_backward else stage] = ir.by_torch
+        add_ir(self, stage, ir, is_backward)
+
+    monkeypatch.setattr(hooks.IrSnapshot, "of", torch_renders)
+    monkeypatch.setattr(compiling.Compiling, "add_ir", keep)
     x = torch.randn(4, 6, 16, dtype=dtype)
     if dynamic:
         torch._dynamo.mark_dynamic(x, 1)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
+import pty
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from inductor_debug_jupyter.cli.main import COMMANDS, EXIT_CODES
+from inductor_debug_jupyter.cli.main import COMMANDS, EXIT_CODES, build_parsers
 from inductor_debug_jupyter.pipeline import errors
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
@@ -46,7 +50,7 @@ def test_list_as_json(cli: Cli, store: ArtifactStore) -> None:
 
 def test_list_of_one_session_shows_what_show_can_show(cli: Cli, store: ArtifactStore) -> None:
     rows = [line.split() for line in cli("list", "first").out.splitlines()]
-    assert rows[0] == ["sha256", "room", "size", "path"]
+    assert rows[0] == ["sha256", "room", "age", "size", "path"]
     (graph,) = [row for row in rows if "fx_graphs" in row]
     assert Path(graph[-1]).read_text() == "graph of first-1"
     assert cli("show", graph[0]).out == "graph of first-1\n"
@@ -150,7 +154,10 @@ def test_clean_dry_run_and_rules(cli: Cli, store: ArtifactStore) -> None:
     ("arguments", "sentence"),
     [
         (["lst"], "unknown command 'lst'; did you mean list?"),
-        (["xyzzy"], "unknown command 'xyzzy'; allowed: quickstart, list, show, analyze, report, bisect, clean"),
+        (
+            ["xyzzy"],
+            "unknown command 'xyzzy'; allowed: quickstart, list, show, analyze, report, bisect, clean, config, doctor",
+        ),
         (["list", "--artifcts", "x"], "unknown option '--artifcts'; did you mean --artifacts?"),
         (["clean", "--dryrun"], "unknown option '--dryrun'; did you mean --dry-run?"),
         (["--frob"], "unknown option '--frob'"),
@@ -171,6 +178,10 @@ def test_clean_dry_run_and_rules(cli: Cli, store: ArtifactStore) -> None:
         (["report", "--output", "a", "--output-dir", "b"], "--output and --output-dir: give one of them"),
         (["bisect"], "MODULE:ATTRIBUTE"),
         (["clean", "--keep-last", "-1"], "--keep-last"),
+        (["list", "--since", "yesterday"], "--since: 'yesterday' is not allowed; allowed: an age such as 30m"),
+        (["list", "last", "--model", "x"], "--model x: a filter is for the list of sessions"),
+        (["config", "--format", "yaml"], "'yaml'"),
+        (["doctor", "--quik"], "unknown option '--quik'; did you mean --quick?"),
         (["clean", "--keep-last", "many"], "--keep-last: 'many' is not allowed; allowed: a whole number"),
     ],
 )
@@ -211,17 +222,94 @@ def test_help_documents_every_command_and_exit_code(cli: Cli) -> None:
         if isinstance(error, type) and issubclass(error, errors.InductorDebugError)
     }
     assert all(f"\n  {code} " in EXIT_CODES for code in codes)
-    for name in COMMANDS:
-        assert EXIT_CODES in cli(name, "--help").out
+    for name, command in COMMANDS.items():
+        shown = cli(name, "--help").out
+        assert EXIT_CODES in shown
+        assert f"examples:\n{command.EXAMPLES}" in shown
     assert cli("--version").out.startswith("inductor-debug 0.")
     assert cli().out.startswith("usage: inductor-debug")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_of_the_help_is_understood(name: str) -> None:
+    parser, _ = build_parsers()
+    lines = COMMANDS[name].EXAMPLES.splitlines()
+    used: set[str] = set()
+    for line in lines:
+        command, *_ = line.split(" > ")
+        words = [word for word in shlex.split(command, comments=True) if not word.startswith("MOCK_")]
+        assert words[0] == "inductor-debug"
+        used.add(parser.parse_args(words[1:]).command)
+    assert name in used
+
+
+def on_a_terminal(*arguments: str, cwd: Path, **environ: str) -> str:
+    """What the command writes when its output is a terminal."""
+    ours, its = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "inductor_debug_jupyter", *arguments],
+        cwd=cwd,
+        stdin=its,
+        stdout=its,
+        stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        | {"TERM": "xterm-256color", "COLUMNS": "200"}
+        | environ,
+    ) as process:
+        os.close(its)
+        shown = b""
+        with contextlib.suppress(OSError):  # Linux says EIO when the other end is closed
+            while some := os.read(ours, 65536):
+                shown += some
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    os.close(ours)
+    assert process.returncode == 0
+    return shown.decode()
+
+
+@pytest.mark.parametrize("command", ["list", "show", "config"])
+def test_colour_on_a_terminal_only_and_not_with_no_color(command: str, cli: Cli, store: ArtifactStore) -> None:
+    folder = store.folder.parent
+    assert "\x1b[" in on_a_terminal(command, cwd=folder)
+    assert "\x1b" not in on_a_terminal(command, cwd=folder, NO_COLOR="1")
+    assert "\x1b" not in cli(command).out
+
+
+def test_a_dumb_terminal_gets_no_colour(store: ArtifactStore) -> None:
+    assert "\x1b" not in on_a_terminal("list", cwd=store.folder.parent, TERM="dumb")
+
+
+def test_verbose_tells_what_happens_and_quiet_only_what_was_asked_for(
+    cli: Cli, store: ArtifactStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INDUCTOR_DEBUG_TARGT", "x")
+    assert "INDUCTOR_DEBUG_TARGT is not a setting" in cli("config").err
+    for quietly in (cli("config", "--quiet"), cli("-q", "config")):
+        assert quietly.err == ""
+        assert "Config file" not in quietly.out
+        assert "No config file" not in quietly.out
+        assert "artifacts" in quietly.out
+    assert cli("list", "--artifacts", "nowhere", "-q").out == ""
+    told = cli("clean", "--yes", "--verbose", "--keep-last", "1").err
+    assert "inductor-debug: deleted " in told
+    assert cli("clean", "--yes", "--quiet").out == ""
+    assert store.sessions() == ()
+
+
+def test_logging_is_left_as_it_was(cli: Cli, store: ArtifactStore) -> None:
+    logger = logging.getLogger("inductor_debug_jupyter")
+    before = (list(logger.handlers), logger.level, list(logging.root.handlers), logging.root.level)
+    cli("list", "--verbose")
+    assert (list(logger.handlers), logger.level, list(logging.root.handlers), logging.root.level) == before
 
 
 def test_as_a_module_and_without_torch(store: ArtifactStore) -> None:
     code = (
         "import sys; from inductor_debug_jupyter.cli.main import main\n"
         "for line in (['list'], ['show', 'last'], ['analyze'], ['analyze', '--type', 'guards'], ['report'],\n"
-        "             ['analyze', '--type', 'constraints'], ['clean', '--dry-run']): assert main(line) == 0\n"
+        "             ['analyze', '--type', 'constraints'], ['clean', '--dry-run'], ['config'], ['schema']):\n"
+        "    assert main(line) == 0\n"
         "heavy = {'torch', 'IPython', 'jupyterlab', 'nbclient', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

@@ -80,11 +80,15 @@ def test_a_cell_that_should_fail_and_does_not_fails_the_quickstart(cli: Cli, use
     assert "should have failed and did not" in result.err
 
 
-def test_a_dead_kernel_is_one_line(cli: Cli, use: Use) -> None:
-    use("import os; os._exit(3)")
+def test_a_dead_kernel_is_one_line_after_its_last_words(cli: Cli, use: Use) -> None:
+    use("import os; os.write(2, b'goodbye'); os._exit(3)")
     result = cli("quickstart", "--headless")
     assert result.code == 1
-    (line,) = [line for line in result.err.splitlines() if line.startswith("inductor-debug: ")]
+    assert "the kernel's last words:\n" in result.err
+    assert "goodbye" in result.err
+    assert "inductor-debug: the kernel died in cell 1 of 1" in result.err.splitlines()[-1]
+    quietly = cli("quickstart", "--headless", "--quiet").err
+    (line,) = [line for line in quietly.splitlines() if line.startswith("inductor-debug: ")]
     assert "the kernel died in cell 1 of 1" in line
 
 

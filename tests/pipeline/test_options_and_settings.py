@@ -1,10 +1,13 @@
 """Options are declared once; a bad value gets one line that names it and says what is allowed."""
 
+import contextlib
+from pathlib import Path
+
 import pytest
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.options import parse_magic_line, parse_size
-from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.options import OPTIONS, parse_magic_line, parse_size
+from inductor_debug_jupyter.pipeline.settings import resolve, unknown_variables
 
 
 def test_all_options_of_the_magic_are_read():
@@ -84,13 +87,199 @@ def test_a_bad_config_value_is_named_with_file_and_line(tmp_path):
         resolve(environ={}, folder=tmp_path)
 
 
-def test_an_unknown_setting_is_named(tmp_path):
-    (tmp_path / "inductor_debug.toml").write_text("allignment = 8\n")
-    with pytest.raises(OptionError, match=r"line 1: unknown setting 'allignment'"):
+GOOD = {
+    "strict": ("1", True, ["true", "1", '"yes"', '"on"']),
+    "target": ("stick128", "stick128", ['"stick128"']),
+    "alignment": ("64", 64, ["64", '"64"']),
+    "max_memory": ("1KiB", 1024, ["1024", '"1KiB"', '"1024"']),
+    "dtypes": ("float16,bfloat16", ("float16", "bfloat16"), ['["float16", "bfloat16"]', '"float16, bfloat16"']),
+    "deny": ("aten.mm", ("aten.mm",), ['["aten.mm"]', '"aten.mm"']),
+    "lower": ("aot", "aot", ['"aot"']),
+    "diff": ("eager", "eager", ['"eager"', "true"]),
+    "backward": ("yes", True, ["true"]),
+    "as": ("run", "run", ['"run"']),
+    "no_panel": ("on", True, ["true"]),
+    "quiet": ("true", True, ["true"]),
+    "artifacts": ("/captures", "/captures", ['"/captures"']),
+}
+"""For every option: a variable's text, the value it stands for, and how the same is written in TOML."""
+
+
+def test_every_option_is_tried():
+    assert set(GOOD) == set(OPTIONS)
+    assert len({option.environment for option in OPTIONS.values()}) == len(OPTIONS)
+    assert all(option.environment.startswith(("MOCK_", "INDUCTOR_DEBUG_")) for option in OPTIONS.values())
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_every_option_can_come_from_everywhere(name, tmp_path):
+    text, value, written = GOOD[name]
+    variable = OPTIONS[name].environment
+    assert resolve(environ={}, folder=tmp_path).values[name].origin == "default"
+    for form in written:
+        (tmp_path / "inductor_debug.toml").write_text(f"{name} = {form}\n")
+        found = resolve(environ={}, folder=tmp_path).values[name]
+        assert (found.value, found.origin) == (value, f"{tmp_path / 'inductor_debug.toml'}, line 1")
+    (tmp_path / "inductor_debug.toml").write_text(f"{name} = {written[0]}\n")
+    found = resolve(environ={variable: text}, folder=tmp_path).values[name]
+    assert (found.value, found.origin) == (value, variable)
+    found = resolve({name: value}, environ={variable: text}, folder=tmp_path).values[name]
+    assert (found.value, found.origin) == (value, f"call ({OPTIONS[name].flag})")
+    assert resolve(environ={variable: ""}, folder=tmp_path).values[name].origin.endswith("line 1")
+
+
+@pytest.mark.parametrize("name", sorted(set(GOOD) - {"target", "deny", "dtypes", "artifacts"}))
+def test_a_bad_value_names_where_it_stands_what_it_is_and_what_is_allowed(name, tmp_path):
+    bad = "what is this?"
+    sentence = f": '{bad}' is not allowed; allowed: "
+    with pytest.raises(OptionError) as error:
+        resolve(environ={OPTIONS[name].environment: bad})
+    assert str(error.value).startswith(OPTIONS[name].environment + sentence)
+    config = tmp_path / "inductor_debug.toml"
+    config.write_text(f"# a comment\n\n{name} = '{bad}'\n")
+    with pytest.raises(OptionError) as error:
+        resolve(environ={}, folder=tmp_path)
+    assert str(error.value).startswith(f"{config}, line 3{sentence}")
+    config.unlink()
+    with pytest.raises(OptionError) as error:
+        resolve({name: bad}, environ={})
+    assert str(error.value).startswith(f"call ({OPTIONS[name].flag}){sentence}")
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("form", ["{a = 1}", "1979-05-27", "[1, 2]", "[[]]", "nan", '""', "12.5"])
+def test_a_wrong_toml_type_says_what_is_allowed(name, form, tmp_path):
+    (tmp_path / "inductor_debug.toml").write_text(f"{name} = {form}\n")
+    with pytest.raises(OptionError, match=r"line 1: .* is not allowed; allowed: ") as error:
+        resolve(environ={}, folder=tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("alignment", "true"), ("max_memory", "false"), ("as", "5"), ("target", "[]")]
+)
+def test_what_python_would_take_for_a_number_or_a_text_is_refused(name, form, tmp_path):
+    (tmp_path / "inductor_debug.toml").write_text(f"{name} = {form}\n")
+    with pytest.raises(OptionError, match="is not allowed; allowed: "):
+        resolve(environ={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("text", ["9" * 5000, "\0", "-1e999", "¹", "\ud800", "a\nb", "{}%s", "  "])
+def test_no_text_breaks_a_parser(name, text):
+    with contextlib.suppress(OptionError):  # anything else would be a crash
+        resolve(environ={OPTIONS[name].environment: text}, names=[name])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[tool.ruff]\nalignment = 3\n[tool.inductor_debug]\n# alignment = 5\n\nalignment = -1\n", 6),
+        ("[tool]\nother.alignment = 3\ninductor_debug.alignment = -1\n", 3),
+        ("[tool]\ninductor_debug = { strict = true, alignment = -1 }\n", 2),
+        ("[ tool . 'inductor_debug' ]\n'alignment' = -1\n", 2),
+        ('x = """\nalignment = 9\n"""\n[tool.inductor_debug]\nstrict = true\n"alignment"=\t-1', 6),
+        ("[tool.inductor_debug]\ndtypes = [\n  'alignment',\n]\nalignment = -1\n", 5),
+        ("[tool.inductor_debug]\r\nstrict = true\r\nalignment = -1\r\n", 3),
+    ],
+)
+def test_the_line_is_that_of_the_setting_however_it_is_written(text, line, tmp_path):
+    (tmp_path / "pyproject.toml").write_bytes(text.encode())
+    with pytest.raises(OptionError) as error:
+        resolve(environ={}, folder=tmp_path)
+    assert f"pyproject.toml, line {line}: -1 is not allowed" in str(error.value).replace("'-1'", "-1")
+
+
+@pytest.mark.parametrize("config", ["inductor_debug.toml", "pyproject.toml"])
+def test_dashes_and_underlines_are_one(config, tmp_path):
+    table = "" if config == "inductor_debug.toml" else "[tool.inductor_debug]\n"
+    (tmp_path / config).write_text(f"{table}max-memory = 7\n'no-panel' = true\n")
+    settings = resolve(environ={}, folder=tmp_path)
+    assert (settings["max_memory"], settings["no_panel"]) == (7, True)
+    (tmp_path / config).write_text(f"{table}max-memory = 7\nmax_memory = 8\n")
+    with pytest.raises(OptionError, match="max_memory is said twice"):
+        resolve(environ={}, folder=tmp_path)
+
+
+def test_a_switch_can_be_turned_off_in_the_file(tmp_path):
+    (tmp_path / "inductor_debug.toml").write_text("quiet = false\nno_panel = false\ndiff = false\n")
+    settings = resolve(environ={}, folder=tmp_path)
+    assert not settings["quiet"]
+    assert not settings["no_panel"]
+    assert settings["diff"] is None
+    assert resolve(environ={"INDUCTOR_DEBUG_DIFF": "1"}, folder=tmp_path)["diff"] == "eager"
+    assert resolve(environ={"INDUCTOR_DEBUG_DIFF": "off"}, folder=tmp_path)["diff"] is None
+
+
+def test_the_nearest_file_wins_and_its_paths_are_its_own(tmp_path):
+    inner = tmp_path / "notebooks" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / "chip.toml").write_text("")
+    (tmp_path / "pyproject.toml").write_text("[tool.inductor_debug]\nartifacts = 'out'\ntarget = 'chip.toml'\n")
+    settings = resolve(environ={}, folder=inner)
+    assert settings["artifacts"] == str(tmp_path / "out")
+    assert settings["target"] == str(tmp_path / "chip.toml")
+    (inner.parent / "pyproject.toml").write_text("[tool.ruff]\n# inductor_debug is not configured here\n")
+    assert resolve(environ={}, folder=inner)["artifacts"] == str(tmp_path / "out")
+    (inner.parent / "inductor_debug.toml").write_text("target = 'stick128'\n")
+    settings = resolve(environ={}, folder=inner)
+    assert (settings["artifacts"], settings["target"]) == ("debug_artifacts", "stick128")
+
+
+def test_home_is_the_users_own():
+    assert resolve(environ={"INDUCTOR_DEBUG_ARTIFACTS": "~/captures"})["artifacts"] == str(Path.home() / "captures")
+
+
+def test_calls_take_values_of_their_own_type_and_say_what_is_wrong(tmp_path):
+    given = {"strict": True, "alignment": 8, "dtypes": ("float16",), "artifacts": tmp_path, "max_memory": 4096}
+    settings = resolve(given, environ={})
+    assert [settings[name] for name in given] == [True, 8, ("float16",), str(tmp_path), 4096]
+    for name, value in {"alignment": 0, "strict": 3, "lower": 7, "dtypes": [1], "target": object()}.items():
+        with pytest.raises(OptionError, match=rf"call \(--{name}\): .* is not allowed; allowed: "):
+            resolve({name: value}, environ={})
+
+
+def test_an_unknown_setting_is_named_with_the_nearest(tmp_path):
+    (tmp_path / "inductor_debug.toml").write_text("strict = true\nallignment = 8\n")
+    with pytest.raises(
+        OptionError, match=r"line 2: unknown setting 'allignment'; did you mean alignment\? allowed: al"
+    ):
+        resolve(environ={}, folder=tmp_path)
+    (tmp_path / "inductor_debug.toml").write_text("[tool.inductor_debug]\nalignment = 8\n")
+    with pytest.raises(
+        OptionError, match=r"line 1: unknown setting 'tool'; in inductor_debug.toml settings stand at the"
+    ):
+        resolve(environ={}, folder=tmp_path)
+    (tmp_path / "inductor_debug.toml").unlink()
+    (tmp_path / "pyproject.toml").write_text("[project]\n[tool.inductor_debug.mock]\nalignment = 8\n")
+    with pytest.raises(OptionError, match=r"line 2: unknown setting 'mock'; allowed"):
+        resolve(environ={}, folder=tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool]\ninductor_debug = 5\n")
+    with pytest.raises(OptionError, match=r"line 2: 5 is not allowed; allowed: a table of settings"):
         resolve(environ={}, folder=tmp_path)
 
 
 def test_a_config_that_is_not_toml_is_named(tmp_path):
     (tmp_path / "inductor_debug.toml").write_text("alignment = = 8\n")
-    with pytest.raises(OptionError, match="not valid TOML"):
+    with pytest.raises(OptionError, match=r"inductor_debug\.toml: not valid TOML .*line 1"):
         resolve(environ={}, folder=tmp_path)
+    (tmp_path / "inductor_debug.toml").unlink()
+    (tmp_path / "pyproject.toml").write_text("this is = = not toml\n")
+    assert resolve(environ={}, folder=tmp_path)["alignment"] is None, "not ours, so not our worry"
+    (tmp_path / "pyproject.toml").write_text("this is = = not toml\n[tool.inductor_debug]\n")
+    with pytest.raises(OptionError, match=r"pyproject\.toml: not valid TOML"):
+        resolve(environ={}, folder=tmp_path)
+
+
+def test_a_variable_with_a_slip_is_told():
+    environ = {
+        "INDUCTOR_DEBUG_TARGT": "x",
+        "MOCK_ALIGNEMENT": "8",
+        "MOCK_SERVER_PORT": "80",
+        "MOCK_STRICT": "1",
+        "INDUCTOR_DEBUG_CI": "1",
+    }
+    slips = unknown_variables(environ)
+    assert [slip.split()[3] for slip in slips] == ["INDUCTOR_DEBUG_TARGT", "MOCK_ALIGNEMENT"]
+    assert slips[0].endswith("did you mean INDUCTOR_DEBUG_TARGET?")
+    assert slips[1].endswith("did you mean MOCK_ALIGNMENT?")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +58,11 @@ def make_session(session_id: str = "s1", extra: str = "") -> SessionRecord:
 @pytest.fixture
 def make_record() -> MakeRecord:
     return make_session
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that other users can look into (pytest's own are for nobody else)."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,17 @@ def test_every_stage_lands_in_its_room(store: ArtifactStore, make_record: MakeRe
         assert artifact.sha256[:16] in path.name
 
 
+def test_the_backward_goes_into_the_rooms_of_its_stages(store: ArtifactStore, make_record: MakeRecord) -> None:
+    record = make_record()
+    texts = {f"{stage}:backward": f"{stage} of the backward" for stage in ("post_grad", "ir_post_fusion", "code")}
+    store.save_session(replace(record, captures=(replace(record.captures[0], texts=texts, kernels=()),)))
+    assert [(a.room, a.name) for a in store.artifacts("s1") if "backward" in a.name] == [
+        ("aot_graphs", "0/0_post_grad:backward.py"),
+        ("inductor_ir", "0/0_ir_post_fusion:backward.txt"),
+        ("inductor_kernels", "0/0_code:backward.py"),
+    ]
+
+
 def test_statistics_count_ops_dtypes_nodes_and_input_bytes(store: ArtifactStore, make_record: MakeRecord) -> None:
     store.save_session(make_record())
     (artifact,) = store.artifacts(room="statistics")
@@ -63,7 +75,10 @@ def test_statistics_count_ops_dtypes_nodes_and_input_bytes(store: ArtifactStore,
         "calls": 2,
         "ops": {"torch.relu": 2},
         "dtypes": {"float32": 2},
-        "inputs": {"tensors": 1, "bytes": 4 * 8 * 4},
+        "input_bytes": 4 * 8 * 4,
+        "parameter_bytes": 0,
+        "saved_bytes": 0,
+        "activation_bytes": 2 * 4 * 8 * 4,
     }
 
 

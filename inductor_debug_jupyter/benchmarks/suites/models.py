@@ -8,9 +8,16 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 
+from inductor_debug_jupyter.benchmarks.arguments import whole_number
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, benchmark_model
 from inductor_debug_jupyter.benchmarks.progress import Progress
-from inductor_debug_jupyter.benchmarks.table import failure_lines, model_rows, noise_lines, print_table
+from inductor_debug_jupyter.benchmarks.table import (
+    failure_lines,
+    model_rows,
+    noise_lines,
+    print_line,
+    print_table,
+)
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.options import add_options, read_given
 from inductor_debug_jupyter.pipeline.records import BenchmarkRecord
@@ -47,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         print_table(("Model", "What it is"), [(name, benchmark_model(name).description) for name in MODEL_NAMES])
         return 0
     names = _chosen(args)
-    warmup, runs = _number(args.warmup, "--warmup", 0), _number(args.runs, "--runs", 1)
+    warmup, runs = whole_number(args.warmup, "--warmup", 0), whole_number(args.runs, "--runs", 1)
     settings = resolve(read_given(args, ["target", "artifacts"]))
     _check_device(args.device)
     from inductor_debug_jupyter.benchmarks.trial import STEPS, Trial
@@ -69,11 +76,6 @@ def run(args: argparse.Namespace) -> int:
     return int(bool(unsaved or list(failure_lines(records))) or _numbers_wrong(records))
 
 
-def print_line(text: str) -> None:
-    """One line on stdout; suites are programs, so they may print."""
-    print(text)  # noqa: T201 - the program's own output
-
-
 def _numbers_wrong(records: Sequence[BenchmarkRecord]) -> bool:
     return any(record.diff_verdict == "mismatch" for record in records)
 
@@ -87,12 +89,6 @@ def _chosen(args: argparse.Namespace) -> list[str]:
         if name not in MODEL_NAMES:
             raise OptionError(f"--model: {name!r} is not allowed; allowed: {', '.join(MODEL_NAMES)}")
     return list(dict.fromkeys(args.model))
-
-
-def _number(text: str, flag: str, least: int) -> int:
-    if not text.strip().isdecimal() or int(text) < least:
-        raise OptionError(f"{flag}: {text!r} is not allowed; allowed: a whole number from {least} up")
-    return int(text)
 
 
 def _check_device(name: str) -> None:

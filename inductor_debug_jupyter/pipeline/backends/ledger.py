@@ -29,7 +29,8 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_i
 log = logging.getLogger("inductor_debug_jupyter")
 
 _lock = threading.Lock()
-_last_complaint: list[str] = []
+_unusable: set[str] = set()
+"""Artifact folders that could not be written, and were complained about."""
 
 
 def new_session_id() -> tuple[str, str]:
@@ -61,6 +62,11 @@ class BackendRules:
         """Where artifacts go."""
         return ArtifactStore(self.settings["artifacts"])
 
+    def usable_store(self) -> ArtifactStore | None:
+        """The same, or None when nothing could be saved there: that was said already."""
+        store = self.store()
+        return None if str(store.folder) in _unusable else store
+
 
 class Ledger:
     """The compiles of this process's backends."""
@@ -87,12 +93,16 @@ class Ledger:
 
     def save(self, store: ArtifactStore) -> None:
         """Write everything seen so far. What cannot be written is said once and never fails the user's compile."""
+        folder = str(store.folder)
         try:
             store.save_session(self.merged())
-        except StoreError as error:
-            if str(error) not in _last_complaint:
-                _last_complaint.append(str(error))
-                log.warning("nothing was saved: %s", error)
+        except Exception as error:  # not even a fault of the store may end the user's compile
+            reason = str(error) if isinstance(error, StoreError) else f"unexpected {type(error).__name__}: {error}"
+            if folder not in _unusable:
+                log.warning("nothing was saved: %s", reason)
+            _unusable.add(folder)
+        else:
+            _unusable.discard(folder)
 
     def merged(self) -> SessionRecord:
         """All compiles as one session."""

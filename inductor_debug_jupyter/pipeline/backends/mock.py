@@ -61,7 +61,7 @@ def checked(record: SessionRecord, rules: BackendRules, run: Callable[..., Any])
         for violation in record.findings:
             log.warning("%s", violation)
         return run
-    if refusal(record, rules.store()) is None:
+    if refusal(record, rules.usable_store()) is None:
         return run
 
     def refused(*args: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ def checked(record: SessionRecord, rules: BackendRules, run: Callable[..., Any])
         now = rules.read_again()
         if not now.strict:
             return run(*args, **kwargs)
-        error = refusal(replace(record, findings=check(record.captures, now.rules)), now.store())
+        error = refusal(replace(record, findings=check(record.captures, now.rules)), now.usable_store())
         if error is None:
             return run(*args, **kwargs)
         raise error

@@ -31,8 +31,11 @@ def refusal(record: SessionRecord, store: ArtifactStore | None) -> ConstraintVio
         try:
             repro = write_repro(record, violation, store)
             break
-        except (ReproError, StoreError) as error:
+        except ReproError as error:
             log.warning("no repro for %s: %s", violation.rule_id, error)
+        except StoreError as error:
+            log.warning("no repro was written: %s", error)
+            break  # the next one would not fare better
     return ConstraintViolationError(strict_message(errors, target=record.target, repro=repro), errors, repro)
 
 

@@ -128,11 +128,11 @@ class ArtifactStore:
             raise StoreError(
                 f"session {session.id} has no file in {self.folder}: the index is incomplete; capture again"
             )
-        return load_session(self._read(own[-1]))
+        return load_session(self.read_bytes(own[-1]))
 
     def read(self, sha256: str) -> str:
         """Read the text of the artifact whose SHA-256 starts so."""
-        return self._read(self.find_artifact(sha256)).decode("utf-8", "replace")
+        return self.read_bytes(self.find_artifact(sha256)).decode("utf-8", "replace")
 
     def clean(
         self, older_than: float | None = None, keep_last: int | None = None, *, dry_run: bool = False
@@ -158,7 +158,12 @@ class ArtifactStore:
                 self.folder, index, now=time.time(), older_than=older_than, keep_last=keep_last, dry_run=dry_run
             )
 
-    def _read(self, artifact: Artifact) -> bytes:
+    def read_bytes(self, artifact: Artifact) -> bytes:
+        """Read a stored file.
+
+        Raises:
+            StoreError: it is gone, or is not what was written.
+        """
         path = self.folder / artifact.path
         with explained("read", path):
             data = path.read_bytes()
@@ -176,22 +181,39 @@ class ArtifactStore:
                 for content in contents:
                     if self._intact(index, content) is None:
                         self._stage(content, staged)
-                with index.locked():
-                    paths = [self._place(index, content, staged) for content in contents]
-                    outdated = index.forget_record(session_id) if record else ()
-                    for content, path in zip(contents, paths, strict=True):
-                        row = (content.sha256, content.room, content.name, path, len(content.data), time.time())
-                        index.put_artifact(Artifact(*row, session_id), part_of_record=record is not None)
-                    if record:
-                        index.put_session(record, contents[0].sha256)
-                if outdated:
-                    self._drop_unused(index, outdated)
+                paths = self._commit(index, contents, staged, session_id, record)
         finally:
             for temporary in staged.values():
                 with contextlib.suppress(OSError):
                     temporary.unlink(missing_ok=True)
         _log.debug("stored %d artifacts of session %s in %s", len(paths), session_id, self.folder)
         return [(self.folder / path).absolute() for path in paths]
+
+    def _commit(
+        self,
+        index: Index,
+        contents: Sequence[Content],
+        staged: dict[tuple[str, str], Path],
+        session_id: str,
+        record: SessionRecord | None,
+    ) -> list[str]:
+        """Give everything its final name and its row; when that fails half-way (a full disk), nothing of it stays."""
+        placed: list[tuple[str, str]] = []
+        try:
+            with index.locked():
+                paths = [self._place(index, content, staged, placed) for content in contents]
+                outdated = index.forget_record(session_id) if record else ()
+                for content, path in zip(contents, paths, strict=True):
+                    row = (content.sha256, content.room, content.name, path, len(content.data), time.time())
+                    index.put_artifact(Artifact(*row, session_id), part_of_record=record is not None)
+                if record:
+                    index.put_session(record, contents[0].sha256)
+        except BaseException:
+            self._drop_unused(index, placed)
+            raise
+        if outdated:
+            self._drop_unused(index, outdated)
+        return paths
 
     def _stage(self, content: Content, staged: dict[tuple[str, str], Path]) -> Path:
         """Write the content under a temporary name in its room."""
@@ -201,8 +223,14 @@ class ArtifactStore:
                 staged[key] = write_temporary(self.folder / content.room, content.data)
         return staged[key]
 
-    def _place(self, index: Index, content: Content, staged: dict[tuple[str, str], Path]) -> str:
-        """Give the content its final name, unless it is there already. Needs the lock."""
+    def _place(
+        self,
+        index: Index,
+        content: Content,
+        staged: dict[tuple[str, str], Path],
+        placed: list[tuple[str, str]],
+    ) -> str:
+        """Give the content its final name, unless it is there already; ``placed`` learns of it. Needs the lock."""
         if (path := self._intact(index, content)) is not None:
             return path
         temporary = self._stage(content, staged)
@@ -212,6 +240,7 @@ class ArtifactStore:
         path = content.path(attempt)
         with explained("write", self.folder / path):
             temporary.replace(self.folder / path)
+        placed.append((path, content.sha256))
         del staged[content.room, content.sha256]  # another artifact with the same text is staged anew
         return path
 
@@ -223,15 +252,15 @@ class ArtifactStore:
                     return path
         return None
 
-    def _drop_unused(self, index: Index, outdated: Iterable[tuple[str, str]]) -> None:
-        """Delete what an earlier save of the session stored and nobody uses any more; the new state is safe already."""
+    def _drop_unused(self, index: Index, files: Iterable[tuple[str, str]]) -> None:
+        """Delete files (path, SHA-256) of ours that nobody uses (any more). One that cannot be deleted does no harm."""
         try:
             with index.locked():
-                for path, sha256 in outdated:
+                for path, sha256 in files:
                     if not index.users_of(path) and why_not_ours(self.folder, path, sha256) is None:
                         (self.folder / path).unlink(missing_ok=True)
         except (OSError, sqlite3.Error) as error:
-            _log.warning("an outdated file stays in %s: %s", self.folder, error)
+            _log.info("an unused file stays in %s: %s", self.folder, error)
 
 
 def _some(names: Iterable[str]) -> str:

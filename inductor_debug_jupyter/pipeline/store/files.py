@@ -74,6 +74,17 @@ def write_temporary(folder: Path, data: bytes) -> Path:
     return temporary
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that whoever opens it, even after a kill or on a full disk, finds the old or the new content."""
+    with explained("write", path):
+        temporary = write_temporary(path.parent, data)
+        try:
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
 def _write_all(handle: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:

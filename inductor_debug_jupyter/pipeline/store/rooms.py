@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from inductor_debug_jupyter.pipeline.errors import StoreError
-from inductor_debug_jupyter.pipeline.records import CompileCapture, SessionRecord, dump_session
+from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, SessionRecord, dump_session
 from inductor_debug_jupyter.pipeline.store.statistics import statistics_json
 
 ROOMS = (
@@ -86,10 +86,11 @@ def session_contents(record: SessionRecord) -> Iterator[Content]:
 
 
 def _capture_contents(capture: CompileCapture) -> Iterator[Content]:
-    for stage, text in capture.texts.items():
+    for key, text in capture.texts.items():
+        stage = key.removesuffix(BACKWARD)
         suffix = _SUFFIX_OF_STAGE.get(stage, ".py")
         room = _ROOM_OF_STAGE.get(stage, "visualizations")
-        yield content_of(room, f"{capture.compile_id}_{stage}{suffix}", text)
+        yield content_of(room, f"{capture.compile_id}_{key}{suffix}", text)
     for kernel in capture.kernels:
         suffix = _SUFFIX_OF_LANGUAGE.get(kernel.language.lower(), ".txt")
         yield content_of("inductor_kernels", f"{capture.compile_id}_{kernel.name}{suffix}", kernel.code)

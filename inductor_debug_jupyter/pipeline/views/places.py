@@ -62,8 +62,7 @@ class Lookup:
         return {
             (capture.compile_id, stage): graph
             for capture in self.record.captures
-            for stage in capture.stages
-            if (graph := capture.graph(stage)) is not None
+            for stage, graph in capture.graphs.items()
         }
 
     @cached_property

@@ -1,0 +1,23 @@
+"""``inductor-debug schema``: the JSON Schema of a saved session."""
+
+from __future__ import annotations
+
+import argparse
+
+SUMMARY = "print the JSON Schema of a saved session, for programs that read one"
+EXAMPLES = """\
+  inductor-debug schema > session.schema.json
+  inductor-debug show last --format json > session.json   # what the schema describes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """There are none."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the schema."""
+    from inductor_debug_jupyter.pipeline.records.schema import published_schema
+
+    print(published_schema(), end="")
+    return 0

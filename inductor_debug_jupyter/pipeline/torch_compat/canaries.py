@@ -1,0 +1,244 @@
+"""Which parts of a capture work with this torch: every hook is looked for, and then listened to in a tiny real compile.
+
+A private name can be gone, or it can be there while torch has stopped calling it: only a compile tells. The compile is
+as small as can be (a matrix product and a relu, once for inference and once for training with its backward), goes
+through Dynamo, AOTAutograd and Inductor as a user's does, and stops where the C++ compiler would start. The same module
+answers what Inductor needs from the machine, for the same reader: ``inductor-debug doctor``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any, cast
+
+PARTS = {
+    "dynamo": "the Dynamo graph, and with it everything else",
+    "guards": "guards, and what would recompile",
+    "aot": "the joint, forward and backward graphs",
+    "post_grad": "the graph after Inductor's own passes",
+    "ir": "Inductor's IR before and after fusion",
+    "code": "generated code and kernels",
+    "kernels": "which nodes went into which kernel",
+    "caches": "a fresh look: stages that come from torch's caches",
+    "trace": "graph breaks, recompile reasons, timings, cache hits",
+}
+"""Part → what a capture loses without it."""
+
+_MODULES = ("calls", "graphs", "guards", "lowering", "regions", "running", "state", "trees", "versions")
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """One part of a capture: ``problem`` is None when it works, else one sentence."""
+
+    part: str
+    loses: str
+    names: tuple[str, ...]
+    problem: str | None
+
+
+def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
+    """Try every part; without ``compiling`` only look whether the private names are there."""
+    from inductor_debug_jupyter.pipeline.torch_compat import hooks  # not above: it imports the whole compiler
+
+    ear = _Ear()
+    trouble = _tiny_compiles(ear) if compiling else None
+    names: dict[str, list[str]] = {part: [] for part in PARTS}
+    problems: dict[str, list[str]] = {part: [] for part in PARTS}
+    for site in hooks.sites():
+        names.setdefault(site.part, []).append(site.name)
+        if problem := site.problem():
+            problems.setdefault(site.part, []).append(problem)
+    if problem := _trace_problem():
+        problems["trace"].append(problem)
+    names["trace"].append("torch._logging._internal.trace_log")
+    found = [
+        Canary(
+            part, PARTS.get(part, part), tuple(names[part]), _sentence(problems[part], ear, part, trouble, compiling)
+        )
+        for part in names
+    ]
+    return (_imports(), *found)
+
+
+def _sentence(problems: Iterable[str], ear: _Ear, part: str, trouble: str | None, compiling: bool) -> str | None:
+    if gone := "; ".join(problems):
+        return gone
+    if not compiling or (missing := _EXPECTED.get(part, frozenset()) - ear.heard) == frozenset():
+        return None
+    if failure := ear.failures.get(part):
+        return f"it was called, but what it was given could not be read ({failure})"
+    if trouble is not None:
+        return f"the tiny compile failed before it came to {_words(missing)} ({trouble})"
+    return f"it is there, but a tiny compile did not call it for {_words(missing)}"
+
+
+def _words(missing: frozenset[str]) -> str:
+    return ", ".join(sorted(missing))
+
+
+_EXPECTED = {
+    "dynamo": frozenset({"a Dynamo graph"}),
+    "guards": frozenset({"guards"}),
+    "aot": frozenset({"an inference graph", "a training graph"}),
+    "post_grad": frozenset({"a post-grad graph"}),
+    "ir": frozenset({"IR before fusion", "IR after fusion"}),
+    "code": frozenset({"code"}),
+    "kernels": frozenset({"a kernel's nodes"}),
+    "caches": frozenset({"bypassing the caches"}),
+    "trace": frozenset({"a trace record"}),
+}
+"""Part → what must be heard of it."""
+
+
+class _Ear:
+    """A listener that only notes what it was told about.
+
+    ``fresh`` is asked around Dynamo's compile and again around Inductor's. It becomes true in between, so that caches
+    that are bypassed then show that the second question is asked.
+    """
+
+    def __init__(self) -> None:
+        self.fresh = False
+        self.heard: frozenset[str] = frozenset()
+        self.failures: dict[str, str] = {}
+        self._thread = threading.get_ident()
+
+    def _hear(self, what: str) -> None:
+        self.heard |= {what}
+
+    def wants(self, compile_id: str, thread: int) -> bool:
+        return thread == self._thread
+
+    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
+        self._hear("a Dynamo graph")
+
+    def compile_guards(self, compile_id: str, guards: list[Any]) -> None:
+        if guards:
+            self._hear("guards")
+
+    def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
+        self._hear("an inference graph" if joint is None else "a training graph")
+        self.fresh = True
+
+    def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
+        import torch._inductor.config as inductor_config
+
+        self._hear("a post-grad graph")
+        if not inductor_config.fx_graph_cache:
+            self._hear("bypassing the caches")
+
+    def inductor_ir(self, compile_id: str, stage: str, ir: Any, is_backward: bool) -> None:
+        self._hear("IR before fusion" if stage == "ir_pre_fusion" else "IR after fusion")
+
+    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
+        if nodes:
+            self._hear("a kernel's nodes")
+
+    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
+        if code.strip():
+            self._hear("code")
+
+    def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
+        self._hear("a trace record")
+
+    def failed(self, part: str, error: BaseException) -> None:
+        self.failures.setdefault(part, f"{type(error).__name__}: {error}")
+
+
+def _tiny_compiles(ear: _Ear) -> str | None:
+    """Compile for inference and for training, and let ``ear`` listen; what went wrong, if anything."""
+    import torch
+    import torch._functorch.config as functorch_config
+    import torch._inductor.config as inductor_config
+
+    from inductor_debug_jupyter.pipeline.torch_compat import hooks
+
+    x, weight = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
+    trouble = None
+    hooks.listen(ear)
+    try:
+        with (
+            inductor_config.patch(fx_graph_cache=True),
+            functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True),
+            hooks.code_generation_only(),
+        ):
+            for grad in (False, True):
+                ear.fresh = False
+                with torch.set_grad_enabled(grad):
+                    trouble = _compiled(_never_compiled(cast("FunctionType", _tiny)), x, weight) or trouble
+    except Exception as error:  # a canary that cannot sing is an answer
+        trouble = f"{type(error).__name__}: {error}"
+    finally:
+        hooks.unlisten(ear)
+    return trouble
+
+
+def _tiny(x: Any, weight: Any) -> Any:
+    return (x @ weight).relu() * 0.5
+
+
+def _never_compiled(function: FunctionType) -> FunctionType:
+    """The same function with a number of its own in place of 0.5, so that no cache of torch's can know it."""
+    code = function.__code__
+    constants = tuple(random.random() if each == 0.5 else each for each in code.co_consts)  # noqa: S311 - no secret
+    return FunctionType(code.replace(co_consts=constants), function.__globals__)
+
+
+def _compiled(function: Callable[..., Any], *inputs: Any) -> str | None:
+    """Compile a function by calling it; what went wrong, other than that the generated code cannot be run."""
+    import torch
+
+    try:
+        compiled: Callable[..., Any] = torch.compile(function, backend="inductor", fullgraph=True, dynamic=False)
+        compiled(*inputs)
+    except AssertionError as error:
+        return None if "never run" in str(error) else f"AssertionError: {error}"
+    except Exception as error:
+        first = [line.strip() for line in str(error).splitlines() if line.strip()][:2]  # "… raised:", and what
+        return f"{type(error).__name__}: {' '.join(first)}"
+    return None
+
+
+def _trace_problem() -> str | None:
+    try:
+        from torch._logging import _internal
+    except ImportError as error:
+        return f"this torch has no torch._logging._internal ({error})"
+    return None if hasattr(_internal, "trace_log") else "this torch has no torch._logging._internal.trace_log"
+
+
+def _imports() -> Canary:
+    """The private names that are imported rather than wrapped."""
+    problems = []
+    for name in _MODULES:
+        try:
+            importlib.import_module(f"{__package__}.{name}")
+        except (ImportError, AttributeError) as error:
+            problems.append(f"{name}: {error}")
+    loses = "reading graphs and guards, compiling plain modules"
+    return Canary("imports", loses, tuple(f"{__package__}.{name}" for name in _MODULES), "; ".join(problems) or None)
+
+
+def cache_folder() -> Path:
+    """Where Inductor keeps generated code and compiled kernels."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    return Path(cache_dir())
+
+
+def cpp_compiler() -> str:
+    """The C++ compiler that Inductor would call.
+
+    Raises:
+        RuntimeError: it finds none.
+    """
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    return str(get_cpp_compiler())
