@@ -28,26 +28,27 @@ def torch_version() -> str:
     return str(torch.__version__)
 
 
-def untested_reason(version: str) -> str | None:
-    """One sentence when that torch is outside the tested range, else None.
+def untested_reason(version: str | None = None) -> str | None:
+    """One sentence when that torch (by default, this one) is outside the tested range, else None.
 
     A nightly of the next minor is outside, and so is a version that nobody can parse (a build of one's own).
     """
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
 
+    version = version or torch_version()
     try:
         if SpecifierSet(tested_range()).contains(Version(version), prereleases=True):
             return None
     except InvalidVersion:
         pass
     return (
-        f"torch {version} is not tested with inductor_debug_jupyter, which is tested with torch {tested_range()}: "
-        "parts of what it shows may be missing or wrong"
+        f"torch {version} is outside the tested range ({tested_range()}): "
+        "parts of what inductor_debug_jupyter shows may be missing or wrong"
     )
 
 
 def warn_if_untested() -> None:
     """Say it when this torch is not tested; called once a process, when the door to torch's private names opens."""
-    if reason := untested_reason(torch_version()):
+    if reason := untested_reason():
         log.warning("%s", reason)
