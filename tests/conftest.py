@@ -16,9 +16,10 @@ def pytest_configure(config: pytest.Config) -> None:
     Where Python is told to write no bytecode (as in many containers), importing torch's compiler costs every kernel and
     script 7 seconds of CPU. Such bytecode goes to pytest's cache; workers and child processes inherit where.
     """
-    if sys.dont_write_bytecode and config.cache is not None:
+    cache = getattr(config, "cache", None)  # not there with -p no:cacheprovider
+    if sys.dont_write_bytecode and cache is not None:
         sys.dont_write_bytecode = False
-        sys.pycache_prefix = str(config.cache.mkdir("bytecode"))
+        sys.pycache_prefix = str(cache.mkdir("bytecode"))
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
