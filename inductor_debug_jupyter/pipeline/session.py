@@ -344,15 +344,21 @@ class DebugSession:
     # Selecting --------------------------------------------------------------------------------------------------
 
     def select(
-        self, *, finding: int | None = None, node: str | None = None, line: int | None = None, label: str = ""
+        self,
+        *,
+        finding: int | None = None,
+        node: str | None = None,
+        line: int | None = None,
+        kernel: str | None = None,
+        label: str = "",
     ) -> dict[str, Any]:
-        """Choose a finding (counted from 0), a node by name or a source line, as a click in the panel does.
+        """Choose a finding (counted from 0), a node or kernel by name or a source line, as a click in the panel does.
 
         Raises:
-            UsageError: not exactly one of the three was given.
-            NotFoundError: there is no such finding, node or line.
+            UsageError: not exactly one of the four was given.
+            NotFoundError: there is no such finding, node, line or kernel.
         """
-        chosen = Lookup(self.record).find(finding=finding, node=node, line=line, label=label)
+        chosen = Lookup(self.record).find(finding=finding, node=node, line=line, kernel=kernel, label=label)
         self.choose(dict(chosen))
         return self.selection
 

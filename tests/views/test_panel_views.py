@@ -75,7 +75,7 @@ def test_rows_are_worst_first_and_know_their_places(make_record: Make) -> None:
         ("mm", "forward", "0/0", 4),
     ]
     assert rows[0]["selection"] == {
-        "finding": 1, "compile_id": "0/0", "stage": "forward", "node": "norm", "label": "In [4]", "line": 3,
+        "finding": 1, "compile_id": "0/0", "stage": "forward", "node": "norm", "label": "In [4]", "line": 3, "kernel": "",
     }  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def test_lines_know_their_findings_worst_first(make_record: Make) -> None:
     ]
     assert lines[0]["selection"] is None
     assert lines[3]["selection"] == {
-        "finding": 1, "compile_id": "0/0", "stage": "forward", "node": "mm", "label": "In [4]", "line": 4,
+        "finding": 1, "compile_id": "0/0", "stage": "forward", "node": "mm", "label": "In [4]", "line": 4, "kernel": "",
     }  # fmt: skip
 
 

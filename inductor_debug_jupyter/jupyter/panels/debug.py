@@ -20,6 +20,7 @@ import traitlets
 from IPython.display import HTML, display
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane
+from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
@@ -27,7 +28,8 @@ from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
-from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
+from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.panel import (
     findings_view,
@@ -79,6 +81,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.header.observe(self._on_selection, names="selection")
         self.header.observe(self._on_tab, names="tab")
         self.graph.observe(self._on_wanted, names="wanted")
+        if self.has_code:
+            self.code.observe(self._on_code_wanted, names="wanted")
 
     def _make_panes(self) -> None:
         header = header_view(self.record)
@@ -89,10 +93,12 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
         self.graph = GraphPanel(choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
         self.guards = GuardsPanel(view=dict(guards_view(self.record)), tab=tab, tabs=["guards"])
-        self.detail = DetailPanel(
-            sources=source_view(self.record, self._lookup), rows=rows, tab=tab, tabs=["findings", "graph", "guards"]
-        )
+        sources = source_view(self.record, self._lookup)
+        self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=["findings", "graph", "guards"])
         self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.guards, self.detail]
+        if any(each["id"] == "code" for each in header["tabs"]):
+            self.code = CodePanel(sources=sources, choices=self._lookup.choices, tab=tab, tabs=["code"])
+            self._panes.append(self.code)
         if self.record.diff is not None:
             self.kernel_diff = KernelDiffPanel(self.record.diff, tab=tab)
             self._panes.append(self.kernel_diff)
@@ -156,6 +162,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def _on_tab(self, change: dict[str, Any]) -> None:
         if change["new"] in ("findings", "graph", "guards"):
             self._guarded(self._prepare)
+        elif change["new"] == "code":
+            self._guarded(lambda: self._show_code(self.header.selection))
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]
@@ -167,8 +175,64 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         key = (chosen["compile_id"], chosen["stage"])
         if key in self._lookup.graphs and not (self._shows(*key) and self._draws(chosen["node"])):
             self._show_graph(chosen["compile_id"], chosen["stage"])
+        if self.header.tab == "code":
+            self._show_code(chosen)
         if self.on_select is not None:
             self.on_select(dict(chosen))
+
+    @property
+    def has_code(self) -> bool:
+        """Whether there is a Code tab."""
+        return hasattr(self, "code")
+
+    def _on_code_wanted(self, change: dict[str, Any]) -> None:
+        wanted = change["new"]
+        if "document" in wanted:
+            self._guarded(lambda: self._show_document(wanted["document"]))
+        else:
+            self._guarded(lambda: self._show_nodes(wanted["compile_id"], wanted["stage"]))
+
+    def _show_code(self, chosen: dict[str, Any]) -> None:
+        """The graph and the document that the selection stands in; without one, what is on show stays."""
+        if not self.has_code:
+            return
+        if not self.code.documents:
+            self.code.documents = list(documents_view(self.record))
+        key = (chosen["compile_id"], chosen["stage"])
+        if key in self._lookup.graphs or not self.code.nodes["rows"]:
+            self._show_nodes(*(key if key in self._lookup.graphs else self._lookup.first_graph or ("", "")))
+        if (document := self._document_of(chosen)) is not None:
+            self._show_document(document)
+        if chosen.get("kernel"):
+            self._show_nodes_of(chosen["kernel"])
+
+    def _document_of(self, chosen: dict[str, Any]) -> str | None:
+        """The chosen kernel, or the first that the chosen node or line went into; at first, any."""
+        if chosen.get("kernel"):
+            return str(chosen["kernel"])
+        line = f"{chosen['label']}:{chosen['line']}"
+        for row in self.code.nodes["rows"]:
+            if row["documents"] and (row["name"] == chosen["node"] or (not chosen["node"] and row["line"] == line)):
+                return str(row["documents"][0])
+        return None if self.code.document["id"] else next((each["id"] for each in self.code.documents), None)
+
+    def _show_nodes(self, compile_id: str, stage: str) -> None:
+        shown = self.code.nodes
+        if (shown["compile_id"], shown["stage"]) != (compile_id, stage):
+            self.code.nodes = dict(node_list_view(self._lookup, compile_id, stage))
+
+    def _show_nodes_of(self, kernel: str) -> None:
+        """Put a graph on show that has the kernel's nodes, unless the one on show does."""
+        entry = next((each for each in self.code.documents if each["id"] == kernel), None)
+        if entry is None or any(kernel in row["documents"] for row in self.code.nodes["rows"]):
+            return
+        stage = f"post_grad{BACKWARD}" if entry["backward"] else "post_grad"
+        if (entry["compile_id"], stage) in self._lookup.graphs:
+            self._show_nodes(entry["compile_id"], stage)
+
+    def _show_document(self, document: str) -> None:
+        if self.code.document["id"] != document:
+            self.code.document = dict(document_view(self.record, document))
 
     def _prepare(self) -> None:
         """The first picture and the first detail, when a tab that shows them is opened for the first time."""

@@ -10,23 +10,6 @@ function sharedIndent(lines) {
   return Math.min(...written.map((text) => text.length - text.trimStart().length), 999);
 }
 
-/** @param {any} line @param {boolean} lit @param {Model} model @param {number} [indent] @returns {HTMLElement} */
-function sourceLine(line, lit, model, indent = 0) {
-  const row = make("div", "idj-line", "", { "data-idj": "line", "data-line": line.number });
-  row.classList.toggle("idj-lit", lit);
-  const icon = { error: "✗", warning: "⚠", info: "ℹ", break: "✂" }[line.mark] ?? "";
-  row.append(
-    make("span", `idj-mark idj-${line.mark === "break" ? "warning" : line.mark}`, icon, line.mark === "break" ? { title: "graph break" } : {}),
-    make("span", "idj-number", String(line.number)),
-    make("code", "", line.text.slice(indent) || " "),
-  );
-  if (line.selection) {
-    row.classList.add("idj-link");
-    pressable(row, () => choose(model, line.selection));
-  }
-  return row;
-}
-
 /** @param {Model} model @param {Selection} chosen @param {string} text what the record knows of a line whose file was not kept
  *  @param {{whole: string}} memory @param {() => void} redraw @returns {HTMLElement[]} */
 function sourceExcerpt(model, chosen, text, memory, redraw) {

@@ -91,34 +91,35 @@ function render({ model, el, signal }) {
   for (const [cls, title] of [["trouble", "Pins"], ["check", "What must hold"], ["times", ""], ["kind", "Kind"], ["graph", "Graph"], ["where", "Line"]]) {
     heads.append(make("span", `idj-guard-${cls}`, title));
   }
-  const list = make("div", "idj-list", "", { role: "listbox", tabindex: 0, "aria-label": "Guards", "data-idj": "guards" });
-  const sheet = make("div", "idj-sheet");
-  list.append(sheet);
+  const list = new VirtualList({
+    name: "guards",
+    label: "Guards",
+    height: ROW,
+    build: (row) => {
+      const line = guardRow(row, model.get("view").hints[row.trouble] ?? "");
+      line.classList.toggle("idj-lit", row.index === chosen);
+      line.classList.toggle("idj-near", row.index !== chosen && sameLine(row.selection, model.get("selection")));
+      line.setAttribute("aria-selected", String(row.index === chosen));
+      return line;
+    },
+    pick: (row) => {
+      chosen = row.index;
+      choose(model, row.selection);
+      list.reveal();
+      explain();
+    },
+    chosen: () => list.items.findIndex((row) => row.index === chosen),
+  }, signal);
   const foot = make("div", "idj-about", "", { "data-idj": "guard-about" });
-  el.replaceChildren(events, bar, heads, list, foot);
-  /** @type {any[]} */
-  let rows = [];
+  el.replaceChildren(events, bar, heads, list.element, foot);
   /** @type {string[]} */
   let searches = [];
   let chosen = -1;
   /** @type {Record<string, boolean>} */
   const open = { "Graph breaks": true, Recompiles: true };
 
-  const draw = () => {
+  const explain = () => {
     const view = model.get("view");
-    const selection = model.get("selection");
-    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 6);
-    const last = Math.min(rows.length, first + Math.ceil((list.clientHeight || 480) / ROW) + 12);
-    sheet.replaceChildren(
-      ...rows.slice(first, last).map((row, offset) => {
-        const line = guardRow(row, view.hints[row.trouble] ?? "");
-        line.classList.toggle("idj-lit", row.index === chosen);
-        line.classList.toggle("idj-near", row.index !== chosen && sameLine(row.selection, selection));
-        line.setAttribute("aria-selected", String(row.index === chosen));
-        line.style.top = `${(first + offset) * ROW}px`;
-        return line;
-      }),
-    );
     const row = view.rows[chosen];
     foot.classList.toggle("idj-hidden", !row);
     foot.replaceChildren(...(row ? about(row, view) : []));
@@ -135,53 +136,20 @@ function render({ model, el, signal }) {
   const refill = () => {
     const view = model.get("view");
     const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    rows = view.rows.filter((_, at) => wanted.every((word) => searches[at].includes(word)));
+    const rows = view.rows.filter((_, at) => wanted.every((word) => searches[at].includes(word)));
     const folded = view.total > view.rows.length ? ` (${view.total.toLocaleString("en")} guards)` : "";
     const all = `${view.rows.length.toLocaleString("en")} rows${folded}`;
     tally.textContent = wanted.length ? `${rows.length.toLocaleString("en")} of ${all}` : all;
-    sheet.style.height = `${rows.length * ROW}px`;
-    draw();
+    list.fill(rows);
+    explain();
   };
-  const reveal = () => {
-    const at = rows.findIndex((row) => row.index === chosen);
-    if (at >= 0 && list.clientHeight) {
-      if (at * ROW < list.scrollTop) list.scrollTop = at * ROW;
-      else if ((at + 1) * ROW > list.scrollTop + list.clientHeight) list.scrollTop = (at + 1) * ROW - list.clientHeight;
-    }
-    draw();
-  };
-  const pick = (row) => {
-    chosen = row.index;
-    choose(model, row.selection);
-    reveal();
-  };
-  const move = (event) => {
-    const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length }[event.key];
-    if (!step || !rows.length) return;
-    event.preventDefault();
-    const at = rows.findIndex((row) => row.index === chosen);
-    pick(rows[Math.min(rows.length - 1, Math.max(0, at + step))]);
-  };
-
-  sheet.addEventListener("click", (event) => {
-    const line = event.target.closest("[data-index]");
-    const row = line && rows.find((one) => one.index === Number(line.getAttribute("data-index")));
-    if (row) pick(row);
-    list.focus({ preventScroll: true });
-  });
-  list.addEventListener("keydown", move);
   filter.addEventListener("keydown", (event) => {
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") move(event);
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") list.move(event);
   });
   filter.addEventListener("input", () => {
-    list.scrollTop = 0;
+    list.element.scrollTop = 0;
     refill();
   });
-  list.addEventListener("scroll", draw);
-  const watch = new ResizeObserver(reveal);
-  watch.observe(list);
-  signal?.addEventListener("abort", () => watch.disconnect());
   follow(model, ["view"], signal, () => {
     chosen = -1;
     searches = model.get("view").rows.map(searchText);
@@ -195,7 +163,8 @@ function render({ model, el, signal }) {
     const still = row && row.selection.line === selection.line && row.selection.label === selection.label && row.selection.compile_id === selection.compile_id;
     if (!still) chosen = -1;
     drawEvents();
-    draw();
+    list.draw();
+    explain();
   });
 }
 

@@ -85,3 +85,99 @@ function keepKeys(el) {
   el.setAttribute("data-lm-suppress-shortcuts", "true");
   el.addEventListener("keydown", (event) => event.stopPropagation());
 }
+
+/**
+ * A list of rows of one height, of which only those in sight are in the page: a hundred thousand cost no more than forty.
+ * `build` makes the row of an item; the list places it. Arrow keys, Page Up and Down, Home and End call `step`.
+ */
+class VirtualList {
+  /**
+   * @param {{name: string, label: string, height: number, build: (item: any, at: number) => HTMLElement,
+   *          pick?: (item: any, at: number) => void, chosen?: () => number}} options
+   * @param {AbortSignal} [signal]
+   */
+  constructor(options, signal) {
+    this.options = options;
+    /** @type {any[]} */
+    this.items = [];
+    this.element = make("div", "idj-list", "", { role: "listbox", tabindex: 0, "aria-label": options.label, "data-idj": options.name });
+    this.sheet = make("div", "idj-sheet");
+    this.element.append(this.sheet);
+    this.element.addEventListener("scroll", () => this.draw());
+    this.element.addEventListener("keydown", (event) => this.move(event));
+    this.sheet.addEventListener("click", (event) => {
+      const row = event.target.closest?.("[data-at]");
+      if (row) this.pick(Number(row.getAttribute("data-at")));
+      this.element.focus({ preventScroll: true });
+    });
+    const watch = new ResizeObserver(() => this.reveal());
+    watch.observe(this.element);
+    signal?.addEventListener("abort", () => watch.disconnect());
+  }
+
+  /** @param {any[]} items */
+  fill(items) {
+    this.items = items;
+    this.sheet.style.height = `${items.length * this.options.height}px`;
+    this.draw();
+  }
+
+  draw() {
+    const { height, build } = this.options;
+    const first = Math.max(0, Math.floor(this.element.scrollTop / height) - 6);
+    const last = Math.min(this.items.length, first + Math.ceil((this.element.clientHeight || 480) / height) + 12);
+    this.sheet.replaceChildren(
+      ...this.items.slice(first, last).map((item, offset) => {
+        const row = build(item, first + offset);
+        row.setAttribute("data-at", String(first + offset));
+        row.style.top = `${(first + offset) * height}px`;
+        return row;
+      }),
+    );
+  }
+
+  /** Scroll as little as needed to see a row, by default the chosen one. @param {number} [at] */
+  reveal(at = this.options.chosen?.() ?? -1) {
+    const { height } = this.options;
+    if (at >= 0 && this.element.clientHeight) {
+      if (at * height < this.element.scrollTop) this.element.scrollTop = at * height;
+      else if ((at + 1) * height > this.element.scrollTop + this.element.clientHeight) this.element.scrollTop = (at + 1) * height - this.element.clientHeight;
+    }
+    this.draw();
+  }
+
+  /** @param {number} at */
+  pick(at) {
+    if (this.items[at]) this.options.pick?.(this.items[at], at);
+  }
+
+  /** @param {KeyboardEvent} event */
+  move(event) {
+    const page = Math.max(1, Math.floor(this.element.clientHeight / this.options.height) - 1);
+    const count = this.items.length;
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -count, End: count }[event.key];
+    if (!step || !count) return;
+    event.preventDefault();
+    this.pick(Math.min(count - 1, Math.max(0, (this.options.chosen?.() ?? -1) + step)));
+  }
+}
+
+/**
+ * One line of the user's source; pressing it chooses what stands on it.
+ * @param {any} line @param {boolean} lit @param {Model} model @param {number} [indent] @returns {HTMLElement}
+ */
+function sourceLine(line, lit, model, indent = 0) {
+  const row = make("div", "idj-line", "", { "data-idj": "line", "data-line": line.number });
+  row.classList.toggle("idj-lit", lit);
+  const icon = { error: "✗", warning: "⚠", info: "ℹ", break: "✂" }[line.mark] ?? "";
+  row.append(
+    make("span", `idj-mark idj-${line.mark === "break" ? "warning" : line.mark}`, icon, line.mark === "break" ? { title: "graph break" } : {}),
+    make("span", "idj-number", String(line.number)),
+    make("code", "", line.text.slice(indent) || " "),
+  );
+  if (line.selection) {
+    row.classList.add("idj-link");
+    pressable(row, () => choose(model, line.selection));
+  }
+  return row;
+}

@@ -13,10 +13,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from pygments import highlight  # type: ignore[import-untyped]
-from pygments.formatters.html import HtmlFormatter  # type: ignore[import-untyped]
-from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
-from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+from pygments import highlight
+from pygments.formatters.html import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 
 from inductor_debug_jupyter.pipeline.records import SourceLine
 from inductor_debug_jupyter.pipeline.reports import sections

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
+from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
+
 PARTS = {
     "dynamo": "the Dynamo graph, and with it everything else",
     "guards": "guards, and what would recompile",
@@ -27,6 +29,8 @@ PARTS = {
     "kernels": "which nodes went into which kernel",
     "caches": "a fresh look: stages that come from torch's caches",
     "trace": "graph breaks, recompile reasons, timings, cache hits",
+    "already compiled functions": "what was compiled before the capture began",
+    "plain modules": "modules that are not compiled",
 }
 """Part → what a capture loses without it."""
 
@@ -51,19 +55,14 @@ def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
     trouble = _tiny_compiles(ear) if compiling else None
     names: dict[str, list[str]] = {part: [] for part in PARTS}
     problems: dict[str, list[str]] = {part: [] for part in PARTS}
-    for site in hooks.sites():
+    for site in (*hooks.sites(), hooks.TRACE_SITE, *_ways_in()):
         names.setdefault(site.part, []).append(site.name)
         if problem := site.problem():
             problems.setdefault(site.part, []).append(problem)
-    if problem := _trace_problem():
-        problems["trace"].append(problem)
-    names["trace"].append("torch._logging._internal.trace_log")
-    found = [
-        Canary(
-            part, PARTS.get(part, part), tuple(names[part]), _sentence(problems[part], ear, part, trouble, compiling)
-        )
-        for part in names
-    ]
+    found = []
+    for part in names:
+        problem = _sentence(problems.get(part, ()), ear, part, trouble, compiling)
+        found.append(Canary(part, PARTS.get(part, part), tuple(names[part]), problem))
     return (_imports(), *found)
 
 
@@ -206,12 +205,13 @@ def _compiled(function: Callable[..., Any], *inputs: Any) -> str | None:
     return None
 
 
-def _trace_problem() -> str | None:
+def _ways_in() -> tuple[HookSite, ...]:
+    """How a capture reaches compiled functions and plain modules; what cannot be imported is told by the imports."""
     try:
-        from torch._logging import _internal
-    except ImportError as error:
-        return f"this torch has no torch._logging._internal ({error})"
-    return None if hasattr(_internal, "trace_log") else "this torch has no torch._logging._internal.trace_log"
+        from inductor_debug_jupyter.pipeline.torch_compat import calls, regions
+    except (ImportError, AttributeError):
+        return ()
+    return (regions.SITE, *calls.SITES)
 
 
 def _imports() -> Canary:

@@ -43,6 +43,8 @@ def header_view(record: SessionRecord) -> HeaderView:
         tabs.append(TabView(id="findings", title="Findings", badge=f"{len(record.findings):,}", kind=worst))
     if has_graph:
         tabs.append(TabView(id="graph", title="Graph", badge="", kind=""))
+    if has_graph and any(capture.kernels or "code" in capture.texts for capture in record.captures):
+        tabs.append(TabView(id="code", title="Code", badge="", kind=""))
     if _has_guards(record):
         badge = f"{len(record.guards):,}" if record.guards else ""
         tabs.append(TabView(id="guards", title="Guards", badge=badge, kind=""))

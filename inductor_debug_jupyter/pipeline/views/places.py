@@ -17,9 +17,14 @@ STAGE_PREFERENCE = ("forward", "post_grad", "joint", "dynamo", "backward")
 """Which graph of a compile opens first when nothing is selected: what the device would be given, before fusion."""
 
 
+def kernel_id(compile_id: str, number: int) -> str:
+    """What a selection calls a kernel: names can repeat between forward and backward."""
+    return f"{compile_id}|kernel|{number}"
+
+
 def nothing() -> Selection:
     """The empty selection."""
-    return Selection(finding=None, compile_id="", stage="", node="", label="", line=0)
+    return Selection(finding=None, compile_id="", stage="", node="", label="", line=0, kernel="")
 
 
 def of_place(index: int, place: Place) -> Selection:
@@ -32,6 +37,7 @@ def of_place(index: int, place: Place) -> Selection:
         node=place.node,
         label=label_of(line) if line else "",
         line=line.line if line else 0,
+        kernel="",
     )
 
 
@@ -111,23 +117,39 @@ class Lookup:
         finding: int | None = None,
         node: str | None = None,
         line: int | None = None,
+        kernel: str | None = None,
         label: str = "",
         near: tuple[str, str] | None = None,
     ) -> Selection:
-        """A finding by its index, a node by its name, or a source line; ``near`` is the graph to look in first.
+        """A finding by its index, a node or a kernel by its name, or a source line; ``near`` is the graph to try first.
 
         Raises:
-            UsageError: not exactly one of the three was given.
-            NotFoundError: there is no such finding, node or line.
+            UsageError: not exactly one of the four was given.
+            NotFoundError: there is no such finding, node, line or kernel.
         """
-        if [finding, node, line].count(None) != 2:
-            raise UsageError("select() takes exactly one of finding=, node= and line=")
+        if [finding, node, line, kernel].count(None) != 3:
+            raise UsageError("select() takes exactly one of finding=, node=, line= and kernel=")
         if finding is not None:
             return self.of_finding(finding)
         if node is not None:
             return self.find_node(node, near=near)
+        if kernel is not None:
+            return self.find_kernel(kernel)
         assert line is not None
         return self.find_line(line, label=label, near=near)
+
+    def find_kernel(self, name: str) -> Selection:
+        """The first kernel of that name.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        for capture in self.record.captures:
+            for number, kernel in enumerate(capture.kernels):
+                if name in {kernel.name, kernel_id(capture.compile_id, number)}:
+                    chosen = kernel_id(capture.compile_id, number)
+                    return {**nothing(), "compile_id": capture.compile_id, "kernel": chosen}
+        raise NotFoundError(f"no captured kernel is called {name!r}")
 
     def of_finding(self, index: int) -> Selection:
         """The finding's first place; the finding alone when it has none.
@@ -151,6 +173,7 @@ class Lookup:
             node=node.name,
             label=label_of(line) if line else "",
             line=line.line if line else 0,
+            kernel="",
         )
 
     def find_node(self, name: str, *, near: tuple[str, str] | None = None) -> Selection:

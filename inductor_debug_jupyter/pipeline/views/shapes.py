@@ -14,6 +14,7 @@ class Selection(TypedDict):
     node: str
     label: str
     line: int
+    kernel: str
 
 
 class FigureView(TypedDict):
