@@ -6,25 +6,49 @@ Everything here is guarded: whatever goes wrong on our side is said in one line 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.error import UsageError
 
 from inductor_debug_jupyter.jupyter.display import show_session
 from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_options
+from inductor_debug_jupyter.jupyter.progress import CellProgress
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
 from inductor_debug_jupyter.pipeline.session import DebugSession
+from inductor_debug_jupyter.pipeline.settings import Settings
+from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 
 log = logging.getLogger("inductor_debug_jupyter")
 
 
-class _Run:
-    """One cell that runs under the magic."""
+class Run:
+    """One cell, or one expression, that runs under the magic."""
 
-    def __init__(self, shell: Any, session: DebugSession) -> None:
-        self.session = session
+    def __init__(self, shell: Any, settings: Settings) -> None:
+        quiet = settings["no_panel"] or settings["quiet"]
+        self.progress = None if quiet else CellProgress(shell)
+        self.session = DebugSession(
+            settings,
+            eager=True,
+            on_step=self.progress.tell if self.progress else None,
+            only=_held_by(shell, settings["model"]) if settings["model"] else None,
+        )
         self.tracebacks = CleanTracebacks(shell)
+
+
+def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
+    """Whether something is what the user's variable ``name`` holds at that moment, compiled or not."""
+
+    def holds(called: Any) -> bool:
+        if name not in shell.user_ns:
+            return False
+        held = shell.user_ns[name]
+        wrapped = getattr(called, "__wrapped__", called)  # torch wraps a module of its own, such as nn.Linear
+        return called is held or uncompiled(called) is uncompiled(held) or wrapped is uncompiled(held)
+
+    return holds
 
 
 class CellWatcher:
@@ -32,7 +56,9 @@ class CellWatcher:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._runs: list[_Run | None] = []
+        self._runs: list[Run | None] = []
+        self._cleaning: list[CleanTracebacks] = []
+        """For errors of line magics: IPython shows them after the magic is over."""
 
     def before_cell(self, info: Any) -> None:
         """IPython's ``pre_run_cell``: open a session when the cell asks for one."""
@@ -40,7 +66,7 @@ class CellWatcher:
         try:
             options = options_of_cell(info.raw_cell or "")
             if options is not None:
-                run = _Run(self._shell, DebugSession(read_options(options), eager=True))
+                run = Run(self._shell, read_options(options))
                 run.tracebacks.install()
                 run.session.open()
         except UsageError:
@@ -54,9 +80,34 @@ class CellWatcher:
 
     def after_cell(self, result: Any) -> None:
         """IPython's ``post_run_cell``: also called after an error or an interrupt."""
+        while self._cleaning:
+            self._cleaning.pop().remove()
         run = self._runs.pop() if self._runs else None
         if run is None:
             return
+        refused = self.finish(run)
+        failed_itself = result is None or result.error_before_exec is not None or result.error_in_exec is not None
+        if refused is not None and not failed_itself:
+            self._shell.showtraceback((type(refused), refused, None))
+            result.error_in_exec = refused  # so that Run All stops
+
+    def run_expression(self, settings: Settings, expression: str) -> Any:
+        """``%inductor_debug EXPR``: evaluate it under a session of its own; answers with its value."""
+        run = Run(self._shell, settings)
+        run.session.open()
+        try:
+            value = self._shell.ev(expression)
+        except BaseException:
+            self.finish(run)
+            run.tracebacks.install()
+            self._cleaning.append(run.tracebacks)
+            raise
+        if (refused := self.finish(run)) is not None:
+            raise refused
+        return value
+
+    def finish(self, run: Run) -> ConstraintViolationError | None:
+        """Close, bind and show a session; the error that it ends in, if strict mode found any."""
         try:
             run.session.close()
         except Exception as error:
@@ -64,9 +115,9 @@ class CellWatcher:
         finally:
             self._undo(run)
         refused = self._show(run.session)
-        failed_itself = result is None or result.error_before_exec is not None or result.error_in_exec is not None
-        if refused is not None and not failed_itself:
-            self._raise(refused, result)
+        if refused is not None:  # a readable text instead of a traceback, for there is none
+            refused._render_traceback_ = lambda: [f"{type(refused).__name__}: {refused}"]  # type: ignore[attr-defined]
+        return refused
 
     def _show(self, session: DebugSession) -> ConstraintViolationError | None:
         """Bind and show a finished session; the error that it ends in, if strict mode found any."""
@@ -82,16 +133,12 @@ class CellWatcher:
             self._say("the session could not be shown", error)
             return None
 
-    def _raise(self, error: ConstraintViolationError, result: Any) -> None:
-        """Make the cell fail, so that Run All stops: a readable text instead of a traceback, for there is none."""
-        error._render_traceback_ = lambda: [f"{type(error).__name__}: {error}"]  # type: ignore[attr-defined]
-        self._shell.showtraceback((type(error), error, None))
-        result.error_in_exec = error
-
-    def _undo(self, run: _Run | None) -> None:
+    def _undo(self, run: Run | None) -> None:
         if run is not None:
             run.tracebacks.remove()
             run.session.stop()
+            if run.progress is not None:
+                run.progress.done()
 
     def _say(self, consequence: str, error: Exception) -> None:
         log.warning("%%%%inductor_debug: %s (%s: %s)", consequence, type(error).__name__, error)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from IPython.core.error import UsageError
+
 from inductor_debug_jupyter.jupyter.cells import CellWatcher
 from inductor_debug_jupyter.jupyter.completion import magic_options
 from inductor_debug_jupyter.jupyter.display import make_panel, show_session
 from inductor_debug_jupyter.jupyter.help import magic_help
-from inductor_debug_jupyter.jupyter.magic_line import NAME, strip_magic_line
+from inductor_debug_jupyter.jupyter.magic_line import NAME, read_options, strip_magic_line
 from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
+from inductor_debug_jupyter.pipeline.options import split_magic_line
 from inductor_debug_jupyter.pipeline.session import last_session, register_display
 
 _loaded: dict[int, CellWatcher] = {}
@@ -25,7 +28,7 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", watcher.before_cell)
     shell.events.register("post_run_cell", watcher.after_cell)
     shell.Completer.custom_matchers.append(magic_options)
-    shell.register_magic_function(_magic(shell), "line_cell", NAME)
+    shell.register_magic_function(_magic(shell, watcher), "line_cell", NAME)
     register_cell_labels(_cell_labels(shell))
     register_display(make_panel)
 
@@ -51,15 +54,18 @@ def _cell_labels(shell: Any) -> Any:
     return lookup
 
 
-def _magic(shell: Any) -> Any:
-    """The line magic, which shows the last session again; the cell form exists for ``?`` and is never called."""
+def _magic(shell: Any, watcher: CellWatcher) -> Any:
+    """The line magic: an expression, or the last session again. The cell form is for ``?`` and is never called."""
 
-    def inductor_debug(line: str, cell: str | None = None) -> None:
+    def inductor_debug(line: str, cell: str | None = None) -> Any:
+        options, expression = split_magic_line(line.removesuffix("--last"))
+        if expression:
+            return watcher.run_expression(read_options(options), expression)
         session = last_session()
         if session is None:
-            shell.write_err("nothing was captured yet: put %%inductor_debug on top of a cell and run it\n")
-        else:
-            show_session(shell, session)
+            raise UsageError(f"%{NAME}: nothing was captured yet: put %%{NAME} on top of a cell and run it")
+        show_session(shell, session)
+        return None
 
     inductor_debug.__doc__ = magic_help()
     return inductor_debug

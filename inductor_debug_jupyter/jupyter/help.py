@@ -15,7 +15,8 @@ Put it on top of a cell; the cell itself stays as it is:
     loss = torch.compile(model)(x).sum()
     loss.backward()
 
-    %inductor_debug              shows the last session again
+    %inductor_debug --target stick128 model(x)      one expression; answers with its value
+    %inductor_debug --last                          shows the last session again
 
 Strict mode fails the cell when the target refuses something, and writes a script that shows it.
 """

@@ -250,6 +250,13 @@ OPTIONS: dict[str, Option] = {
             metavar="NAME",
             environment="INDUCTOR_DEBUG_AS",
         ),
+        Option(
+            "model",
+            "capture only the model or function that this variable holds",
+            parse_variable,
+            metavar="NAME",
+            environment="INDUCTOR_DEBUG_MODEL",
+        ),
         _switch("no_panel", "show no panel and print nothing"),
         _switch("quiet", "show the panel but no progress and no notes"),
         Option(
@@ -265,7 +272,7 @@ OPTIONS: dict[str, Option] = {
 }
 
 CHECK_OPTIONS = ("strict", "target", "alignment", "max_memory", "dtypes", "deny")
-MAGIC_OPTIONS = (*CHECK_OPTIONS, "lower", "diff", "backward", "as", "artifacts", "no_panel", "quiet")
+MAGIC_OPTIONS = (*CHECK_OPTIONS, "lower", "diff", "backward", "as", "model", "artifacts", "no_panel", "quiet")
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -355,3 +362,32 @@ def _split(line: str) -> Sequence[str]:
         return shlex.split(line)
     except ValueError as error:
         raise OptionError(f"cannot read the options {line!r}: {str(error).lower()}") from None
+
+
+_WORD = re.compile(r"""\s*("[^"]*"|'[^']*'|\S+)""")
+
+
+def split_magic_line(line: str) -> tuple[str, str]:
+    """The options at the beginning of a line, and the expression behind them: ``--strict model(x)``.
+
+    An option that may stand without its value (``--diff``) takes the next word only if that could be one.
+    """
+    flags = {flag: option for option in OPTIONS.values() for flag in (option.flag, option.off_flag) if flag}
+    position = 0
+    while (word := _WORD.match(line, position)) and word[1].startswith("--"):
+        position = word.end()
+        option = flags.get(word[1])
+        if option is None or option.is_switch:
+            continue
+        value = _WORD.match(line, position)
+        if value and not value[1].startswith("--") and (option.bare is None or _is_value(option, value[1])):
+            position = value.end()
+    return line[:position].strip(), line[position:].strip()
+
+
+def _is_value(option: Option, text: str) -> bool:
+    try:
+        option.parse(text)
+    except ValueError:
+        return False
+    return True

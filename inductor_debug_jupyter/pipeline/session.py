@@ -22,6 +22,7 @@ from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.bisect import bisect_stages
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
@@ -83,6 +84,8 @@ class DebugSession:
         fresh: bypass the FX and AOT caches, so that every stage is seen.
         keep_inputs: copy the inputs of each model's first call, for :meth:`diff` and :meth:`bisect`.
         name: what to call it; the captured model's name by default.
+        on_step: told what the compiler is doing, for somebody who waits.
+        only: whether a model or function that is called is of interest; all are by default.
 
     Raises:
         UsageError: a bad setting or an unknown target, before anything is touched.
@@ -97,6 +100,8 @@ class DebugSession:
         fresh: bool = True,
         keep_inputs: bool = False,
         name: str = "",
+        on_step: StepObserver | None = None,
+        only: Callable[[Any], bool] | None = None,
     ) -> None:
         self.settings = settings or resolve()
         self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
@@ -105,13 +110,14 @@ class DebugSession:
         self.selection: dict[str, Any] = {}
         self._name = name
         self._id, self._created = new_session_id()
-        self._recorder = Recorder(fresh=fresh)
+        self._recorder = Recorder(fresh=fresh, on_step=on_step)
         self._calls = CallLog()
         self._watch = CaptureWatch(
             self._recorder,
             lower=self.settings["lower"],
             eager=eager,
             calls=self._calls if keep_inputs or self.settings["diff"] else None,
+            only=only,
         )
         self._started = 0.0
         self._record: SessionRecord | None = None

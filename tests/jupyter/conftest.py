@@ -23,6 +23,7 @@ class Outcome:
     stderr: str = ""
     results: list[str] = field(default_factory=list)
     displays: list[dict[str, Any]] = field(default_factory=list)
+    updates: list[dict[str, Any]] = field(default_factory=list)
     error: str = ""
     traceback: list[str] = field(default_factory=list)
 
@@ -67,6 +68,8 @@ class Kernel:
                 outcome.results.append(content["data"]["text/plain"])
             elif kind == "display_data":
                 outcome.displays.append(content["data"])
+            elif kind == "update_display_data":
+                outcome.updates.append(content["data"])
             elif kind == "error":
                 outcome.error = f"{content['ename']}: {content['evalue']}"
                 outcome.traceback = content["traceback"]

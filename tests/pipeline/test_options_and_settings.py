@@ -98,6 +98,7 @@ GOOD = {
     "diff": ("eager", "eager", ['"eager"', "true"]),
     "backward": ("yes", True, ["true"]),
     "as": ("run", "run", ['"run"']),
+    "model": ("net", "net", ['"net"']),
     "no_panel": ("on", True, ["true"]),
     "quiet": ("true", True, ["true"]),
     "artifacts": ("/captures", "/captures", ['"/captures"']),

@@ -75,7 +75,8 @@ def test_rows_are_worst_first_and_know_their_places(make_record: Make) -> None:
         ("mm", "forward", "0/0", 4),
     ]
     assert rows[0]["selection"] == {
-        "finding": 1, "compile_id": "0/0", "stage": "forward", "node": "norm", "label": "In [4]", "line": 3, "kernel": "",
+        "finding": 1, "compile_id": "0/0", "stage": "forward", "node": "norm", "label": "In [4]", "line": 3,
+        "kernel": "",
     }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.capture import breaks
 from inductor_debug_jupyter.pipeline.capture.compiling import Compiling
 from inductor_debug_jupyter.pipeline.capture.sources import is_library, source_line
+from inductor_debug_jupyter.pipeline.capture.steps import StepObserver, Steps
 from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -38,10 +39,14 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 class Recorder:
     """A :class:`~inductor_debug_jupyter.pipeline.torch_compat.hooks.CompileListener` that keeps records."""
 
-    def __init__(self, *, fresh: bool = True) -> None:
+    def __init__(self, *, fresh: bool = True, on_step: StepObserver | None = None) -> None:
         self.fresh = fresh
+        self._steps = Steps(on_step) if on_step is not None else None
         self.calling = ""
         """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
+        self.following = True
+        """Whether compiles that begin now are of interest; see :class:`CaptureWatch`'s ``only``."""
+        self._passed_over: set[str] = set()
         self._thread = threading.get_ident()
         self._compiles: dict[str, Compiling] = {}
         self._traces: dict[str, CompileTrace] = {}
@@ -96,7 +101,11 @@ class Recorder:
 
     def wants(self, compile_id: str, thread: int) -> bool:
         """Follow compiles of the thread that opened the capture, and their backwards wherever they run."""
-        return thread == self._thread or compile_id in self._compiles
+        if compile_id in self._compiles:
+            return True
+        if thread == self._thread and not self.following and compile_id:
+            self._passed_over.add(compile_id)
+        return thread == self._thread and self.following and compile_id not in self._passed_over
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
         """Start the record of a compile."""
@@ -107,6 +116,8 @@ class Recorder:
         compiling.trace = self._trace(compile_id)
         compiling.roles = torch_graphs.placeholder_roles(graph_module)
         self._compiles[compile_id] = compiling
+        if self._steps is not None:
+            self._steps.named(compile_id, compiling.name)
         compiling.add_graph("dynamo", graph_module)
 
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
@@ -146,6 +157,8 @@ class Recorder:
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """Keep graph breaks, recompile reasons, timings, cache hits and the texts that torch writes anyway."""
         self._breaks.add(metadata, payload)
+        if self._steps is not None:
+            self._steps.add(metadata, payload)
         if compile_id := metadata["compile_id"]:
             self._trace(compile_id).add(metadata, payload)
 

@@ -37,11 +37,19 @@ class CaptureWatch:
         lower: how far to lower plain modules (``dynamo``, ``aot`` or ``inductor``).
         eager: whether to show plain module calls to the compiler at all.
         calls: who remembers what was called, if anybody is going to ask.
+        only: whether a model or function that is called is of interest; all are by default.
     """
 
     def __init__(
-        self, recorder: Recorder, *, lower: str = "inductor", eager: bool = False, calls: CallLog | None = None
+        self,
+        recorder: Recorder,
+        *,
+        lower: str = "inductor",
+        eager: bool = False,
+        calls: CallLog | None = None,
+        only: Callable[[Any], bool] | None = None,
     ) -> None:
+        self._only = only
         self._recorder = recorder
         self._eager = eager
         self._calls = calls
@@ -67,7 +75,9 @@ class CaptureWatch:
     def _note_call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         owner = getattr(function, "__self__", None)
         self._recorder.calling = type(owner).__name__ if isinstance(owner, torch.nn.Module) else ""
-        if self._calls is None:
+        if self._only is not None:
+            self._recorder.following = self._only(owner if isinstance(owner, torch.nn.Module) else function)
+        if self._calls is None or not self._recorder.following:
             return
         try:
             self._calls.add(function, args, kwargs)
@@ -102,6 +112,8 @@ class CaptureWatch:
     ) -> Any:
         """One plain module call, shown to the compiler and run eagerly."""
         self._note_call(call.__get__(module), args, kwargs)
+        if not self._recorder.following:
+            return call(module, *args, **kwargs)
         compiled = self._compiled.get(module)
         if compiled is None:
             try:

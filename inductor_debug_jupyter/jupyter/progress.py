@@ -1,0 +1,117 @@
+"""A line under a busy cell that says what the compiler is doing; gone when the cell is done.
+
+It appears only when there is something to wait for. A thread counts the seconds, since torch may be silent for a long
+time while the C++ compiler works; whatever fails here ends the line and nothing else.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+import threading
+import time
+from typing import Any
+
+from IPython.display import display
+
+from inductor_debug_jupyter.pipeline.capture.steps import Step
+from inductor_debug_jupyter.pipeline.views.words import plain
+
+PATIENCE = 0.8
+"""Seconds before the line appears."""
+TICK = 0.5
+
+
+class CellProgress:
+    """The line of one cell.
+
+    Args:
+        shell: where to show it; a terminal gets it on stderr, and only when that is one.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._place = _Notebook() if hasattr(shell, "kernel") else _Terminal()
+        self._began = time.monotonic()
+        self._step: Step | None = None
+        self._since = self._began
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, step: Step) -> None:
+        """The compiler starts something."""
+        self._step, self._since = step, time.monotonic()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._tick, name="inductor-debug-progress", daemon=True)
+            self._thread.start()
+        self._show()
+
+    def done(self) -> None:
+        """Take the line away. Safe to call twice."""
+        self._over.set()
+        with self._lock:
+            self._guarded(self._place.clear)
+
+    def _tick(self) -> None:
+        while not self._over.wait(TICK):
+            self._show()
+
+    def _show(self) -> None:
+        step = self._step
+        now = time.monotonic()
+        if step is None or now - self._began < PATIENCE:
+            return
+        with self._lock:
+            if not self._over.is_set():
+                text = f"{plain(str(step))} · {now - self._since:.0f} s of {now - self._began:.0f} s"
+                self._guarded(lambda: self._place.show(text))
+
+    def _guarded(self, action: Any) -> None:
+        try:
+            action()
+        except Exception:
+            self._over.set()
+
+
+class _Notebook:
+    """An output of its own that is emptied at the end."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, text: str) -> None:
+        escaped = html.escape(text)
+        bundle = {
+            "text/plain": "",
+            "text/html": f'<div style="opacity:.7;font-size:12px" role="status">⏳ {escaped}</div>',
+        }
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+    def clear(self) -> None:
+        if self._handle is not None:
+            self._handle.update({"text/plain": "", "text/html": ""}, raw=True)
+            self._handle = None
+
+
+class _Terminal:
+    """One line of stderr that is overwritten."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        if sys.stderr.isatty():
+            self._write(text[:118])
+
+    def clear(self) -> None:
+        if self._width:
+            self._write("")
+            self._width = 0
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write("\r" + text.ljust(self._width) + ("\r" if not text else ""))
+        sys.stderr.flush()
+        self._width = len(text)
