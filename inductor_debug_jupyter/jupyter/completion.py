@@ -9,7 +9,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from inductor_debug_jupyter.jupyter.magic_line import NAME
 from inductor_debug_jupyter.pipeline.devices import profile_names
-from inductor_debug_jupyter.pipeline.devices.rules import DTYPES
+from inductor_debug_jupyter.pipeline.devices.dtypes import DTYPES
 from inductor_debug_jupyter.pipeline.options import LOWERINGS, MAGIC_OPTIONS, OPTIONS
 
 _VALUES: dict[str, Callable[[], tuple[str, ...]]] = {

@@ -12,7 +12,7 @@ import re
 from IPython.core.error import UsageError
 
 from inductor_debug_jupyter.pipeline.devices import load_profile
-from inductor_debug_jupyter.pipeline.devices.rules import dtype_name
+from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.options import parse_magic_line
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve

@@ -36,8 +36,10 @@ from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
 from inductor_debug_jupyter.pipeline.records import (
     BisectRecord,
     CompileCapture,
+    CoverageRecord,
     GraphBreak,
     Guard,
+    MemoryRecord,
     Note,
     Recompile,
     SessionRecord,
@@ -245,6 +247,16 @@ class DebugSession:
     def peak_memory(self) -> int | None:
         """The most bytes alive at once in any captured graph; None when a size is symbolic."""
         return self.record.peak_memory
+
+    @property
+    def coverage(self) -> CoverageRecord | None:
+        """Every op on the target: supported, decomposable, falling back or refused, with segments and transfers."""
+        return self.record.coverage
+
+    @property
+    def memory(self) -> tuple[MemoryRecord, ...]:
+        """Memory over time of each captured AOT graph, with the tensors that are alive at its peak."""
+        return self.record.memory
 
     def trace(
         self,

@@ -1,5 +1,6 @@
 """``mock_backend`` validates and runs eagerly; ``aot_mock_backend`` goes through AOTAutograd into Inductor."""
 
+import functools
 import logging
 import subprocess
 import sys
@@ -124,3 +125,35 @@ def test_torch_finds_the_backend_by_name_after_install():
     assert "inductor_debug" in torch.compiler.list_backends(exclude_tags=None)
     out = torch.compile(nn.Linear(4, 4), backend="inductor_debug")(torch.randn(2, 4))
     assert out.shape == (2, 4)
+
+
+def test_warning_mode_falls_back_softly_when_inductor_cannot_compile(monkeypatch, caplog):
+    from inductor_debug_jupyter.pipeline.backends import aot_mock
+
+    def broken(graph_module, example_inputs):
+        raise NotImplementedError("no kernel for this")
+
+    monkeypatch.setattr(aot_mock, "compile_with_inductor", broken)
+    model, x = Doubles(), torch.randn(32, 64)
+    with caplog.at_level(logging.WARNING, "inductor_debug_jupyter"):
+        out = torch.compile(model, backend=aot_mock_backend(strict=False))(x)
+    assert torch.equal(out, model(x))
+    assert (
+        "fallback: Inductor cannot compile this (NotImplementedError: no kernel for this); it runs eagerly"
+        in caplog.text
+    )
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="no kernel for this"):
+        torch.compile(model, backend=aot_mock_backend(strict=True))(x)
+
+
+def test_warning_mode_tells_what_leaves_the_target(caplog):
+    def ordered(x):
+        return torch.sort(torch.relu(x))[0]
+
+    with caplog.at_level(logging.WARNING, "inductor_debug_jupyter"):
+        backend = functools.partial(mock_backend, strict=False)
+        out = torch.compile(ordered, backend=backend)(torch.randn(3, 4))
+    assert torch.equal(out, out.sort()[0])
+    assert "op.unsupported: the target has no aten.sort" in caplog.text
+    assert "fallback: sort ×1 runs on the CPU" in caplog.text

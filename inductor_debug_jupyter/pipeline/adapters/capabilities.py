@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.devices import DeviceProfile, MemoryConstraint, ShapeConstraint
-from inductor_debug_jupyter.pipeline.devices.rules import dtype_name
+from inductor_debug_jupyter.pipeline.devices import AlignmentRule, DeviceProfile, MemoryConstraint, ShapeConstraint
+from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import Violation
 
@@ -62,8 +62,9 @@ class AcceleratorCapabilities:
             name=self.name,
             description=self.description,
             dtypes=None if self.dtypes is None else tuple(sorted(map(dtype_name, self.dtypes))),
-            alignment=self.alignment,
-            alignment_dims=self.alignment_dims,
+            alignments=(AlignmentRule(multiple=self.alignment, dims=self.alignment_dims),)
+            if self.alignment > 1
+            else (),
             memory_limit=self.memory_limit,
         )
 

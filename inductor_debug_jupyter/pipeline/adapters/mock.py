@@ -143,8 +143,9 @@ class IntegratedMockAdapter(_ExecutingMock):
         return None if dtypes is None else set(torch_dtypes(dtypes))
 
     def get_supported_ops(self) -> set[str] | None:
-        """None: a profile lists the ops that a device does not have (``profile().deny``)."""
-        return None
+        """The profile's list; None where it only lists the ops that the device does not have (``profile().deny``)."""
+        allow = self.profile().allow
+        return None if allow is None else set(allow)
 
     def get_memory_limit(self) -> int | None:
         """The profile's limit; None: not restricted."""

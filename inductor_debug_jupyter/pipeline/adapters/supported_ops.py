@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inductor_debug_jupyter.pipeline.devices import Constraint, Problem
-from inductor_debug_jupyter.pipeline.devices.ops import LOWERED, bare_name
-from inductor_debug_jupyter.pipeline.devices.shapes import VIEWS
+from inductor_debug_jupyter.pipeline.devices.ops import LOWERED, VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
 
 _ALSO: dict[str, tuple[str, ...]] = {

@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError
-from inductor_debug_jupyter.pipeline.records import GraphBreak, SessionRecord
+from inductor_debug_jupyter.pipeline.records import CoverageRecord, GraphBreak, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat.running import running_compile
@@ -118,9 +118,18 @@ class Ledger:
             graph_breaks=_distinct_breaks(records),
             notes=tuple(dict.fromkeys(note for record in records for note in record.notes)),
             sources={label: text for record in records for label, text in record.sources.items()},
+            coverage=_merged_coverage(records),
+            memory=tuple(memory for record in records for memory in record.memory),
             peak_memory=max((r.peak_memory for r in records if r.peak_memory is not None), default=None),
             seconds=time.perf_counter() - self._started,
         )
+
+
+def _merged_coverage(records: Sequence[SessionRecord]) -> CoverageRecord | None:
+    told = [record.coverage for record in records if record.coverage is not None]
+    if not told:
+        return None
+    return CoverageRecord(told[-1].target, tuple(graph for coverage in told for graph in coverage.graphs))
 
 
 def _distinct_breaks(records: Sequence[SessionRecord]) -> tuple[GraphBreak, ...]:

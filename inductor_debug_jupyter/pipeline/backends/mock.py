@@ -21,6 +21,7 @@ from inductor_debug_jupyter.pipeline.capture.watch import observe_lowering
 from inductor_debug_jupyter.pipeline.devices import Constraint, check
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.torch_compat import hooks
+from inductor_debug_jupyter.pipeline.views.placement import fallback_line
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -60,6 +61,8 @@ def checked(record: SessionRecord, rules: BackendRules, run: Callable[..., Any])
     if not rules.strict:
         for violation in record.findings:
             log.warning("%s", violation)
+        for entry in record.coverage.fallbacks if record.coverage else ():
+            log.warning("fallback: %s", fallback_line(entry))
         return run
     if refusal(record, rules.usable_store()) is None:
         return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record, with_aten_ops
 from inductor_debug_jupyter.pipeline.capture.kernels import KernelCall, kernels_of
 from inductor_debug_jupyter.pipeline.capture.sources import running_lines
 from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+from inductor_debug_jupyter.pipeline.torch_compat.dispatch import DynamoCalls
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
 
 _FROM_CACHE = (
@@ -59,6 +60,7 @@ class Compiling:
         self._callers = running_lines()
         self._origins: dict[int, tuple[str, ...]] = {}
         self._graphs: dict[str, GraphRecord] = {}
+        self._dynamo_calls: DynamoCalls | None = None
         self._texts: dict[str, str | Callable[[], str]] = {}
         self._code: dict[str, tuple[str, Sequence[KernelCall]]] = {}
         self._kernels: dict[str, tuple[KernelRecord, ...]] = {}
@@ -68,6 +70,8 @@ class Compiling:
     def add_graph(self, stage: str, graph_module: Any, is_backward: bool = False) -> None:
         """Copy a graph: torch goes on to change it. The text is written when it is looked at, if torch writes none."""
         key = stage + BACKWARD if is_backward else stage
+        if stage == "dynamo":
+            self._dynamo_calls = DynamoCalls(graph_module)
         if stage == "joint" or (stage == "forward" and not self._origins):
             self._origins = torch_graphs.origins_by_sequence(graph_module)
         self._graphs[key] = graph_record(
@@ -101,6 +105,9 @@ class Compiling:
         caches = dict(self.trace.caches)
         if self.fresh:
             caches = dict.fromkeys(("aot", "fx"), "bypassed")
+        if self._dynamo_calls is not None and "forward" not in self._graphs:
+            self._graphs["dynamo"] = with_aten_ops(self._graphs["dynamo"], self._dynamo_calls.aten_ops())
+            self._dynamo_calls = None
         texts = self._frozen_texts()
         kernels = (*self._kernels_of("forward", "code"), *self._kernels_of("backward", f"code{BACKWARD}"))
         missing = self._missing(texts)

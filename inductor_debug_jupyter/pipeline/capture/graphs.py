@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -51,6 +52,7 @@ def graph_record(
         if node.op == "placeholder":
             role, origin = next(placeholders, ("input", "")) if is_dynamo else torch_graphs.aot_role(node, roles)
         source, cell = _lines_of(node, callers)
+        composite, call = torch_graphs.composite_of(node)
         path, kind = torch_graphs.module_of(node) if node.op != "placeholder" else ("", "")
         nodes.append(
             NodeRecord(
@@ -69,10 +71,20 @@ def graph_record(
                 role=role,
                 origin=origin,
                 typed=node.op == "output" or torch_graphs.has_value(node),
+                composite=composite,
+                call=call,
+                mutates=torch_graphs.mutated_inputs(node),
                 origins=() if is_dynamo else torch_graphs.origins_of(node, origins or {}),
             )
         )
-    return GraphRecord(stage, tuple(nodes), torch_graphs.symbol_ranges(graph_module))
+    ranges, hints = torch_graphs.symbol_ranges(graph_module)
+    return GraphRecord(stage, tuple(nodes), ranges, hints)
+
+
+def with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> GraphRecord:
+    """A Dynamo graph's record whose nodes know which aten ops they dispatch to."""
+    nodes = tuple(replace(node, aten_ops=ops[node.name]) if node.name in ops else node for node in record.nodes)
+    return replace(record, nodes=nodes)
 
 
 def _lines_of(

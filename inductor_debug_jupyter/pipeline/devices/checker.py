@@ -1,7 +1,8 @@
 """Run constraints over captures and fold what they find.
 
 Rules look at the AOT forward and backward graphs, where every op is an aten op with a shape; where a compile stopped
-before AOT, at the Dynamo graph. Deny lists look at both, since users name ops in either language.
+before AOT, at the Dynamo graph, whose nodes know which aten ops they stand for. Deny lists look at both, since users
+name ops in either language.
 """
 
 from __future__ import annotations
@@ -9,74 +10,96 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
-from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint
-from inductor_debug_jupyter.pipeline.devices.ops import UnsupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint, KnownTypesConstraint, NarrowedConstraint
+from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint
+from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, ScratchpadConstraint
+from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
-from inductor_debug_jupyter.pipeline.devices.rules import DtypeConstraint, KnownTypesConstraint, LayoutConstraint
-from inductor_debug_jupyter.pipeline.devices.shapes import ShapeConstraint
-from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, Place, Severity, Violation
+from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint
+from inductor_debug_jupyter.pipeline.devices.support import OpSupport, UnsupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, Place, Severity, Violation
 
 _RANK: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+
+
+def op_support(profile: DeviceProfile) -> OpSupport:
+    """Which ops a profile's target has."""
+    return OpSupport(profile.allow, profile.deny, profile.decompose, fallback=profile.fallback == "cpu")
+
+
+def dtype_rule(profile: DeviceProfile) -> DtypeConstraint | None:
+    """The rule about dtypes; what the target narrows, it takes."""
+    if profile.dtypes is None:
+        return None
+    return DtypeConstraint({*profile.dtypes, *profile.narrow}, profile.op_dtypes)
 
 
 def rules_for(profile: DeviceProfile) -> list[Constraint]:
     """The constraints that a profile stands for."""
     rules: list[Constraint] = [KnownTypesConstraint()]
-    if profile.dtypes is not None:
-        rules.append(DtypeConstraint(profile.dtypes))
-    if profile.deny:
-        rules.append(UnsupportedOpsConstraint(profile.deny))
-    if profile.alignment > 1:
-        rules.append(ShapeConstraint(profile.alignment, profile.alignment_dims, profile.alignment_unit))
-    if profile.layout is not None:
-        rules.append(LayoutConstraint(profile.layout))
-    if profile.memory_limit is not None:
-        rules.append(MemoryConstraint(profile.memory_limit))
+    if (dtypes := dtype_rule(profile)) is not None:
+        rules.append(dtypes)
+    if any("int" in name for name in profile.narrow):
+        rules.append(NarrowedConstraint(profile.narrow))
+    if profile.deny or profile.allow is not None:
+        rules.append(UnsupportedOpsConstraint(profile.deny, support=op_support(profile)))
+    rules += [AlignmentConstraint(rule, profile.narrow) for rule in profile.alignments]
+    rules += [LayoutConstraint(rule=rule) for rule in profile.layouts]
+    if profile.memory_limit or profile.tensor_limit or profile.peak_limit:
+        rules.append(MemoryConstraint(profile.memory_limit, tensor=profile.tensor_limit, peak=profile.peak_limit))
+    if profile.scratchpad is not None:
+        rules.append(ScratchpadConstraint(profile.scratchpad))
     return rules
+
+
+def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:
+    """The graphs of a capture that rules look at: forward and backward, or the Dynamo graph where there is neither."""
+    lowered = [graph for stage in ("forward", "backward") if (graph := capture.graph(stage)) is not None]
+    dynamo = capture.graph("dynamo")
+    return lowered or ([dynamo] if dynamo else [])
 
 
 def check(captures: Sequence[CompileCapture], rules: Iterable[Constraint]) -> tuple[Violation, ...]:
     """Everything the rules refuse, folded by cause, worst first."""
-    folded: dict[tuple[str, str, str, str], tuple[Constraint, Problem, dict[object, Place]]] = {}
+    folded: dict[tuple[str, ...], tuple[Constraint, Problem, dict[object, Place]]] = {}
     for rule in rules:
         for capture in captures:
             for graph, problem in _problems(rule, capture):
-                key = (rule.rule_id, problem.title, problem.observed, problem.allowed)
-                places = folded.setdefault(key, (rule, problem, {}))[2]
-                place = _place(capture, graph, problem.node)
-                places.setdefault(_same_place(place), place)
+                cause = (problem.cause,) if problem.cause else (problem.title, problem.observed, problem.allowed)
+                key = (rule.rule_id, *cause)
+                known = folded.get(key)
+                if known is None:
+                    known = folded[key] = (rule, problem, {})
+                place = place_of(capture.compile_id, graph, problem.node)
+                known[2].setdefault(same_place(place), place)
     violations = [_violation(rule, problem, tuple(places.values())) for rule, problem, places in folded.values()]
     return tuple(sorted(violations, key=lambda violation: _RANK[violation.severity]))
 
 
 def _problems(rule: Constraint, capture: CompileCapture) -> Iterator[tuple[GraphRecord, Problem]]:
-    lowered = [graph for stage in ("forward", "backward") if (graph := capture.graph(stage)) is not None]
-    dynamo = capture.graph("dynamo")
-    for graph in lowered or ([dynamo] if dynamo else []):
+    graphs = checked_graphs(capture)
+    for graph in graphs:
         for problem in rule.check(graph):
             yield graph, problem
-    if lowered and dynamo and isinstance(rule, UnsupportedOpsConstraint):
-        targets = [node.target for graph in lowered for node in graph.calls]
-        for problem in rule.check(dynamo):
-            if not rule.equivalent(problem.observed, targets):
-                yield dynamo, problem
+    dynamo = capture.graph("dynamo")
+    if dynamo is not None and dynamo is not graphs[0] and isinstance(rule, UnsupportedOpsConstraint):
+        calls = [node for graph in graphs for node in graph.calls]
+        aot_names = {bare_name(name) for node in calls for name in (node.target, node.composite)}
+        for problem in rule.check_names(dynamo, aot_names):
+            yield dynamo, problem
 
 
-def _place(capture: CompileCapture, graph: GraphRecord, name: str) -> Place:
+def place_of(compile_id: str, graph: GraphRecord, name: str) -> Place:
+    """Where a node is; an input has no line of its own, but the first op that reads it has."""
     node = graph.node(name)
     if node is not None and not node.is_call:
-        node = _first_reader(graph, node) or node
+        node = next((reader for reader in graph.readers.get(name, ()) if reader.is_call), node)
     if node is None:
-        return Place(capture.compile_id, graph.stage, name)
-    return Place(capture.compile_id, graph.stage, node.name, node.target, node.module_path, node.source, node.cell)
+        return Place(compile_id, graph.stage, name)
+    return Place(compile_id, graph.stage, node.name, node.target, node.module_path, node.source, node.cell)
 
 
-def _first_reader(graph: GraphRecord, node: NodeRecord) -> NodeRecord | None:
-    """An input has no line of its own: the first op that reads it has."""
-    return next((call for call in graph.calls if node.name in call.inputs), None)
-
-
-def _same_place(place: Place) -> object:
+def same_place(place: Place) -> object:
     """Nodes of one module on one line are one place for the user; a node with neither stands for itself."""
     if place.source is None:
         return (place.compile_id, place.stage, place.node)

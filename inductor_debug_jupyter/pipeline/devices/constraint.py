@@ -1,20 +1,46 @@
-"""The small protocol behind every rule."""
+"""The small protocol behind every rule.
+
+A rule of one's own is a class with an id and a method; give it to ``capture(constraints=[…])`` or to a backend. Its
+findings fold, show the user's lines and fail a strict session like all others::
+
+    from inductor_debug_jupyter import Constraint, Problem
+
+
+    class AtMostFiveDimensions(Constraint):
+        rule_id = "mine.rank"
+
+        def check_node(self, node, graph):
+            for spec in node.outputs:
+                if len(spec.shape) > 5 and node.target != "aten.view.default":
+                    return Problem(
+                        node.name,
+                        f"{node.name} has a tensor of {len(spec.shape)} dimensions",
+                        observed=str(spec),
+                        allowed="at most 5 dimensions",
+                        hints=("flatten dimensions that the op does not need apart",),
+                    )
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One node that a constraint does not accept.
 
-    Problems of one rule with the same ``title``, ``observed`` and ``allowed`` are one cause: they are folded into one
-    :class:`Violation` with several places. ``evidence`` is a Python expression over ``op`` (the op's name) and
-    ``tensors`` (its operands and results) that is true where the problem shows: a repro script looks for it.
+    Problems of one rule with the same ``title``, ``observed`` and ``allowed`` (or, where it is given, the same
+    ``cause``) are one cause: they are folded into one :class:`Violation` with several places. ``evidence`` is a Python
+    expression over ``op`` (the op's name) and ``tensors`` (its operands and results) that is true where the problem
+    shows: a repro script looks for it.
     """
 
     node: str
@@ -25,6 +51,7 @@ class Problem:
     hints: tuple[str, ...] = ()
     severity: Severity | None = None
     evidence: str = ""
+    cause: str = ""
 
 
 class Constraint:
@@ -51,6 +78,21 @@ class Constraint:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
         return f"{type(self).__name__}({values})"
+
+
+def per_graph(function: Callable[[GraphRecord], Made]) -> Callable[[GraphRecord], Made]:
+    """Work something out once for each graph: several rules ask for it. It is kept beside the graph, not in it."""
+    key = f"_{function.__module__}.{function.__qualname__}"
+
+    @functools.wraps(function)
+    def look_up(graph: GraphRecord) -> Made:
+        kept = graph.__dict__
+        if key not in kept:
+            kept[key] = function(graph)
+        made: Made = kept[key]
+        return made
+
+    return look_up
 
 
 def operands(node: NodeRecord, graph: GraphRecord) -> Iterator[NodeRecord]:

@@ -8,9 +8,18 @@ from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
 from inductor_debug_jupyter.pipeline.devices.checker import check
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
-from inductor_debug_jupyter.pipeline.devices.memory import peak_memory
+from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
+from inductor_debug_jupyter.pipeline.devices.memory import memory_of
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
-from inductor_debug_jupyter.pipeline.records import CompileCapture, Note, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    CoverageRecord,
+    MemoryRecord,
+    Note,
+    SessionRecord,
+    SourceLine,
+    Violation,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
 from inductor_debug_jupyter.version import __version__
 
@@ -37,7 +46,8 @@ def judge(
             notes.append(Note(f"rule {rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
     order = {"error": 0, "warning": 1, "info": 2}
     findings.sort(key=lambda violation: order[violation.severity])
-    peaks = [peak for capture in captures if (peak := _capture_peak(capture)) is not None]
+    memory = _memory(captures)
+    coverage = _coverage(captures, profile, notes)
     return SessionRecord(
         id=session_id,
         created=created,
@@ -54,15 +64,34 @@ def judge(
         notes=tuple(notes),
         sources=texts_of(_lines(captures, findings, recorder)),
         seconds=seconds,
-        peak_memory=max(peaks, default=None),
-        memory_limit=profile.memory_limit,
+        peak_memory=max((record.peak for record in memory), default=None),
+        memory_limit=profile.peak_limit or profile.memory_limit,
+        coverage=coverage,
+        memory=memory,
     )
 
 
-def _capture_peak(capture: CompileCapture) -> int | None:
-    peaks = [peak_memory(graph) for stage in ("forward", "backward") if (graph := capture.graph(stage)) is not None]
-    known = [peak for peak in peaks if peak is not None]
-    return max(known, default=None)
+def _memory(captures: Iterable[CompileCapture]) -> tuple[MemoryRecord, ...]:
+    """Memory over time of every AOT graph whose sizes are known."""
+    graphs = (
+        (capture.compile_id, graph)
+        for capture in captures
+        for stage in ("forward", "backward")
+        if (graph := capture.graph(stage)) is not None
+    )
+    records = (memory_of(graph, compile_id) for compile_id, graph in graphs)
+    return tuple(record for record in records if record is not None)
+
+
+def _coverage(captures: Sequence[CompileCapture], profile: DeviceProfile, notes: list[Note]) -> CoverageRecord | None:
+    """Every op on the target; what cannot be told is a note, never an error of the user's run."""
+    if not captures:
+        return None
+    try:
+        return coverage_of(captures, profile)
+    except Exception as error:
+        notes.append(Note("coverage", f"could not be told ({type(error).__name__}: {error})"))
+        return None
 
 
 def _name_of(captures: Sequence[CompileCapture]) -> str:

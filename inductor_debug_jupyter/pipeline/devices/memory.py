@@ -1,17 +1,28 @@
 """How much memory a graph needs.
 
 Liveness over storages: views share one, so they cost nothing; a storage is alive from the node that makes it to the
-last one that reads it. Inputs and parameters are alive throughout (they belong to the caller), and so is what the
-graph returns.
+last one that reads it or one of its views. Inputs and parameters are alive throughout (they belong to the caller), and
+so is what the graph returns. Symbolic sizes are taken as what they were when the graph was captured (those that depend
+on values, as the most that they can be), and the record says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices import symbolic
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem, per_graph
+from inductor_debug_jupyter.pipeline.devices.ops import REDUCTIONS, bare_name
+from inductor_debug_jupyter.pipeline.devices.shapes import innermost
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
+from inductor_debug_jupyter.pipeline.records import (
+    GraphRecord,
+    LiveTensor,
+    MemoryRecord,
+    NodeRecord,
+    Severity,
+    TensorSpec,
+)
 
 DEFAULT_LIMIT = 16 * 1024**3
 
@@ -26,91 +37,238 @@ def size_text(size: int) -> str:
     raise AssertionError("the last unit always answers")
 
 
-def peak_memory(graph: GraphRecord) -> int | None:
-    """The most bytes alive at once while the graph runs, or None when a size is symbolic."""
-    peak = _peak(graph)
-    return None if peak is None else peak[0]
+class _Liveness:
+    """From where to where each storage of a graph is alive."""
 
+    def __init__(self, graph: GraphRecord) -> None:
+        self.graph = graph
+        self.size: dict[int, int] = {}
+        self.first: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        self.unknown: NodeRecord | None = None
+        self.sizes = symbolic.known_sizes(graph.hints, graph.symbols)
+        self._of: dict[str, list[int]] = {}
+        end = len(graph.nodes)
+        for position, node in enumerate(graph.nodes):
+            made = self._made(position, node)
+            until = end if node.op == "output" else position
+            for name in node.inputs:
+                for storage in self._of.get(name, ()):
+                    if until > self.last[storage]:
+                        self.last[storage] = until
+            if node.op in {"placeholder", "get_attr"}:
+                self.last.update(dict.fromkeys(made, end))
 
-def _peak(graph: GraphRecord) -> tuple[int, NodeRecord] | None:
-    sizes: dict[int, int] = {}
-    last_use: dict[int, int] = {}
-    first: dict[int, int] = {}
-    storages_of: dict[str, set[int]] = {}
-    end = len(graph.nodes)
-    for position, node in enumerate(graph.nodes):
-        mine = set()
+    def _made(self, position: int, node: NodeRecord) -> list[int]:
+        made: list[int] = []
         for spec in node.outputs:
             if spec.storage < 0:
                 continue
-            size = spec.storage_bytes if spec.storage_bytes is not None else spec.nbytes
+            made.append(spec.storage)
+            if spec.storage in self.first:
+                continue
+            size = symbolic.bytes_of(spec, self.sizes)
             if size is None:
-                return None
-            sizes[spec.storage] = max(sizes.get(spec.storage, 0), size)
-            first.setdefault(spec.storage, position)
-            mine.add(spec.storage)
-        storages_of[node.name] = mine
-        for name in node.inputs:
-            for storage in storages_of.get(name, ()):
-                last_use[storage] = max(last_use.get(storage, 0), end if node.op == "output" else position)
-        if node.op in {"placeholder", "get_attr"}:
-            last_use.update(dict.fromkeys(mine, end))
-    return _highest(graph, sizes, first, last_use)
+                self.unknown = self.unknown or node
+                size = 0
+            self.size[spec.storage] = size
+            self.first[spec.storage] = position
+            self.last[spec.storage] = position
+        self._of[node.name] = made
+        return made
+
+    def timeline(self) -> list[int]:
+        """Bytes alive while each node runs."""
+        change = [0] * (len(self.graph.nodes) + 2)
+        for storage, size in self.size.items():
+            change[self.first[storage]] += size
+            change[self.last[storage] + 1] -= size
+        alive, line = 0, []
+        for step in change[: len(self.graph.nodes)]:
+            alive += step
+            line.append(alive)
+        return line
 
 
-def _highest(
-    graph: GraphRecord, sizes: dict[int, int], first: dict[int, int], last_use: dict[int, int]
-) -> tuple[int, NodeRecord] | None:
+@per_graph
+def _liveness(graph: GraphRecord) -> _Liveness:
+    return _Liveness(graph)
+
+
+@per_graph
+def _timeline(graph: GraphRecord) -> list[int]:
+    return _liveness(graph).timeline()
+
+
+def memory_of(graph: GraphRecord, compile_id: str = "") -> MemoryRecord | None:
+    """Memory over time, the peak and what is alive there; None when a size cannot be known before it runs."""
     if not graph.nodes:
         return None
-    change = [0] * (len(graph.nodes) + 2)
-    for storage, size in sizes.items():
-        change[first[storage]] += size
-        change[last_use.get(storage, first[storage]) + 1] -= size
-    alive = peak = 0
-    where = graph.nodes[0]
-    for position, node in enumerate(graph.nodes):
-        alive += change[position]
-        if alive > peak:
-            peak, where = alive, node
-    return peak, where
+    liveness = _liveness(graph)
+    if liveness.unknown is not None:
+        return None
+    line = _timeline(graph)
+    peak = max(line)
+    position = line.index(peak)
+    inputs = sum(size for storage, size in liveness.size.items() if not graph.nodes[liveness.first[storage]].is_call)
+    return MemoryRecord(
+        compile_id=compile_id,
+        stage=graph.stage,
+        peak=peak,
+        peak_node=graph.nodes[position].name,
+        timeline=tuple(line),
+        alive=_alive(liveness, position),
+        inputs=inputs,
+        assumed=liveness.sizes or None,
+    )
+
+
+def _alive(liveness: _Liveness, position: int) -> tuple[LiveTensor, ...]:
+    nodes = liveness.graph.nodes
+    alive = [
+        (size, liveness.first[storage], storage)
+        for storage, size in liveness.size.items()
+        if size and liveness.first[storage] <= position <= liveness.last[storage]
+    ]
+    alive.sort(key=lambda each: (-each[0], each[1]))
+    return tuple(_live(nodes[first], storage, size) for size, first, storage in alive)
+
+
+def _live(node: NodeRecord, storage: int, size: int) -> LiveTensor:
+    spec = next((spec for spec in node.outputs if spec.storage == storage), None)
+    return LiveTensor(
+        node.name, size, str(spec or ""), node.role, node.origin, node.module_path, node.source, node.cell
+    )
+
+
+def peak_memory(graph: GraphRecord) -> int | None:
+    """The most bytes alive at once while the graph runs, or None when a size cannot be known."""
+    record = memory_of(graph)
+    return None if record is None else record.peak
 
 
 class MemoryConstraint(Constraint):
-    """No tensor, and not the peak of a graph, may need more than ``max_memory_bytes``."""
+    """No tensor, and not the peak of a graph, may need more than ``max_memory_bytes``.
+
+    Args:
+        max_memory_bytes: for each tensor and for the peak; None when only the others are limited.
+        tensor: for each tensor alone.
+        peak: for the peak alone.
+    """
 
     rule_id = "memory.limit"
 
-    def __init__(self, max_memory_bytes: int = DEFAULT_LIMIT) -> None:
-        if not isinstance(max_memory_bytes, int) or isinstance(max_memory_bytes, bool) or max_memory_bytes < 1:
-            raise OptionError(
-                f"max_memory_bytes: {max_memory_bytes!r} is not allowed; allowed: a whole number of bytes from 1 up"
-            )
+    def __init__(
+        self, max_memory_bytes: int | None = DEFAULT_LIMIT, *, tensor: int | None = None, peak: int | None = None
+    ) -> None:
+        for name, value in (("max_memory_bytes", max_memory_bytes), ("tensor", tensor), ("peak", peak)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise OptionError(f"{name}: {value!r} is not allowed; allowed: a whole number of bytes from 1 up")
         self.max_memory_bytes = max_memory_bytes
+        self._tensor = tensor or max_memory_bytes
+        self._peak = peak or max_memory_bytes
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """Each tensor that is too large, and the peak."""
-        limit = size_text(self.max_memory_bytes)
+        """Each tensor that is too large, and the peak; what cannot be known is said."""
+        if self._tensor is not None:
+            yield from self._tensors(graph, self._tensor)
+        if self._peak is None:
+            return
+        if _liveness(graph).unknown is not None:
+            yield from _not_known(graph)
+        elif graph.nodes and max(_timeline(graph)) > self._peak and (record := memory_of(graph)) is not None:
+            limit = size_text(self._peak)
+            largest = ", ".join(f"{each.origin or each.node} {size_text(each.bytes)}" for each in record.alive[:3])
+            yield Problem(
+                record.peak_node,
+                f"the {graph.stage} graph needs {size_text(record.peak)} at its peak, over the limit of {limit}"
+                f"{_assuming(graph)}",
+                observed=size_text(record.peak),
+                allowed=f"at most {limit} at once",
+                explanation="Parameters, inputs and all that is alive at this node do not fit at once; "
+                f"the largest are {largest}.",
+                hints=("use a smaller batch, checkpoint activations, or free tensors earlier",),
+                evidence=f"alive() > {self._peak}",
+            )
+
+    def _tensors(self, graph: GraphRecord, most: int) -> Iterator[Problem]:
+        limit = size_text(most)
         for node in graph.nodes:
             for spec in node.outputs:
-                if (size := spec.nbytes) is not None and size > self.max_memory_bytes:
+                size = spec.nbytes
+                if size is None:
+                    size = _dense_bytes(spec, graph)
+                if size is not None and size > most:
                     yield Problem(
                         node.name,
-                        f"a tensor of {size_text(size)} is over the limit of {limit}",
+                        f"a tensor of {size_text(size)} is over the limit of {limit}"
+                        f"{_assuming(graph) if spec.nbytes is None else ''}",
                         observed=f"{spec}: {size_text(size)}",
                         allowed=f"at most {limit} a tensor",
                         explanation="One tensor alone does not fit into the target's memory.",
                         hints=("use a smaller batch or sequence, a narrower dtype, or split the tensor",),
-                        evidence=f"any(t.nbytes > {self.max_memory_bytes} for t in tensors)",
+                        evidence=f"any(t.nbytes > {most} for t in tensors)",
                     )
-        peak = _peak(graph)
-        if peak is not None and peak[0] > self.max_memory_bytes:
-            yield Problem(
-                peak[1].name,
-                f"the {graph.stage} graph needs {size_text(peak[0])} at its peak, over the limit of {limit}",
-                observed=size_text(peak[0]),
-                allowed=f"at most {limit} at once",
-                explanation="Parameters, inputs and all that is alive at this node do not fit at once.",
-                hints=("use a smaller batch, checkpoint activations, or free tensors earlier",),
-                evidence=f"alive() > {self.max_memory_bytes}",
-            )
+
+
+def _dense_bytes(spec: TensorSpec, graph: GraphRecord) -> int | None:
+    total = spec.itemsize
+    for size in spec.shape:
+        if (number := symbolic.evaluate(size, _liveness(graph).sizes)) is None:
+            return None
+        total *= number
+    return total
+
+
+def _assuming(graph: GraphRecord) -> str:
+    told = ", ".join(f"{name} = {value}" for name, value in _liveness(graph).sizes.items())
+    return f" when {told}" if told else ""
+
+
+def _not_known(graph: GraphRecord) -> Iterator[Problem]:
+    """A size that depends on values: the peak cannot be known, and that must not look like a pass."""
+    unknown = _liveness(graph).unknown
+    if unknown is not None:
+        yield Problem(
+            unknown.name,
+            f"the peak of the {graph.stage} graph is not known",
+            observed=str(unknown.tensor or unknown.name),
+            allowed="sizes that do not depend on values",
+            explanation="A size is known only when the graph runs, so the peak was not checked.",
+            hints=("bound the size with torch._check, or move this part out of the compiled function",),
+            severity="warning",
+        )
+
+
+class ScratchpadConstraint(Constraint):
+    """One row of what an op reduces must fit into the target's scratchpad: tiles hold fewer rows, not half a row."""
+
+    rule_id = "memory.scratchpad"
+
+    severity: Severity = "warning"
+
+    def __init__(self, scratchpad: int) -> None:
+        self.scratchpad = scratchpad
+
+    def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
+        """A reduction over rows that are too long."""
+        if bare_name(node.composite or node.target) not in REDUCTIONS:
+            return None
+        for name in node.inputs:
+            made = graph.by_name.get(name)
+            spec = made.tensor if made else None
+            if spec is None or (inner := innermost(spec)) is None:
+                continue
+            length = symbolic.evaluate(spec.shape[inner], graph.hints)
+            if length is not None and length * spec.itemsize > self.scratchpad:
+                size = length * spec.itemsize
+                return Problem(
+                    node.name,
+                    f"a row of {size_text(size)} is over the scratchpad of {size_text(self.scratchpad)}",
+                    observed=f"{spec}: {size_text(size)} a row",
+                    allowed=f"rows of at most {size_text(self.scratchpad)}",
+                    explanation="The target reduces a row in its scratchpad; a longer one takes several passes.",
+                    hints=("split the dimension, reduce the parts, then reduce their results",),
+                    evidence=f"any(t.dim() and t.shape[-1] * t.element_size() > {self.scratchpad} for t in tensors)",
+                )
+        return None

@@ -4,14 +4,15 @@ An op has many names: the user writes ``nn.Conv2d``, ``F.conv2d`` or ``torch.con
 ``torch.conv2d``, AOTAutograd's says ``aten.convolution.default``. A deny list may use any of them. Two names meet when
 their bare names are equal (``aten.convolution.default`` → ``convolution``), and :data:`LOWERED` says which ops a bare
 name becomes.
+
+What an op is made of is the target's business, not that of ``--lower``: Inductor's graph has ``erf`` where
+AOTAutograd's has ``gelu``. So a rule asks about the op as AOTAutograd first saw it (``node.composite`` where the graph
+was lowered further), and :data:`DECOMPOSED` and the profile's own table say what it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
-from inductor_debug_jupyter.pipeline.records import GraphRecord
+import functools
 
 DEFAULT_DENY: tuple[str, ...] = (
     # Factorizations and solvers: pivoting needs data-dependent control flow, which accelerators do not have.
@@ -67,12 +68,82 @@ LOWERED: dict[str, tuple[str, ...]] = {
 }
 """Lowered op → the names that users know it by."""
 
+DECOMPOSED: dict[str, tuple[str, ...]] = {
+    "gelu": ("erf", "mul", "add"),
+    "gelu_backward": ("erf", "exp", "mul", "add"),
+    "gelu_tanh": ("tanh", "mul", "add"),
+    "gelu_backward_tanh": ("tanh", "mul", "sub", "add"),
+    "silu": ("sigmoid", "mul"),
+    "silu_backward": ("sigmoid", "mul", "sub", "add"),
+    "hardswish": ("clamp", "mul", "div", "add"),
+    "hardsigmoid": ("clamp", "div", "add"),
+    "elu": ("exp", "where", "mul"),
+    "softplus": ("exp", "log1p", "where", "mul", "div"),
+    "_softmax": ("amax", "sub", "exp", "sum", "div"),
+    "_softmax_backward_data": ("mul", "sum", "sub"),
+    "_log_softmax": ("amax", "sub", "exp", "sum", "log"),
+    "_log_softmax_backward_data": ("exp", "sum", "mul", "sub"),
+    "native_layer_norm": ("var_mean", "add", "rsqrt", "sub", "mul"),
+    "native_layer_norm_backward": ("sum", "sub", "mul", "div"),
+    "native_group_norm": ("var_mean", "add", "rsqrt", "sub", "mul"),
+    "_native_batch_norm_legit_no_training": ("add", "rsqrt", "sub", "mul"),
+    "addcmul": ("mul", "add"),
+    "addcdiv": ("div", "add"),
+    "lerp": ("sub", "mul", "add"),
+    "baddbmm": ("bmm", "add"),
+    "rsub": ("sub",),
+    "square": ("pow",),
+    "threshold_backward": ("le", "where"),
+    "native_dropout": ("rand", "gt", "mul"),
+    "native_dropout_backward": ("mul",),
+    "embedding_dense_backward": ("index_put",),
+    "std": ("var", "sqrt"),
+    "logsumexp": ("amax", "sub", "exp", "sum", "log", "add"),
+    "_scaled_dot_product_flash_attention_for_cpu": ("bmm", "mul", "amax", "sub", "exp", "sum", "div"),
+}
+"""What common ops are made of, where the target has no op of its own for them. A profile's ``[ops.decompose]`` adds to
+it and overrides it; only the arithmetic counts, not views and copies."""
+
+VARIANTS = {"gelu": "tanh", "gelu_backward": "tanh"}
+"""Ops that an argument makes another op of: with this word among its arguments (or, where it was lowered, this op among
+its parts) ``gelu`` is ``gelu_tanh``."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+VIEWS = _words(
+    """
+    view reshape _unsafe_view permute t transpose expand unsqueeze squeeze slice select getitem detach alias as_strided
+    split split_with_sizes chunk clone contiguous lift_fresh lift_fresh_copy flatten unflatten view_as size sym_size
+    narrow unbind diagonal unfold movedim swapaxes expand_as numel stride sym_stride sym_numel storage_offset view_dtype
+    """
+)
+"""Ops that only look at their input another way, or copy it."""
+
+PYTHON_NUMBERS = frozenset({"item", "scalar_tensor", "_local_scalar_dense", "_assert_scalar", "_assert_async"})
+"""How a graph hands numbers to Python and takes them back: as 0-dimensional float64 on the CPU."""
+
+MATMULS = frozenset(["mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "addbmm", "_int_mm"])
+CONVOLUTIONS = frozenset(["convolution", "convolution_backward", "conv1d", "conv2d", "conv3d", "_convolution"])
+REDUCTIONS = _words(
+    """
+    sum mean amax amin max min var var_mean std prod argmax argmin any all logsumexp cumsum norm softmax _softmax
+    log_softmax _log_softmax layer_norm native_layer_norm native_group_norm _softmax_backward_data
+    _log_softmax_backward_data native_layer_norm_backward
+    """
+)
+OP_GROUPS: dict[str, frozenset[str]] = {"matmul": MATMULS, "convolution": CONVOLUTIONS, "reduction": REDUCTIONS}
+"""Names that stand for several ops in a profile, written with an @: ``ops = ["@matmul"]``."""
+
 _WRITTEN_AS: dict[str, frozenset[str]] = {}
 for _lowered, _names in LOWERED.items():
     for _name in _names:
         _WRITTEN_AS[_name] = _WRITTEN_AS.get(_name, frozenset()) | {_lowered}
 
 
+@functools.cache
 def bare_name(name: str) -> str:
     """``aten.convolution.default``, ``torch.ops.aten.convolution``, ``aten::convolution`` → ``convolution``."""
     text = name.strip().replace("::", ".").removeprefix("torch.ops.")
@@ -82,38 +153,18 @@ def bare_name(name: str) -> str:
     return parts[-1].lower()
 
 
-class UnsupportedOpsConstraint(Constraint):
-    """Ops that the target does not have, by any of their names; :data:`DEFAULT_DENY` when none are given."""
+@functools.cache
+def functional_name(name: str) -> str:
+    """The bare name without the underscore of an in-place op: ``aten.add_.Tensor`` → ``add``."""
+    bare = bare_name(name)
+    return bare[:-1] if bare.endswith("_") and not bare.endswith("__") and len(bare) > 1 else bare
 
-    rule_id = "op.unsupported"
 
-    def __init__(self, unsupported_ops: Iterable[str] = DEFAULT_DENY) -> None:
-        self.unsupported_ops = tuple(unsupported_ops)
-        self._denied: dict[str, str] = {}
-        for written in self.unsupported_ops:
-            bare = bare_name(written)
-            for name in {bare, *LOWERED.get(bare, ())}:
-                self._denied.setdefault(name, written)
+def names_of(bare: str) -> frozenset[str]:
+    """Every bare name that means the same op: ``conv2d`` ↔ ``convolution``."""
+    return frozenset({bare, *LOWERED.get(bare, ())})
 
-    def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """Every node whose op, in this graph's own words, is denied."""
-        for node in graph.calls:
-            names = [node.target, *node.aten_ops]
-            denied = next((name for name in names if bare_name(name) in self._denied), None)
-            if denied is not None:
-                written = self._denied[bare_name(denied)]
-                yield Problem(
-                    node.name,
-                    f"the target has no {written}",
-                    observed=denied,
-                    allowed=f"any op but {written}",
-                    explanation=f"{denied} is on the target's list of ops that it does not have.",
-                    hints=(f"replace {bare_name(denied)} by ops that the target has, or keep this part on the CPU",),
-                    evidence=f"bare(op) == {bare_name(denied)!r}",
-                )
 
-    def equivalent(self, dynamo_target: str, aot_targets: Iterable[str]) -> bool:
-        """Whether a denied Dynamo op is already found in the AOT graphs under its lowered name."""
-        bare = bare_name(dynamo_target)
-        lowered = _WRITTEN_AS.get(bare, frozenset()) | {bare}
-        return any(bare_name(target) in lowered and bare_name(target) in self._denied for target in aot_targets)
+def lowered_names(bare: str) -> frozenset[str]:
+    """The ops that a user's name is lowered to, and the name itself: ``conv2d`` → ``convolution``."""
+    return _WRITTEN_AS.get(bare, frozenset()) | {bare}

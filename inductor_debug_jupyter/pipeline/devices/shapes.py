@@ -1,157 +1,315 @@
 """Sizes that must be multiples of something.
 
-A dimension that an op treats as batch carries independent rows: no hardware needs it aligned. Which one that is
-depends on the tensor: parameters have none; of an activation it is the leading dimension, and, after a transpose, the
-dimension that has a batch's size. So ``nn.Linear(784, 512)`` on 64-element sticks is one problem (784), whatever the
-batch.
+A rule says which ops, which of their operands and which dimensions it is about. Dimensions are named by what they are
+in memory, not by their number, because a weight is read transposed in the forward and not in the backward:
+
+- ``innermost``: the dimension whose elements lie next to each other (sticks run along it);
+- ``rows``: the other one of the last two, which a tile also covers;
+- ``channels``: the second dimension of an activation, the first two of a convolution's weight;
+- ``feature``: all but batch dimensions; ``all``: all.
+
+A dimension that an op treats as batch carries independent rows: no hardware needs it aligned, and only ``all`` asks for
+it. Which one that is depends on the tensor: parameters have none; of an activation it is the leading dimension, and,
+after a transpose, the dimension that has a batch's size. So ``nn.Linear(784, 512)`` on 64-element sticks is one problem
+(784), whatever the batch, forward and backward.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem, operands
-from inductor_debug_jupyter.pipeline.devices.ops import bare_name
+from inductor_debug_jupyter.pipeline.devices import symbolic
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem, per_graph
+from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
+from inductor_debug_jupyter.pipeline.devices.ops import CONVOLUTIONS, MATMULS, OP_GROUPS, VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, TensorSpec
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity, TensorSpec
 
-VIEWS = frozenset(
-    [
-        "view",
-        "reshape",
-        "_unsafe_view",
-        "permute",
-        "t",
-        "transpose",
-        "expand",
-        "unsqueeze",
-        "squeeze",
-        "slice",
-        "select",
-        "getitem",
-        "detach",
-        "alias",
-        "as_strided",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "clone",
-        "contiguous",
-        "lift_fresh_copy",
-        "flatten",
-        "unflatten",
-        "view_as",
-        "size",
-        "sym_size",
-        "narrow",
-        "unbind",
-    ]
-)
-"""Ops that only look at their input another way, or copy it."""
-
-DIMS = ("feature", "innermost", "all")
+DIMS = ("feature", "innermost", "rows", "channels", "all")
+OPERANDS = ("input", "weight", "bias", "output")
+_RULE_IDS = {"innermost": "align.innermost", "rows": "align.rows", "channels": "align.channels"}
+_POSITIONS: dict[str, tuple[str, ...]] = {
+    "addmm": ("bias", "input", "weight"),
+    "baddbmm": ("bias", "input", "weight"),
+    "addbmm": ("bias", "input", "weight"),
+    "convolution_backward": ("input", "input", "weight"),
+}
+_USUAL_POSITIONS = ("input", "weight", "bias")
 
 
-class ShapeConstraint(Constraint):
+@dataclass(frozen=True)
+class AlignmentRule:
+    """What a profile demands of sizes.
+
+    Args:
+        multiple: in elements; or None when ``bytes`` says it.
+        bytes: in bytes, so that the number of elements depends on the dtype that the target keeps the tensor in.
+        dims: one of :data:`DIMS`.
+        ops: only these ops (bare names or ``@matmul``); empty for all.
+        not_ops: but not these.
+        operands: only these of :data:`OPERANDS`; empty for all.
+        dtypes: only tensors of these dtypes; empty for all.
+        unit: what the target calls one multiple (``stick``), for the message.
+        severity: how bad it is.
+    """
+
+    multiple: int | None = None
+    bytes: int | None = None
+    dims: str = "feature"
+    ops: tuple[str, ...] = ()
+    not_ops: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    unit: str = ""
+    severity: Severity = "error"
+
+    def kept_as(self, dtype: str, narrow: Mapping[str, str]) -> str | None:
+        """The dtype that the target keeps a tensor in; None when the rule is not about it.
+
+        A float that the rule does not name has to become one that it does, so it is held to that one's multiple.
+        """
+        if not self.dtypes or dtype in self.dtypes:
+            return narrow.get(dtype, dtype)
+        floats = [name for name in self.dtypes if "float" in name]
+        return narrow.get(floats[0], floats[0]) if floats and "float" in dtype else None
+
+    def elements(self, dtype: str, narrow: Mapping[str, str]) -> int:
+        """The multiple in elements for a tensor of that dtype; 1 when the rule is not about it."""
+        kept = self.kept_as(dtype, narrow)
+        if kept is None:
+            return 1
+        return self.multiple or 1 if self.bytes is None else max(1, self.bytes // item_size(kept))
+
+
+class AlignmentConstraint(Constraint):
+    """Every size that the rule is about must be a multiple.
+
+    Args:
+        rule: what is demanded.
+        narrow: dtypes that the target keeps in another one (``float32`` as ``float16``).
+    """
+
+    rule_id = "align.size"
+
+    def __init__(self, rule: AlignmentRule, narrow: Mapping[str, str] | None = None) -> None:
+        if rule.dims in _RULE_IDS:
+            self.rule_id = _RULE_IDS[rule.dims]
+        if rule.severity != self.severity:
+            self.severity = rule.severity
+        self._rule = rule
+        self._narrow = dict(narrow or {})
+        self._ops = op_names(rule.ops)
+        self._not_ops = op_names(rule.not_ops) or frozenset()
+
+    def check(self, graph: GraphRecord) -> Iterator[Problem]:
+        """Each distinct size, at each computing op that reads or makes it."""
+        bad: dict[str, list[tuple[int | str, TensorSpec]]] = {}  # looked at once, however often a node is read
+        batch = batch_sizes(graph)
+        interior = graph.interior
+        for node in graph.calls:
+            name = bare_name(node.target)
+            if name in VIEWS or node.name in interior or not self._is_about(name):
+                continue
+            sizes: dict[int | str, TensorSpec] = {}
+            is_attention = name.startswith("_scaled_dot_product")
+            for operand in self._covered(node, name):
+                if operand not in bad:
+                    bad[operand] = [] if operand in interior else self._bad_sizes(graph.by_name[operand], batch)
+                for size, spec in bad[operand]:
+                    if not is_attention or len(spec.shape) == 4:  # the rest are one number a row, kept for backward
+                        sizes.setdefault(size, spec)
+            for size, spec in sizes.items():
+                yield self._problem(node, size, spec, graph)
+
+    def _is_about(self, name: str) -> bool:
+        return name not in self._not_ops and (self._ops is None or name in self._ops)
+
+    def _covered(self, node: NodeRecord, name: str) -> Iterable[str]:
+        """The operands and the result of an op, as far as the rule is about them."""
+        wanted = self._rule.operands
+        if not wanted:
+            return (*node.inputs, node.name)
+        roles = _POSITIONS.get(name, _USUAL_POSITIONS if name in MATMULS | CONVOLUTIONS else ())
+        covered = [
+            operand
+            for position, operand in enumerate(node.inputs)
+            if (roles[position] if position < len(roles) else "input") in wanted
+        ]
+        return [*covered, node.name] if "output" in wanted else covered
+
+    def _bad_sizes(self, node: NodeRecord, batch: BatchSizes) -> list[tuple[int | str, TensorSpec]]:
+        """A node's sizes that are not certain to be a multiple."""
+        bad: list[tuple[int | str, TensorSpec]] = []
+        rule = self._rule
+        for spec in node.outputs:
+            multiple = rule.elements(spec.dtype, self._narrow)
+            for position in _positions(spec, rule.dims, node.name in batch.weights) if multiple > 1 else ():
+                size = spec.shape[position]
+                if symbolic.factor(size) % multiple == 0:
+                    continue
+                if rule.dims == "all" or not batch.is_batch(node, spec, position):
+                    bad.append((size, spec))
+        return bad
+
+    def _problem(self, node: NodeRecord, size: int | str, spec: TensorSpec, graph: GraphRecord) -> Problem:
+        multiple = self._rule.elements(spec.dtype, self._narrow)
+        if isinstance(size, str):
+            return self._condition(node, size, spec, graph, multiple)
+        above = math.ceil(size / multiple) * multiple
+        below = above - multiple
+        unit = self._rule.unit
+        parts = f" ({size / multiple:g} {unit}s)" if unit else ""
+        fits = f"{below} or {above}" if below else str(above)
+        image = len(spec.shape) == 4 and self._rule.dims == "innermost"
+        return Problem(
+            node.name,
+            f"{size} is not a multiple of {multiple}",
+            observed=f"{size}{parts}",
+            allowed=f"multiples of {multiple}, such as {fits}",
+            explanation=self._why(multiple, spec.dtype),
+            hints=(
+                f"pad {size} to {above} (+{(above - size) / size:.0%}), or choose {fits} in the model",
+                *(("of an image: make channels innermost, .to(memory_format=torch.channels_last)",) if image else ()),
+            ),
+            evidence=f"any({size} in t.shape for t in tensors) and {size} % {multiple} != 0",
+        )
+
+    def _why(self, multiple: int, dtype: str) -> str:
+        unit = self._rule.unit or "block"
+        if self._rule.bytes is None:
+            return f"The target lays tensors out in {unit}s of {multiple} elements."
+        kept = self._rule.kept_as(dtype, self._narrow)
+        as_ = f" (as which {dtype} is kept)" if kept != dtype else ""
+        return (
+            f"The target lays tensors out in {unit}s of {self._rule.bytes} bytes: {multiple} elements of {kept}{as_}."
+        )
+
+    def _condition(self, node: NodeRecord, size: str, spec: TensorSpec, graph: GraphRecord, multiple: int) -> Problem:
+        written = size if size.isidentifier() else f"({size})"
+        known = symbolic.ranges_text(size, graph.symbols)
+        never = symbolic.never_reaches(size, multiple, graph.symbols)
+        return Problem(
+            node.name,
+            f"{'never fits' if never else 'fits only when'}"
+            f"{': needs' if never else ''} {written} % {multiple} == 0{f'; {known}' if known else ''}",
+            observed=size,
+            allowed=f"multiples of {multiple}",
+            explanation=f"The size is symbolic: whether the target takes it depends on the input. "
+            f"{self._why(multiple, spec.dtype)}",
+            hints=(f"pad the input so that {size} is a multiple of {multiple}",),
+            severity=self._rule.severity if never else "warning",
+            evidence=f"any(size % {multiple} for t in tensors for size in t.shape)",
+        )
+
+
+class ShapeConstraint(AlignmentConstraint):
     """Every size must be a multiple of ``alignment``.
 
     Args:
         alignment: the multiple, in elements.
-        dims: ``feature`` (all dimensions but batch ones), ``innermost`` (only the last), or ``all``.
+        dims: which dimensions that holds for, one of :data:`DIMS`.
         unit: what the target calls one multiple (``stick``), for the message.
     """
-
-    rule_id = "align.size"
 
     def __init__(self, alignment: int = 1, dims: str = "feature", unit: str = "") -> None:
         if not isinstance(alignment, int) or isinstance(alignment, bool) or alignment < 1:
             raise OptionError(f"alignment: {alignment!r} is not allowed; allowed: a whole number from 1 up, such as 64")
         if dims not in DIMS:
             raise OptionError(f"dims: {dims!r} is not allowed; allowed: {', '.join(DIMS)}")
+        super().__init__(AlignmentRule(multiple=alignment, dims=dims, unit=unit))
         self.alignment = alignment
         self.dims = dims
         self.unit = unit
-        if dims == "innermost":
-            self.rule_id = "align.innermost"
-
-    def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """Each distinct size, at each computing op that reads or makes it."""
-        if self.alignment == 1:
-            return
-        batch = _BatchSizes(graph)
-        for node in graph.calls:
-            if bare_name(node.target) in VIEWS:
-                continue
-            sizes: dict[int | str, TensorSpec] = {}
-            for each in (*operands(node, graph), node):
-                for spec in each.outputs:
-                    for size in self._demanded(spec, each, batch):
-                        sizes.setdefault(size, spec)
-            for size, spec in sizes.items():
-                if (problem := self._problem(node, size, spec, graph)) is not None:
-                    yield problem
-
-    def _demanded(self, spec: TensorSpec, node: NodeRecord, batch: _BatchSizes) -> Iterator[int | str]:
-        rank = len(spec.shape)
-        for position, size in enumerate(spec.shape):
-            if self.dims == "innermost" and position != rank - 1:
-                continue
-            if self.dims != "all" and batch.is_batch(node, spec, position):
-                continue
-            yield size
-
-    def _problem(self, node: NodeRecord, size: int | str, spec: TensorSpec, graph: GraphRecord) -> Problem | None:
-        if isinstance(size, str):
-            condition = f"{size} % {self.alignment} == 0"
-            known = "; ".join(f"{name} in {graph.symbols[name]}" for name in graph.symbols if name in size)
-            return Problem(
-                node.name,
-                f"fits only when {condition}",
-                observed=f"{spec}, {known}" if known else str(spec),
-                allowed=f"multiples of {self.alignment}",
-                explanation="The size is symbolic: whether the target takes it depends on the input.",
-                hints=(f"pad the input so that {size} is a multiple of {self.alignment}",),
-                severity="warning",
-                evidence=f"any(size % {self.alignment} for t in tensors for size in t.shape)",
-            )
-        if size % self.alignment == 0:
-            return None
-        above = math.ceil(size / self.alignment) * self.alignment
-        below = above - self.alignment
-        parts = f" ({size / self.alignment:g} {self.unit}s)" if self.unit else ""
-        fits = f"{below} or {above}" if below else str(above)
-        return Problem(
-            node.name,
-            f"{size} is not a multiple of {self.alignment}",
-            observed=f"{size}{parts}",
-            allowed=f"multiples of {self.alignment}, such as {fits}",
-            explanation=f"The target lays tensors out in {self.unit or 'block'}s of {self.alignment} elements.",
-            hints=(f"pad {size} to {above} (+{(above - size) / size:.0%}), or choose {fits} in the model",),
-            evidence=f"any({size} in t.shape for t in tensors) and {size} % {self.alignment} != 0",
-        )
 
 
-class _BatchSizes:
+def op_names(ops: tuple[str, ...]) -> frozenset[str] | None:
+    """Bare names of the ops that a rule is about; None for all."""
+    if not ops:
+        return None
+    names: set[str] = set()
+    for op in ops:
+        names |= OP_GROUPS[op[1:]] if op.startswith("@") else {bare_name(op)}
+    return frozenset(names)
+
+
+def _positions(spec: TensorSpec, dims: str, is_weight: bool) -> Iterable[int]:
+    """Which dimensions of a tensor a rule is about; those of size 1 and broadcast ones have no extent in memory."""
+    rank = len(spec.shape)
+    if dims in {"feature", "all"}:
+        return range(rank)
+    if dims == "channels":
+        positions = () if rank < 3 else (0, 1) if is_weight else (1,)
+        return [position for position in positions if spec.shape[position] != 1]
+    inner = innermost(spec)
+    if inner is None or dims == "innermost":
+        return () if inner is None else (inner,)
+    if rank < 2:
+        return ()
+    return (rank - 1,) if inner != rank - 1 else (rank - 2,)
+
+
+def innermost(spec: TensorSpec) -> int | None:
+    """The dimension whose elements lie next to each other in memory.
+
+    None when there is but one element, or one number a row (a mean, a maximum): those do not fill anything.
+    """
+    return _innermost(spec.shape, spec.stride)
+
+
+@functools.lru_cache(maxsize=4096)
+def _innermost(shape: tuple[int | str, ...], stride: tuple[int | str, ...] | None) -> int | None:
+    if len(shape) > 1 and shape[-1] == 1:
+        return None
+    if stride is None:
+        return len(shape) - 1 if shape else None
+    kept = [(at, step) for at, (size, step) in enumerate(zip(shape, stride, strict=True)) if size != 1 and step != 0]
+    if not kept:
+        return None
+    for position, step in reversed(kept):
+        if step == 1:
+            return position
+    known = [(step, position) for position, step in kept if isinstance(step, int)]
+    return min(known)[1] if known else kept[-1][0]
+
+
+class BatchSizes:
     """Tells a batch dimension from one that carries features."""
 
     def __init__(self, graph: GraphRecord) -> None:
-        self._weights = _weight_like(graph)
+        self.weights = _weight_like(graph)
         self._sizes: set[int | str] = set()
+        self._symbols: set[str] = set()
         for node in graph.nodes:
             if node.op == "placeholder" and node.role in {"input", "tangent", "saved", ""}:
                 for spec in node.outputs:
                     self._sizes.update(_leading_products(spec))
+        for size in self._sizes:
+            self._symbols.update(symbolic.symbols_in(size))
 
     def is_batch(self, node: NodeRecord, spec: TensorSpec, position: int) -> bool:
         """Whether this dimension of this tensor carries independent rows (or nothing: size 1)."""
-        if node.name in self._weights:
+        if node.name in self.weights:
             return False
         size = spec.shape[position]
         if size == 1 or (position == 0 and len(spec.shape) > 1):
             return True
         was_moved = len(spec.shape) == 1 or spec.stride is None or spec.stride[-1] != 1
-        return was_moved and size in self._sizes
+        return was_moved and self._is_batch_size(size)
+
+    def _is_batch_size(self, size: int | str) -> bool:
+        if size in self._sizes:
+            return True
+        symbols = symbolic.symbols_in(size)
+        return bool(symbols) and self._symbols.issuperset(symbols)
+
+
+@per_graph
+def batch_sizes(graph: GraphRecord) -> BatchSizes:
+    """What is a batch in a graph."""
+    return BatchSizes(graph)
 
 
 def _leading_products(spec: TensorSpec) -> Iterator[int | str]:
@@ -172,8 +330,9 @@ def _weight_like(graph: GraphRecord) -> set[str]:
     """Parameters, buffers, and views of them."""
     weights: set[str] = set()
     for node in graph.nodes:
-        is_weight = node.role in {"parameter", "buffer"} or node.op == "get_attr"
-        is_view = node.is_call and bare_name(node.target) in VIEWS and bool(node.inputs)
-        if is_weight or (is_view and all(name in weights for name in node.inputs)):
+        if node.op in {"placeholder", "get_attr"}:
+            if node.op == "get_attr" or node.role in {"parameter", "buffer"}:
+                weights.add(node.name)
+        elif node.inputs and node.inputs[0] in weights and bare_name(node.target) in VIEWS:
             weights.add(node.name)
     return weights

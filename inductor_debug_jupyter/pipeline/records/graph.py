@@ -93,7 +93,10 @@ class NodeRecord:
     ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
     the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value for
     the node, so that nothing can be said about what it makes. ``origins`` are the nodes of the Dynamo graph that it was
-    made from; a backward node has those of the forward node whose gradient it computes.
+    made from; a backward node has those of the forward node whose gradient it computes. ``composite`` is the op that
+    this node is one part of, where a decomposition replaced it (``aten.gelu.default`` for an ``erf``); ``call`` tells
+    one call of that op from another. ``mutates`` names the inputs that the node writes to, with ``<rng>`` for the
+    random generator and ``<effect>`` for anything else outside the graph.
     """
 
     name: str
@@ -111,6 +114,9 @@ class NodeRecord:
     aten_ops: tuple[str, ...] = ()
     typed: bool = True
     origins: tuple[str, ...] = ()
+    composite: str = ""
+    call: str = ""
+    mutates: tuple[str, ...] = ()
 
     @property
     def tensor(self) -> TensorSpec | None:
@@ -140,11 +146,15 @@ class NodeRecord:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """One FX graph: nodes in execution order, and the value ranges of its symbols (``{"s0": "[2, 512]"}``)."""
+    """One FX graph: nodes in execution order, and the value ranges of its symbols (``{"s0": "[2, 512]"}``).
+
+    ``hints`` has the sizes that the symbols had when the graph was captured (``{"s0": 30}``).
+    """
 
     stage: str
     nodes: tuple[NodeRecord, ...]
     symbols: dict[str, str] = field(default_factory=dict)
+    hints: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def by_name(self) -> dict[str, NodeRecord]:
@@ -157,6 +167,39 @@ class GraphRecord:
         return tuple(node for node in self.nodes if node.is_call)
 
     @cached_property
+    def readers(self) -> dict[str, list[NodeRecord]]:
+        """Node name → the nodes that read it, in order."""
+        readers: dict[str, list[NodeRecord]] = {}
+        for node in self.nodes:
+            for name in node.inputs:
+                readers.setdefault(name, []).append(node)
+        return readers
+
+    @cached_property
+    def call_targets(self) -> dict[tuple[str, str], list[str]]:
+        """What each call of a decomposed op became: composite and call → the targets of its nodes."""
+        targets: dict[tuple[str, str], list[str]] = {}
+        for node in self.calls:
+            if node.composite:
+                targets.setdefault((node.composite, node.call), []).append(node.target)
+        return targets
+
+    @cached_property
+    def interior(self) -> frozenset[str]:
+        """Nodes inside a decomposed op: made and read only there.
+
+        How an op is computed inside is the target's business; what it reads and makes is checked.
+        """
+        inside = set()
+        for node in self.nodes:
+            if not node.composite:
+                continue
+            readers = self.readers.get(node.name, ())
+            if readers and all(_same_call(node, reader) for reader in readers):
+                inside.add(node.name)
+        return frozenset(inside)
+
+    @cached_property
     def statistics(self) -> GraphStatistics:
         """Counts of ops and dtypes, bytes of parameters, inputs and activations."""
         return graph_statistics(self)
@@ -164,3 +207,8 @@ class GraphRecord:
     def node(self, name: str) -> NodeRecord | None:
         """The node of that name, or None."""
         return self.by_name.get(name)
+
+
+def _same_call(node: NodeRecord, other: NodeRecord) -> bool:
+    """Whether two nodes are parts of one call of one composite op."""
+    return node.composite == other.composite and node.call == other.call

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -132,14 +134,76 @@ def aot_role(node: torch.fx.Node, dynamo_roles: Sequence[tuple[str, str]]) -> tu
     return ("saved" if descriptor is None else "input"), node.name
 
 
-def symbol_ranges(graph_module: torch.fx.GraphModule) -> dict[str, str]:
-    """Every symbol in the graph's sizes and its range: ``{"s0": "[2, 512]"}``."""
+def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]]:
+    """Every symbol in the graph's sizes, its range and its size just now: ``{"s0": "[2, 512]"}, {"s0": 30}``."""
     ranges: dict[str, str] = {}
+    hints: dict[str, int] = {}
     for symbol, environment in _free_symbols(graph_module):
-        if str(symbol) not in ranges and (bounds := environment.var_to_range.get(symbol)) is not None:
-            upper = "∞" if "oo" in str(bounds.upper) or int(bounds.upper) >= 2**60 else str(bounds.upper)
-            ranges[str(symbol)] = f"[{bounds.lower}, {upper}]"
-    return ranges
+        name = str(symbol)
+        if name in ranges or (bounds := environment.var_to_range.get(symbol)) is None:
+            continue
+        upper = "∞" if "oo" in str(bounds.upper) or int(bounds.upper) >= 2**60 else str(bounds.upper)
+        ranges[name] = f"[{bounds.lower}, {upper}]"
+        if (hint := _hint(environment, symbol)) is not None:
+            hints[name] = hint
+    return ranges, hints
+
+
+def _hint(environment: Any, symbol: Any) -> int | None:
+    """The size that a symbol had in the example; sizes that depend on values have none."""
+    hint = environment.backed_var_to_val.get(symbol)
+    return None if hint is None else int(hint)
+
+
+def composite_of(node: torch.fx.Node) -> tuple[str, str]:
+    """The op that a decomposition replaced by this node and others, and which call of it; empty when none did."""
+    if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
+        return composite_of(node.args[0])
+    original = node.meta.get("original_aten")
+    if node.op != "call_function" or original is None or str(original) == str(node.target):
+        return "", ""
+    origins = node.meta.get("from_node")
+    return str(original), f"{node.meta.get('seq_nr', '')}/{origins[0].name if origins else ''}"
+
+
+def mutated_inputs(node: torch.fx.Node) -> tuple[str, ...]:
+    """The inputs that a node writes to; ``<rng>`` when it draws random numbers, ``<effect>`` for any other effect."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return _written_by_schema(node, target)
+    if node.op == "call_method" and isinstance(target, str) and target.endswith("_") and not target.endswith("__"):
+        first = node.args[0] if node.args else None
+        return (first.name,) if isinstance(first, torch.fx.Node) else ()
+    if node.op == "call_function" and target is operator.setitem and isinstance(node.args[0], torch.fx.Node):
+        return (node.args[0].name,)
+    if node.op == "call_function" and isinstance(target, torch._ops.HigherOrderOperator):
+        return ("<effect>",)
+    return ()
+
+
+def _written_by_schema(node: torch.fx.Node, target: torch._ops.OpOverload) -> tuple[str, ...]:
+    effects, arguments = _schema_effects(target)
+    if not arguments:
+        return effects
+    written: list[str] = []
+    for position, name in arguments:
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(name)
+        written += [leaf.name for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.fx.Node)]
+    return (*dict.fromkeys(written), *effects)
+
+
+@functools.cache
+def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
+    """What an op does beside its result: effects, and position and name of the arguments that it writes to."""
+    effects = ("<rng>",) if torch.Tag.nondeterministic_seeded in target.tags else ()
+    written = tuple(
+        (position, argument.name)
+        for position, argument in enumerate(target._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
+    if not written and not target._schema.returns:
+        effects = (*effects, "<effect>")
+    return effects, written
 
 
 def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any]]:

@@ -14,6 +14,7 @@ from inductor_debug_jupyter.pipeline.records import DiffRecord, Place, SessionRe
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
+from inductor_debug_jupyter.pipeline.views.placement import fallback_line
 from inductor_debug_jupyter.pipeline.views.places import worst_first
 from inductor_debug_jupyter.pipeline.views.words import ICONS, SEVERITIES, label_of, plain
 
@@ -119,6 +120,8 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
         for stage, reason in capture.missing.items()
     ]
     lines += _section("Not captured", missing, limit)
+    ledger = [[fallback_line(entry)] for entry in (record.coverage.fallbacks if record.coverage else ())]
+    lines += _section("Not on the target", ledger, limit)
     lines += _section("Notes", [[f"{plain(note.part)}: {plain(note.message)}"] for note in record.notes], limit)
     lines += _section("Repro scripts", [[plain(path)] for path in record.repros], limit)
     return "\n".join(lines)

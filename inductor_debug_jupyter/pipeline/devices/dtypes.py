@@ -1,0 +1,181 @@
+"""Names of dtypes, and the rules about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.ops import PYTHON_NUMBERS, VIEWS, bare_name, names_of
+from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity
+
+_SIZES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+    "complex128": 16,
+    "complex64": 8,
+    "complex32": 4,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint64": 8,
+    "uint32": 4,
+    "uint16": 2,
+    "uint8": 1,
+    "bool": 1,
+}
+DTYPES = list(_SIZES)
+
+_ALIASES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+}
+
+
+def dtype_name(dtype: Any) -> str:
+    """``torch.float16`` or ``"float16"`` → ``float16``.
+
+    Raises:
+        OptionError: there is no such dtype.
+    """
+    name = str(dtype).removeprefix("torch.")
+    name = _ALIASES.get(name, name)
+    if name not in _SIZES:
+        raise OptionError(f"dtype: {str(dtype)!r} is not allowed; allowed: {', '.join(DTYPES)}")
+    return name
+
+
+def item_size(dtype: str) -> int:
+    """Bytes of one element; 1 for a dtype that is not known."""
+    return _SIZES.get(dtype, 1)
+
+
+class DtypeConstraint(Constraint):
+    """The only dtypes that the target takes, as torch dtypes or as their names.
+
+    Args:
+        allowed_dtypes: the dtypes.
+        per_op: op → dtypes, for ops that take others.
+    """
+
+    rule_id = "dtype.unsupported"
+
+    def __init__(self, allowed_dtypes: Iterable[Any], per_op: Mapping[str, Iterable[Any]] | None = None) -> None:
+        self.allowed_dtypes = tuple(sorted({dtype_name(dtype) for dtype in allowed_dtypes}))
+        self._per_op: dict[str, tuple[str, ...]] = {}
+        for op, dtypes in (per_op or {}).items():
+            allowed = tuple(sorted({dtype_name(dtype) for dtype in dtypes}))
+            self._per_op.update(dict.fromkeys(names_of(bare_name(op)), allowed))
+
+    def allowed_for(self, op: str) -> tuple[str, ...]:
+        """The dtypes that one op takes, by its bare name."""
+        return self._per_op.get(op, self.allowed_dtypes)
+
+    def refused(self, node: NodeRecord, graph: GraphRecord) -> str | None:
+        """The first dtype of a node's operands and results that it does not take."""
+        op = bare_name(node.composite or node.target)
+        if op in PYTHON_NUMBERS:
+            return None
+        allowed = self._per_op.get(op, self.allowed_dtypes)
+        for spec in node.outputs:
+            if spec.dtype not in allowed:
+                return spec.dtype
+        by_name = graph.by_name
+        for name in node.inputs:
+            if (operand := by_name.get(name)) is not None and name not in graph.interior:
+                for spec in operand.outputs:
+                    if spec.dtype not in allowed:
+                        return spec.dtype
+        return None
+
+    def check(self, graph: GraphRecord) -> Iterator[Problem]:
+        """Each op that reads or makes a tensor of another dtype; handing a number to Python is no arithmetic."""
+        interior = graph.interior
+        for node in graph.calls:
+            if node.name in interior or (dtype := self.refused(node, graph)) is None:
+                continue
+            op = bare_name(node.composite or node.target)
+            allowed = self.allowed_for(op)
+            by_op = op in self._per_op and dtype in self.allowed_dtypes
+            yield Problem(
+                node.name,
+                f"{dtype} is not supported" + (f" by {op}" if by_op else ""),
+                observed=dtype,
+                allowed=", ".join(allowed),
+                explanation=f"The target has no {op if by_op else 'arithmetic'} in this dtype.",
+                hints=(f"cast to {nearest(dtype, allowed)} before this line",),
+                evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
+            )
+
+
+def nearest(dtype: str, allowed: Iterable[str]) -> str:
+    """The widest allowed dtype of the same family, else the first allowed one."""
+    allowed = tuple(allowed)
+    family = next((kind for kind in ("complex", "float", "uint", "int", "bool") if kind in dtype), "")
+    ranked = [name for name in DTYPES if name in allowed and family in name]
+    return ranked[0] if ranked else (allowed or ("a supported dtype",))[0]
+
+
+class NarrowedConstraint(Constraint):
+    """Whole numbers that the target keeps in fewer bits: a value that does not fit comes back as another one.
+
+    Floating-point formats are told by the coverage instead: rounding is what a narrower format is chosen for.
+    """
+
+    rule_id = "dtype.narrowed"
+    severity: Severity = "info"
+
+    def __init__(self, narrow: Mapping[str, str]) -> None:
+        self.narrow = {name: kept for name, kept in narrow.items() if "int" in name}
+
+    def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
+        """An op that makes or reads such whole numbers."""
+        if bare_name(node.target) in VIEWS or bare_name(node.target) in PYTHON_NUMBERS:
+            return None
+        operands = (graph.by_name[name] for name in node.inputs if name in graph.by_name)
+        for spec in (spec for each in (*operands, node) for spec in each.outputs):
+            if (kept := self.narrow.get(spec.dtype)) is not None:
+                bits = item_size(kept) * 8
+                return Problem(
+                    node.name,
+                    f"{spec.dtype} is kept as {kept}",
+                    observed=spec.dtype,
+                    allowed=f"values from {-(2 ** (bits - 1)):,} to {2 ** (bits - 1) - 1:,}",
+                    explanation=f"The target has no {spec.dtype}: a value beyond {kept} is not the same there.",
+                    hints=(f"make sure that indices and counters fit into {kept}",),
+                    evidence=f"any(t.dtype == torch.{spec.dtype} for t in tensors)",
+                )
+        return None
+
+
+class KnownTypesConstraint(Constraint):
+    """Every op must say what it makes: what is unknown was not checked, and that must not look like a pass."""
+
+    rule_id = "type.unknown"
+    severity: Severity = "warning"
+
+    def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
+        """A computing node that torch kept no value for."""
+        if node.typed:
+            return None
+        return Problem(
+            node.name,
+            f"nothing is known about what {bare_name(node.target)} makes",
+            observed="no shape and no dtype",
+            allowed="ops whose results torch can infer",
+            explanation="The other rules could not look at this op, so it was not checked.",
+            hints=("give a custom op a fake implementation (torch.library.register_fake)",),
+        )

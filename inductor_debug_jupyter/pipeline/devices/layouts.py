@@ -1,0 +1,189 @@
+"""The order in which tensors must lie in memory.
+
+- ``contiguous``: row by row, as torch makes them;
+- ``channels_last``: images with their channels innermost;
+- ``tile``: blocks of ``tile = [rows, columns]`` elements, a stick being a tile of one row. Torch cannot show a device's
+  tiles, but it can rule them out: the innermost dimension must be dense, and rows that are whole tiles long must also
+  start on a tile's border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, VIEWS, bare_name
+from inductor_debug_jupyter.pipeline.devices.shapes import op_names
+from inductor_debug_jupyter.pipeline.records import GraphRecord, Severity, TensorSpec
+
+FORMATS = ("contiguous", "channels_last", "tile")
+
+
+@dataclass(frozen=True)
+class LayoutRule:
+    """What a profile demands of layouts.
+
+    Args:
+        format: one of :data:`FORMATS`.
+        tile: rows and columns of a tile, for ``tile``.
+        ops: only these ops (bare names or ``@convolution``); empty for all, of ``channels_last`` for convolutions.
+        severity: how bad it is.
+    """
+
+    format: str = "contiguous"
+    tile: tuple[int, ...] = ()
+    ops: tuple[str, ...] = ()
+    severity: Severity = "error"
+
+
+class LayoutConstraint(Constraint):
+    """Computing ops read tensors of one layout; contiguous ones when nothing else is said.
+
+    A matmul takes its operands transposed (every matrix unit does), and size-1 dimensions have no layout. What a
+    computing op made is not held against the next one: it has the layout of what that op read, and that is told.
+    """
+
+    rule_id = "layout.not_contiguous"
+
+    def __init__(self, severity: Severity = "error", *, rule: LayoutRule | None = None) -> None:
+        self.severity = rule.severity if rule else severity
+        self._rule = rule or LayoutRule(severity=severity)
+        if self._rule.format != "contiguous":
+            self.rule_id = f"layout.not_{self._rule.format}"
+        ops = self._rule.ops or (("@convolution",) if self._rule.format == "channels_last" else ())
+        self._ops = op_names(ops)
+
+    def check(self, graph: GraphRecord) -> Iterator[Problem]:
+        """Each computing op that reads a tensor of another layout."""
+        fits: dict[str, bool] = {}
+        interior = graph.interior
+        for node in graph.calls:
+            name = bare_name(node.target)
+            if name in VIEWS or node.name in interior or (self._ops is not None and name not in self._ops):
+                continue
+            for operand in node.inputs:
+                made = graph.by_name.get(operand)
+                if made is None or (spec := made.tensor) is None or operand in interior:
+                    continue
+                if operand not in fits:
+                    fits[operand] = self._fits(spec)
+                made_by_op = made.is_call and bare_name(made.target) not in VIEWS
+                if fits[operand] or made_by_op or (name in MATMULS and is_transposed_matrix(spec)):
+                    continue
+                yield self._problem(node.name, name, spec)
+                break
+
+    def _fits(self, spec: TensorSpec) -> bool:
+        if self._rule.format == "channels_last":
+            return len(spec.shape) != 4 or is_channels_last(spec)
+        if self._rule.format == "tile":
+            return lies_on_tiles(spec, self._rule.tile)
+        return is_contiguous(spec)
+
+    def _problem(self, node: str, name: str, spec: TensorSpec) -> Problem:
+        strides = f"{spec} with strides {list(spec.stride or ())}"
+        if self._rule.format == "channels_last":
+            return Problem(
+                node,
+                f"{name} reads an image that is not channels_last",
+                observed=strides,
+                cause=f"{name} channels_last",
+                allowed="channels innermost: x.to(memory_format=torch.channels_last)",
+                explanation="The target convolves over channels that lie next to each other; another order is copied.",
+                hints=("convert the model and its input once: .to(memory_format=torch.channels_last)",),
+                evidence=f"bare(op) == {name!r} and any(t.dim() == 4 and "
+                "not t.is_contiguous(memory_format=torch.channels_last) for t in tensors)",
+            )
+        if self._rule.format == "tile":
+            tile = " × ".join(map(str, self._rule.tile))
+            return Problem(
+                node,
+                f"{name} reads rows that do not lie on tiles of {tile}",
+                observed=strides,
+                cause=f"{name} tile",
+                allowed=f"dense rows that start at multiples of {self._rule.tile[-1]} elements",
+                explanation=f"The target loads tiles of {tile}; rows that start inside one need a copy first.",
+                hints=("call .contiguous() before this line, or slice at multiples of the tile",),
+                evidence=f"bare(op) == {name!r} and any(not t.is_contiguous() for t in tensors)",
+            )
+        return Problem(
+            node,
+            f"{name} reads a tensor that is not contiguous",
+            observed=strides,
+            cause=f"{name} contiguous",
+            allowed=f"strides {list(dense_strides(spec.shape) or ())}",
+            explanation="The target reads tensors row by row; another order needs a copy first.",
+            hints=("call .contiguous() before this line, or reorder the dimensions once, earlier",),
+            evidence=f"bare(op) == {name!r} and any(not t.is_contiguous() for t in tensors)",
+        )
+
+
+def dense_strides(shape: tuple[int | str, ...]) -> tuple[int, ...] | None:
+    """The strides of a contiguous tensor, or None when a size is symbolic."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        if isinstance(size, str):
+            return None
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def is_contiguous(spec: TensorSpec) -> bool:
+    """Whether a tensor's elements lie in row order.
+
+    Dimensions of size 1 and broadcast ones (stride 0) have no order; symbolic sizes are judged by their last stride.
+    """
+    if spec.stride is None:
+        return False
+    if 0 in spec.shape:
+        return True
+    kept = _extent(spec)
+    dense = dense_strides(tuple(size for size, _ in kept))
+    if dense is None:
+        return bool(not kept or kept[-1][1] == 1)
+    return all(step == want for (_, step), want in zip(kept, dense, strict=True))
+
+
+def is_transposed_matrix(spec: TensorSpec) -> bool:
+    """Whether swapping the last two dimensions makes the tensor contiguous."""
+    if spec.stride is None or len(spec.shape) < 2:
+        return False
+    return is_contiguous(_reordered(spec, (*range(len(spec.shape) - 2), len(spec.shape) - 1, len(spec.shape) - 2)))
+
+
+def is_channels_last(spec: TensorSpec) -> bool:
+    """Whether a four-dimensional tensor has its second dimension innermost."""
+    return spec.stride is not None and is_contiguous(_reordered(spec, (0, 2, 3, 1)))
+
+
+def lies_on_tiles(spec: TensorSpec, tile: tuple[int, ...]) -> bool:
+    """Whether rows are dense and, where they are whole tiles long, start on a tile's border.
+
+    Rows of another length are a matter of alignment, and told by that rule.
+    """
+    if spec.stride is None:
+        return False
+    kept = _extent(spec)
+    if not kept:
+        return True
+    inner = next((pair for pair in reversed(kept) if pair[1] == 1), None)
+    if inner is None:
+        return False
+    columns = tile[-1]
+    if isinstance(inner[0], str) or inner[0] % columns:
+        return True
+    return all(not isinstance(step, int) or step % columns == 0 for size, step in kept if (size, step) != inner)
+
+
+def _extent(spec: TensorSpec) -> list[tuple[int | str, int | str]]:
+    """Size and stride of the dimensions that have an order in memory."""
+    steps = spec.stride or ()
+    return [(size, step) for size, step in zip(spec.shape, steps, strict=True) if size != 1 and step != 0]
+
+
+def _reordered(spec: TensorSpec, order: tuple[int, ...]) -> TensorSpec:
+    steps = spec.stride or ()
+    return TensorSpec(tuple(spec.shape[i] for i in order), spec.dtype, tuple(steps[i] for i in order))

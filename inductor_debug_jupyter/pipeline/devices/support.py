@@ -1,0 +1,213 @@
+"""Which ops the target has: the answer to one op's name, with the reason.
+
+An op is **supported** when the target has it, **decomposable** when it has what the op is made of, and otherwise it
+**falls back** to the CPU, or is **refused** where the profile allows no fallback (``[ops] fallback = "none"``). Answers
+are kept by name, so a graph costs one look-up a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.ops import (
+    DECOMPOSED,
+    DEFAULT_DENY,
+    OP_GROUPS,
+    PYTHON_NUMBERS,
+    VARIANTS,
+    VIEWS,
+    bare_name,
+    functional_name,
+    lowered_names,
+    names_of,
+)
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, OpStatus
+
+
+@dataclass(frozen=True, slots=True)
+class OpVerdict:
+    """What becomes of one op.
+
+    ``op`` is its bare name; ``lacks`` is what the target does not have, as the profile writes it (``aten.erf``, which
+    ``gelu`` needs); ``parts`` is what it runs instead.
+    """
+
+    op: str
+    status: OpStatus
+    reason: str = ""
+    lacks: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def runs_on_device(self) -> bool:
+        """Whether the target runs it, whole or in parts."""
+        return self.status in {"supported", "decomposable"}
+
+
+class OpSupport:
+    """The ops of one target.
+
+    Args:
+        allow: the only ops that it has; None for all that are not denied.
+        deny: ops that it does not have.
+        decompose: op → what it is made of on this target; adds to :data:`DECOMPOSED` and rescues a denied op.
+        fallback: whether the CPU may run what the target lacks.
+
+    Names may be written in any way (``aten.convolution``, ``nn.Conv2d``); ``@matmul`` stands for a group.
+    """
+
+    def __init__(
+        self,
+        allow: Iterable[str] | None = None,
+        deny: Iterable[str] = (),
+        decompose: Mapping[str, Iterable[str]] | None = None,
+        *,
+        fallback: bool = True,
+    ) -> None:
+        self._allow = None if allow is None else _spread(allow)
+        self._deny = _spread(deny)
+        self._own = {bare_name(op): tuple(map(bare_name, parts)) for op, parts in (decompose or {}).items()}
+        self._lacking: OpStatus = "fallback" if fallback else "refused"
+        self._known: dict[tuple[str, str, tuple[str, ...], str], OpVerdict] = {}
+
+    def verdict(self, node: NodeRecord, graph: GraphRecord | None = None) -> OpVerdict:
+        """The answer for a node: asked of the op as the user called it, not of how far the graph was lowered."""
+        key = (node.target, node.composite, node.aten_ops, _variant(node, graph))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._decide(*key)
+        return known
+
+    def lacks(self, bare: str) -> bool:
+        """Whether an op, by its bare name, does not run on the target."""
+        return not self._of_name(bare, bare).runs_on_device
+
+    def _decide(self, target: str, composite: str, aten_ops: tuple[str, ...], variant: str) -> OpVerdict:
+        whole = functional_name(composite or target) + variant
+        if aten_ops and not self._denied(bare_name(target)):
+            return self._worst(whole, aten_ops, variant)
+        verdict = self._of_name(whole, bare_name(composite or target))
+        if composite and verdict.status == "supported" and self._allow is None and not self._parts(whole):
+            part = bare_name(target)  # no table knows what this op is made of: what it was lowered to is all we have
+            if (written := self._denied(part)) is not None:
+                return self._lack(whole, written, f"{whole} needs {part}, which the target does not have")
+        return verdict
+
+    def _worst(self, whole: str, aten_ops: tuple[str, ...], variant: str) -> OpVerdict:
+        """A Dynamo node stands for several aten ops: it runs on the device when all of them do."""
+        names = [(functional_name(op), bare_name(op)) for op in aten_ops]
+        verdicts = [self._of_name(op + variant if op in VARIANTS else op, written) for op, written in names]
+        bad = next((each for each in verdicts if not each.runs_on_device), None)
+        if bad is not None:
+            return OpVerdict(whole, bad.status, bad.reason, bad.lacks)
+        parts = tuple(dict.fromkeys(part for each in verdicts for part in each.parts))
+        return OpVerdict(whole, "decomposable" if parts else "supported", "", "", parts)
+
+    def _of_name(self, op: str, written_as: str, depth: int = 0) -> OpVerdict:
+        if (denied := self._denied(written_as) or self._denied(op)) is not None:
+            return self._in_parts(op, self._own.get(op, ()), denied, depth)
+        if self._allow is None:
+            return self._needs(op, depth)
+        if op in VIEWS or op in PYTHON_NUMBERS:
+            return OpVerdict(op, "supported", "no arithmetic")
+        if op in self._allow or written_as in self._allow:
+            return OpVerdict(op, "supported")
+        return self._in_parts(op, self._parts(op), f"aten.{written_as}", depth)
+
+    def _parts(self, op: str) -> tuple[str, ...]:
+        return self._own.get(op) or DECOMPOSED.get(op, ())
+
+    def _in_parts(self, op: str, parts: tuple[str, ...], lacks: str, depth: int) -> OpVerdict:
+        if parts and depth < 4:
+            missing = [part for part in parts if not self._of_name(part, part, depth + 1).runs_on_device]
+            if not missing:
+                return OpVerdict(op, "decomposable", f"runs as {', '.join(parts)}", parts=parts)
+            return self._lack(op, lacks, f"neither {op} nor {missing[0]}, which it is made of, is there")
+        return self._lack(op, lacks, f"{lacks} is on the target's list of ops that it does not have")
+
+    def _needs(self, op: str, depth: int) -> OpVerdict:
+        """Without a list of ops that it has, the target has every op whose parts are not denied."""
+        for part in self._parts(op):
+            if (written := self._denied(part)) is not None and depth < 4:
+                return self._lack(op, written, f"{op} needs {part}, which the target does not have")
+        parts = self._own.get(op, ())
+        return OpVerdict(op, "decomposable" if parts else "supported", parts=parts)
+
+    def _lack(self, op: str, lacks: str, reason: str) -> OpVerdict:
+        if self._allow is not None and lacks.removeprefix("aten.") not in self._deny and lacks not in self._deny:
+            reason = reason.replace(
+                f"{lacks} is on the target's list of ops that it does not have",
+                f"{lacks} is not on the target's list of ops that it has",
+            )
+        return OpVerdict(op, self._lacking, reason, lacks)
+
+    def _denied(self, name: str) -> str | None:
+        return self._deny.get(name)
+
+
+def _variant(node: NodeRecord, graph: GraphRecord | None) -> str:
+    """``_tanh`` for the ``gelu`` that is made of one, and an empty string for most ops."""
+    op = functional_name(node.composite or node.target)
+    word = VARIANTS.get(op)
+    if word is None:
+        return ""
+    if node.composite:
+        parts = graph.call_targets.get((node.composite, node.call), ()) if graph else (node.target,)
+        return f"_{word}" if any(bare_name(part) == word for part in parts) else ""
+    return f"_{word}" if word in node.arguments else ""
+
+
+def _spread(written: Iterable[str]) -> dict[str, str]:
+    """Every bare name that a list means → how the list writes it."""
+    names: dict[str, str] = {}
+    for each in written:
+        if each.startswith("@"):
+            names.update(dict.fromkeys(OP_GROUPS[each[1:]], each))
+            continue
+        for name in names_of(bare_name(each)):
+            names.setdefault(name, each)
+            if name in VARIANTS:
+                names.setdefault(f"{name}_{VARIANTS[name]}", each)
+    return names
+
+
+class UnsupportedOpsConstraint(Constraint):
+    """Ops that the target does not have, by any of their names; :data:`DEFAULT_DENY` when none are given."""
+
+    rule_id = "op.unsupported"
+
+    def __init__(self, unsupported_ops: Iterable[str] = DEFAULT_DENY, *, support: OpSupport | None = None) -> None:
+        self.unsupported_ops = tuple(unsupported_ops)
+        self._support = support or OpSupport(deny=self.unsupported_ops)
+
+    def check(self, graph: GraphRecord) -> Iterator[Problem]:
+        """Every node whose op, whatever the graph was lowered to, the target does not have."""
+        for node in graph.calls:
+            verdict = self._support.verdict(node, graph)
+            if verdict.runs_on_device:
+                continue
+            whole = node.composite or node.target
+            bare = functional_name(verdict.lacks)
+            yield Problem(
+                node.name,
+                f"the target has no {verdict.lacks}",
+                observed=whole,
+                allowed=f"any op but {verdict.lacks}",
+                explanation=verdict.reason[:1].upper() + verdict.reason[1:] + ".",
+                hints=(f"replace {bare} by ops that the target has, or keep this part on the CPU",),
+                evidence=f"bare(op) in {sorted({bare_name(node.target), *map(bare_name, node.aten_ops)})}",
+            )
+
+    def check_names(self, dynamo: GraphRecord, aot_names: Container[str] = ()) -> Iterator[Problem]:
+        """Nodes of a Dynamo graph that are denied by the name that only Dynamo knows (``conv2d``).
+
+        Ops that are denied by what they are lowered to are found in the AOT graphs.
+        """
+        for problem in self.check(dynamo):
+            node = dynamo.by_name[problem.node]
+            bare = bare_name(node.target)
+            lowered = (lowered_names(bare) - {bare}) | set(map(bare_name, node.aten_ops))
+            if bare not in aot_names and not any(self._support.lacks(name) for name in lowered):
+                yield problem

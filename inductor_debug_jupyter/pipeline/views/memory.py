@@ -1,0 +1,107 @@
+"""Memory over time as dicts for a panel, and as text: the peak, where it is, and what is alive there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypedDict
+
+from inductor_debug_jupyter.pipeline.records import LiveTensor, MemoryRecord
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+
+_POINTS = 400
+_TENSORS = 8
+
+
+class LiveTensorView(TypedDict):
+    """One tensor that is alive at the peak."""
+
+    node: str
+    name: str
+    size: str
+    bytes: int
+    share: float
+    spec: str
+    role: str
+    module_path: str
+    line: str
+
+
+class MemoryView(TypedDict):
+    """One graph's memory over time.
+
+    ``points`` are (node number, bytes), thinned to what a picture shows; the peak is always among them.
+    """
+
+    title: str
+    compile_id: str
+    stage: str
+    peak: int
+    peak_text: str
+    peak_node: str
+    limit: int | None
+    over: bool
+    points: list[tuple[int, int]]
+    alive: list[LiveTensorView]
+    assumed: str
+
+
+def memory_view(record: MemoryRecord, limit: int | None = None) -> MemoryView:
+    """One graph's memory."""
+    return MemoryView(
+        title=f"{record.compile_id} {record.stage}".strip(),
+        compile_id=record.compile_id,
+        stage=record.stage,
+        peak=record.peak,
+        peak_text=words.size(record.peak),
+        peak_node=plain(record.peak_node),
+        limit=limit,
+        over=limit is not None and record.peak > limit,
+        points=_thinned(record.timeline),
+        alive=[_tensor_view(tensor, record.peak) for tensor in record.alive],
+        assumed=_assumed(record),
+    )
+
+
+def _thinned(timeline: tuple[int, ...]) -> list[tuple[int, int]]:
+    """The highest point of each of at most 400 stretches: thinning must not hide a peak."""
+    step = max(1, -(-len(timeline) // _POINTS))
+    points = []
+    for start in range(0, len(timeline), step):
+        stretch = timeline[start : start + step]
+        highest = max(range(len(stretch)), key=stretch.__getitem__)
+        points.append((start + highest, stretch[highest]))
+    return points
+
+
+def _tensor_view(tensor: LiveTensor, peak: int) -> LiveTensorView:
+    line = tensor.cell or tensor.source
+    return LiveTensorView(
+        node=plain(tensor.node),
+        name=plain(tensor.origin or tensor.node),
+        size=words.size(tensor.bytes),
+        bytes=tensor.bytes,
+        share=tensor.bytes / peak if peak else 0.0,
+        spec=tensor.spec,
+        role=tensor.role,
+        module_path=plain(tensor.module_path),
+        line=f"{plain(label_of(line))}, line {line.line}" if line else "",
+    )
+
+
+def _assumed(record: MemoryRecord) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in (record.assumed or {}).items())
+
+
+def memory_lines(record: MemoryRecord, limit: int | None = None) -> Iterator[str]:
+    """One graph's memory as text."""
+    view = memory_view(record, limit)
+    of = "" if limit is None else f" of {words.size(limit)}{' ✗ over the limit' if view['over'] else ''}"
+    when = f" when {view['assumed']}" if view["assumed"] else ""
+    yield f"{view['title']}: peak {view['peak_text']}{of} at {view['peak_node']}{when}"
+    for tensor in view["alive"][:_TENSORS]:
+        where = " · ".join(filter(None, [tensor["role"], tensor["module_path"], tensor["line"]]))
+        yield f"  {tensor['size']:>9} ({tensor['share']:.0%})  {tensor['name']}  {tensor['spec']}  {where}".rstrip()
+    rest = record.alive[_TENSORS:]
+    if rest:
+        yield f"  {words.size(sum(tensor.bytes for tensor in rest)):>9}  in {words.count(len(rest), 'more tensor')}"

@@ -1,0 +1,166 @@
+"""Op coverage and partition as dicts for a panel, and as text.
+
+The text answers in this order: how much of the model runs on the target, what does not and why (the ledger), and what
+that costs in transfers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypedDict
+
+from inductor_debug_jupyter.pipeline.records import OP_STATUSES, CoverageRecord, Fallback, GraphCoverage, OpRow, Place
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+
+_ICONS = {"supported": "✓", "decomposable": "✓", "fallback": "⚠", "refused": "✗"}
+_LINES = 3
+
+
+class OpRowView(TypedDict):
+    """One row of the op table."""
+
+    op: str
+    status: str
+    icon: str
+    count: int
+    reason: str
+    parts: list[str]
+    lines: list[str]
+
+
+class SegmentView(TypedDict):
+    """One segment of a partition."""
+
+    index: int
+    side: str
+    nodes: list[str]
+
+
+class TransferView(TypedDict):
+    """One transfer; ``size`` and ``seconds`` are text, empty when they are not known."""
+
+    value: str
+    to: str
+    kind: str
+    segment: int
+    spec: str
+    size: str
+    seconds: str
+
+
+class PlacementView(TypedDict):
+    """One graph on the target."""
+
+    title: str
+    compile_id: str
+    stage: str
+    counts: dict[str, int]
+    rows: list[OpRowView]
+    segments: list[SegmentView]
+    transfers: list[TransferView]
+    narrowed: list[str]
+
+
+def placement_views(coverage: CoverageRecord | None) -> list[PlacementView]:
+    """One view for each graph; none when nothing was checked against a target."""
+    return [_graph_view(graph) for graph in coverage.graphs] if coverage else []
+
+
+def _graph_view(graph: GraphCoverage) -> PlacementView:
+    return PlacementView(
+        title=f"{graph.compile_id} {graph.stage}".strip(),
+        compile_id=graph.compile_id,
+        stage=graph.stage,
+        counts={status: graph.count(status) for status in OP_STATUSES},
+        rows=[_row_view(row) for row in graph.rows],
+        segments=[SegmentView(index=s.index, side=s.side, nodes=list(s.nodes)) for s in graph.segments],
+        transfers=[
+            TransferView(
+                value=plain(each.value),
+                to=each.to,
+                kind=each.kind,
+                segment=each.segment,
+                spec=each.spec,
+                size="" if each.bytes is None else words.size(each.bytes),
+                seconds="" if each.seconds is None else _short(each.seconds),
+            )
+            for each in graph.transfers
+        ],
+        narrowed=[f"{number:,} tensors of {dtype} are kept as {kept}" for dtype, kept, number in graph.narrowed],
+    )
+
+
+def _row_view(row: OpRow) -> OpRowView:
+    return OpRowView(
+        op=plain(row.op),
+        status=row.status,
+        icon=_ICONS[row.status],
+        count=row.count,
+        reason=plain(row.reason),
+        parts=list(row.parts),
+        lines=_lines(row.places),
+    )
+
+
+def _lines(places: tuple[Place, ...]) -> list[str]:
+    """``model.py, line 12``, each once."""
+    told = (f"{plain(label_of(place.line))}, line {place.line.line}" for place in places if place.line)
+    return list(dict.fromkeys(told))
+
+
+def coverage_text(coverage: CoverageRecord, *, all_rows: bool = False) -> str:
+    """The coverage of every graph as text.
+
+    Args:
+        coverage: what to tell.
+        all_rows: also the ops that the target simply has.
+    """
+    lines = [plain(str(coverage))]
+    for graph in coverage.graphs:
+        lines += ["", *_graph_lines(graph, all_rows)]
+    return "\n".join(lines)
+
+
+def _graph_lines(graph: GraphCoverage, all_rows: bool) -> Iterator[str]:
+    on_cpu = [segment for segment in graph.segments if segment.side == "cpu"]
+    yield (
+        f"{graph.compile_id} {graph.stage}: {words.count(graph.nodes, 'op')} in "
+        f"{words.count(len(graph.segments), 'segment')}, {len(on_cpu):,} of them on the CPU"
+    )
+    for row in graph.rows:
+        if all_rows or row.status != "supported":
+            yield f"  {_ICONS[row.status]} {plain(row.op)} ×{row.count:,}: {row.status}{_why(row.reason)}"
+            for line in _lines(row.places)[:_LINES]:
+                yield f"      {line}"
+    for kind in ("border", "input", "resident", "output", "written"):
+        transfers = [each for each in graph.transfers if each.kind == kind]
+        if transfers:
+            moved = graph.moved(kind)
+            seconds = [each.seconds for each in transfers if each.seconds is not None]
+            cost = f", about {_short(sum(seconds))}" if len(seconds) == len(transfers) else ""
+            total = "symbolic sizes" if moved is None else words.size(moved)
+            yield f"  {words.count(len(transfers), 'transfer')} ({kind}): {total}{cost}"
+    for dtype, kept, number in graph.narrowed:
+        yield f"  {words.count(number, 'tensor')} of {dtype} kept as {kept}"
+
+
+def fallback_line(entry: Fallback) -> str:
+    """One entry of the ledger: ``sort ×2 runs on the CPU: … (model.py, line 12)``."""
+    what = "runs on the CPU" if entry.status == "fallback" else "cannot run"
+    moved = f"; {words.size(entry.bytes_moved)} moved for it" if entry.bytes_moved else ""
+    lines = _lines(entry.places)
+    where = f" ({lines[0]}{f' and {len(lines) - 1} more' if len(lines) > 1 else ''})" if lines else ""
+    return f"{plain(entry.op)} ×{entry.count:,} {what}{_why(entry.reason)}{moved}{where}"
+
+
+def _why(reason: str) -> str:
+    return f": {plain(reason)}" if reason else ""
+
+
+def _short(seconds: float) -> str:
+    """``12 µs``, ``3.4 ms``, ``1.2 s``."""
+    for unit, factor in (("µs", 1e6), ("ms", 1e3)):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"

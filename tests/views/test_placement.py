@@ -1,0 +1,63 @@
+"""Coverage and partition as dicts and text."""
+
+import json
+
+from inductor_debug_jupyter import DeviceProfile
+from inductor_debug_jupyter.pipeline.devices import graph_coverage, memory_of
+from inductor_debug_jupyter.pipeline.records import (
+    CoverageRecord,
+    GraphRecord,
+    NodeRecord,
+    SourceLine,
+    TensorSpec,
+)
+from inductor_debug_jupyter.pipeline.views.memory import memory_lines, memory_view
+from inductor_debug_jupyter.pipeline.views.placement import coverage_text, fallback_line, placement_views
+
+
+def tensor(storage):
+    return (TensorSpec((256, 256), "float32", (256, 1), itemsize=4, storage=storage, storage_bytes=256 * 1024),)
+
+
+LINE = SourceLine("model.py", 12, "y = torch.sort(h)", "forward", "model.py")
+GRAPH = GraphRecord(
+    "forward",
+    (
+        NodeRecord("x", "placeholder", "x", outputs=tensor(0), role="input", origin="x"),
+        NodeRecord("relu", "call_function", "aten.relu.default", ("x",), tensor(1), "act", source=LINE),
+        NodeRecord("sort", "call_function", "aten.sort.default", ("relu",), tensor(2), "\x1b[31mnet", source=LINE),
+        NodeRecord("exp", "call_function", "aten.exp.default", ("sort",), tensor(3), "net", source=LINE),
+        NodeRecord("output", "output", "output", ("exp",)),
+    ),
+)
+PROFILE = DeviceProfile("chip", deny=("aten.sort",), bandwidth=1e9, latency=1e-3, narrow={"float32": "float16"})
+
+
+def test_the_text_tells_what_leaves_the_target_and_what_it_costs():
+    coverage = CoverageRecord("chip", (graph_coverage(GRAPH, PROFILE, "0/0"),))
+    assert coverage_text(coverage).splitlines() == [
+        "3 ops on chip: 2 supported, 0 decomposable, 1 fallback, 0 refused",
+        "",
+        "0/0 forward: 3 ops in 3 segments, 1 of them on the CPU",
+        "  ⚠ sort ×1: fallback: aten.sort is on the target's list of ops that it does not have",
+        "      model.py, line 12",
+        "  2 transfers (border): 512 KiB, about 2.52 ms",
+        "  1 transfer (input): 256 KiB, about 1.26 ms",
+        "  1 transfer (output): 256 KiB, about 1.26 ms",
+        "  4 tensors of float32 kept as float16",
+    ]
+    assert "✓ relu ×1: supported" in coverage_text(coverage, all_rows=True)
+    (entry,) = coverage.fallbacks
+    assert fallback_line(entry).endswith("512 KiB moved for it (model.py, line 12)")
+
+
+def test_the_views_are_json_and_harmless():
+    coverage = CoverageRecord("chip", (graph_coverage(GRAPH, PROFILE, "0/0"),))
+    (view,) = placement_views(coverage)
+    assert [segment["side"] for segment in view["segments"]] == ["device", "cpu", "device"]
+    assert view["counts"] == {"supported": 2, "decomposable": 0, "fallback": 1, "refused": 0}
+    assert placement_views(None) == []
+    record = memory_of(GRAPH, "0/0")
+    shown = memory_view(record, limit=1)
+    assert shown["over"]
+    assert "\x1b" not in json.dumps([view, shown]) + "\n".join(memory_lines(record))
