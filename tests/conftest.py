@@ -10,6 +10,20 @@ from typing import Any
 import pytest
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile torch's sources once, not in each process that the tests start.
+
+    Where Python is told to write no bytecode (as in many containers), importing torch's compiler costs every kernel and
+    script 7 seconds of CPU. Such bytecode goes to pytest's cache; workers and child processes inherit where.
+    """
+    cache = getattr(config, "cache", None)  # not there with -p no:cacheprovider
+    if sys.dont_write_bytecode and cache is not None:
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = str(cache.mkdir("bytecode"))
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """In CI nothing may be skipped: a tool that is missing there is a fault of CI."""

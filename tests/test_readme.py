@@ -62,5 +62,4 @@ def test_the_pinned_set_is_complete_and_names_no_place() -> None:
     for requirement in (*project["dependencies"], *project["optional-dependencies"]["test"]):
         name = re.split(r"[^A-Za-z0-9_.-]", requirement)[0].rstrip("<>=")
         assert re.sub(r"[-_.]+", "-", name).lower() in names
-    assert pins["torch"] == "2.13.0"
     assert "/" not in text, "no address, path or index"

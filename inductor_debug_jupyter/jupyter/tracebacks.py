@@ -12,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_OURS = str(Path(__file__).resolve().parents[1])
+from inductor_debug_jupyter.pipeline.capture.sources import spellings
+
+_OURS = spellings(Path(__file__).parents[1])
 _DYNAMO = str(Path("torch") / "_dynamo")
 
 

@@ -51,7 +51,6 @@ from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
-from inductor_debug_jupyter.pipeline.torch_compat.versions import untested_reason
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, Trace
 from inductor_debug_jupyter.pipeline.views.text import session_text
@@ -131,8 +130,6 @@ class DebugSession:
     def open(self) -> None:
         """Start capturing on this thread."""
         self._started = time.perf_counter()
-        if reason := untested_reason():
-            self._recorder.note("torch", reason)
         self._watch.open()
 
     def stop(self) -> None:

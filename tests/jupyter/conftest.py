@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,14 @@ def shared_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """One kernel for many tests: starting torch takes longer than most of them."""
     running = Kernel(str(tmp_path_factory.mktemp("kernel")))
     running.run("import torch\n%load_ext inductor_debug_jupyter")
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def new_kernel(tmp_path: Path) -> Iterator[Kernel]:
+    """A kernel in which nothing has run yet."""
+    running = Kernel(str(tmp_path))
     yield running
     running.close()
 

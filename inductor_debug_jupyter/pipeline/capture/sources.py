@@ -7,6 +7,7 @@ The deepest frame outside torch is the line to show. A notebook cell has no file
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -19,8 +20,17 @@ import torch
 from inductor_debug_jupyter.pipeline.records import SourceLine
 
 _FRAME = re.compile(r'  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>[^\n]*)')
-_OURS = str(Path(__file__).resolve().parents[2])
-_TORCH = str(Path(torch.__file__).resolve().parent)
+
+
+def spellings(folder: Path) -> tuple[str, ...]:
+    """How the name of a file in that folder begins: as Python came there, and as it is on disk.
+
+    They differ when a link is in between (an environment may be one); code objects have the former.
+    """
+    return tuple(dict.fromkeys(f"{place}{os.sep}" for place in (folder.absolute(), folder.resolve())))
+
+
+_LIBRARIES = (*spellings(Path(torch.__file__).parent), *spellings(Path(__file__).parents[2]))
 
 _cell_labels: list[Callable[[str], str | None]] = []
 
@@ -42,7 +52,7 @@ def cell_label(file: str) -> str | None:
 @lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
     """Whether a frame of this file is torch's or ours, and so never the user's line."""
-    return file.startswith((_TORCH, _OURS, "<eval_with_key>", "<frozen ", "<string>")) or file == "<unknown>"
+    return file.startswith((*_LIBRARIES, "<eval_with_key>", "<frozen ", "<string>")) or file == "<unknown>"
 
 
 def source_line(file: str, line: int, function: str = "") -> SourceLine:

@@ -16,4 +16,10 @@ Nothing outside this package imports a private name of torch. Each module here h
 
 A hook whose target is gone raises :class:`~inductor_debug_jupyter.pipeline.errors.HookError` when it is installed; the
 caller goes on without that part and says which part and why.
+
+Opening the door with a torch that the tests do not cover is one warning a process: this file runs once, and first.
 """
+
+from inductor_debug_jupyter.pipeline.torch_compat.versions import warn_if_untested
+
+warn_if_untested()

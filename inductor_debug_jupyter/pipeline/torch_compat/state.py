@@ -7,11 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import torch
 import torch._dynamo.config as dynamo_config
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
-from torch._guards import CompileContext
+from torch._guards import CompileContext, active_fake_mode
 
 
 def current_compile_id() -> str | None:
@@ -21,8 +20,11 @@ def current_compile_id() -> str | None:
 
 
 def is_compiling() -> bool:
-    """Whether this thread is inside Dynamo, AOTAutograd or Inductor right now."""
-    return CompileContext.current_compile_id() is not None or torch.compiler.is_compiling()
+    """Whether this thread is inside Dynamo, AOTAutograd, Inductor or export right now.
+
+    Not ``torch.compiler.is_compiling()``: that is one flag for the process, set also while another thread compiles.
+    """
+    return CompileContext.current_compile_id() is not None or active_fake_mode() is not None
 
 
 @contextmanager
@@ -63,11 +65,15 @@ _filter = _ThreadFilter()
 
 
 def _torch_handlers() -> list[logging.Handler]:
-    """Every handler through which torch writes to the terminal; its structured trace is not one of them."""
+    """Every handler of torch's that writes to a terminal or file. The hooks' own handler has no stream: it goes on.
+
+    They are told by their stream, not their class: torch 2.15 has a handler of its own that looks up ``sys.stderr``
+    each time.
+    """
     loggers = [
         logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.split(".")[0] == "torch"
     ]
-    return [handler for logger in loggers for handler in logger.handlers if isinstance(handler, logging.StreamHandler)]
+    return [handler for logger in loggers for handler in logger.handlers if hasattr(handler, "stream")]
 
 
 @contextmanager
