@@ -174,3 +174,12 @@ def test_a_reduction_over_rows_longer_than_the_scratchpad():
         nn.Sequential(nn.Softmax(-1))(torch.randn(2, 1000))
     (finding,) = session.findings
     assert finding.title == "a row of 3.9 KiB is over the scratchpad of 1 KiB"
+
+
+def test_torch_still_says_what_a_symbol_was():
+    """A canary: without it, sizes that are symbolic are not known, and every peak of a dynamic graph is a finding."""
+    x = torch.randn(6, 3)
+    torch._dynamo.mark_dynamic(x, 0)
+    with capture(eager=True, lower="aot", constraints=[]) as session, torch.no_grad():
+        nn.Sequential(nn.ReLU())(x)
+    assert list(session.captures[0].graph("forward").hints.values()) == [6]

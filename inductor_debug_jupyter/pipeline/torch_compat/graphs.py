@@ -151,7 +151,7 @@ def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], d
 
 def _hint(environment: Any, symbol: Any) -> int | None:
     """The size that a symbol had in the example; sizes that depend on values have none."""
-    hint = environment.backed_var_to_val.get(symbol)
+    hint = getattr(environment, "backed_var_to_val", {}).get(symbol)
     return None if hint is None else int(hint)
 
 
