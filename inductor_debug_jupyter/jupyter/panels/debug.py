@@ -27,7 +27,9 @@ from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
 from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
+from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
+from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
@@ -39,6 +41,7 @@ from inductor_debug_jupyter.pipeline.views.panel import (
     source_view,
 )
 from inductor_debug_jupyter.pipeline.views.picture import picture_view
+from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
 from inductor_debug_jupyter.pipeline.views.shapes import PictureView, Selection
 from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
@@ -87,22 +90,34 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def _make_panes(self) -> None:
         header = header_view(self.record)
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
-        tab = header["tab"]
+        sources = source_view(self.record, self._lookup)
+        tab, there = header["tab"], {each["id"] for each in header["tabs"]}
+        explained = ["findings", "graph", "guards", "placement"]
         self.header = HeaderBar(view=header, tab=tab)
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
         self.graph = GraphPanel(choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
         self.guards = GuardsPanel(view=dict(guards_view(self.record)), tab=tab, tabs=["guards"])
-        sources = source_view(self.record, self._lookup)
-        self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=["findings", "graph", "guards"])
-        self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.guards, self.detail]
-        if any(each["id"] == "code" for each in header["tabs"]):
+        self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
+        self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.guards]
+        if "placement" in there:
+            views = placement_views(self.record.coverage, self._lookup)
+            self._panes.append(PlacementPanel(graphs=views, tab=tab, tabs=["placement"]))
+        self._panes.append(self.detail)
+        if "code" in there:
             self.code = CodePanel(sources=sources, choices=self._lookup.choices, tab=tab, tabs=["code"])
             self._panes.append(self.code)
         if self.record.diff is not None:
             self.kernel_diff = KernelDiffPanel(self.record.diff, tab=tab)
             self._panes.append(self.kernel_diff)
-        self._body = ipywidgets.HBox(children=self._panes[1:])
+        children: list[Any] = self._panes[1:]
+        self.memory: MemoryTab | None = None
+        if "memory" in there:
+            alive = AlivePanel(tab=tab, tabs=["memory"])
+            self.memory = MemoryTab(self._lookup, alive)
+            self._panes.append(alive)
+            children += [self.memory, alive]
+        self._body = ipywidgets.HBox(children=children)
         self._body.add_class("idj-body")
 
     def show(self) -> None:
@@ -164,6 +179,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self._guarded(self._prepare)
         elif change["new"] == "code":
             self._guarded(lambda: self._show_code(self.header.selection))
+        if self.memory is not None:
+            self._guarded(self.memory.enter if change["new"] == "memory" else self.memory.leave)
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]

@@ -123,6 +123,11 @@ def memory_of(graph: GraphRecord, compile_id: str = "") -> MemoryRecord | None:
     )
 
 
+def alive_at(graph: GraphRecord, position: int) -> tuple[LiveTensor, ...]:
+    """What is alive while the node at that position runs, largest first."""
+    return _alive(_liveness(graph), position)
+
+
 def _alive(liveness: _Liveness, position: int) -> tuple[LiveTensor, ...]:
     nodes = liveness.graph.nodes
     alive = [

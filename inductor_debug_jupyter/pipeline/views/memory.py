@@ -58,7 +58,7 @@ def memory_view(record: MemoryRecord, limit: int | None = None) -> MemoryView:
         limit=limit,
         over=limit is not None and record.peak > limit,
         points=_thinned(record.timeline),
-        alive=[_tensor_view(tensor, record.peak) for tensor in record.alive],
+        alive=[alive_view(tensor, record.peak) for tensor in record.alive],
         assumed=_assumed(record),
     )
 
@@ -74,14 +74,15 @@ def _thinned(timeline: tuple[int, ...]) -> list[tuple[int, int]]:
     return points
 
 
-def _tensor_view(tensor: LiveTensor, peak: int) -> LiveTensorView:
+def alive_view(tensor: LiveTensor, total: int) -> LiveTensorView:
+    """One tensor, and its share of all that is alive with it."""
     line = tensor.cell or tensor.source
     return LiveTensorView(
         node=plain(tensor.node),
         name=plain(tensor.origin or tensor.node),
         size=words.size(tensor.bytes),
         bytes=tensor.bytes,
-        share=tensor.bytes / peak if peak else 0.0,
+        share=tensor.bytes / total if total else 0.0,
         spec=tensor.spec,
         role=tensor.role,
         module_path=plain(tensor.module_path),

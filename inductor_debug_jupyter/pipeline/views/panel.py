@@ -45,6 +45,13 @@ def header_view(record: SessionRecord) -> HeaderView:
         tabs.append(TabView(id="graph", title="Graph", badge="", kind=""))
     if has_graph and any(capture.kernels or "code" in capture.texts for capture in record.captures):
         tabs.append(TabView(id="code", title="Code", badge="", kind=""))
+    if record.memory:
+        over = record.memory_limit is not None and (record.peak_memory or 0) > record.memory_limit
+        tabs.append(TabView(id="memory", title="Memory", badge="✗" if over else "", kind="error" if over else ""))
+    if record.coverage is not None and record.coverage.graphs:
+        left = sum(record.coverage.count(status) for status in ("fallback", "refused"))
+        badge = f"{left:,}" if left else ""
+        tabs.append(TabView(id="placement", title="Placement", badge=badge, kind="warning" if left else ""))
     if _has_guards(record):
         badge = f"{len(record.guards):,}" if record.guards else ""
         tabs.append(TabView(id="guards", title="Guards", badge=badge, kind=""))

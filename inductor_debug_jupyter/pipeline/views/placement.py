@@ -11,6 +11,8 @@ from typing import TypedDict
 
 from inductor_debug_jupyter.pipeline.records import OP_STATUSES, CoverageRecord, Fallback, GraphCoverage, OpRow, Place
 from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.places import Lookup, of_place
+from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.words import label_of, plain
 
 _ICONS = {"supported": "✓", "decomposable": "✓", "fallback": "⚠", "refused": "✗"}
@@ -27,6 +29,7 @@ class OpRowView(TypedDict):
     reason: str
     parts: list[str]
     lines: list[str]
+    selection: Selection | None
 
 
 class SegmentView(TypedDict):
@@ -62,18 +65,21 @@ class PlacementView(TypedDict):
     narrowed: list[str]
 
 
-def placement_views(coverage: CoverageRecord | None) -> list[PlacementView]:
-    """One view for each graph; none when nothing was checked against a target."""
-    return [_graph_view(graph) for graph in coverage.graphs] if coverage else []
+def placement_views(coverage: CoverageRecord | None, lookup: Lookup | None = None) -> list[PlacementView]:
+    """One view for each graph; none when nothing was checked against a target.
+
+    With ``lookup`` choosing an op also selects the finding on it.
+    """
+    return [_graph_view(graph, lookup) for graph in coverage.graphs] if coverage else []
 
 
-def _graph_view(graph: GraphCoverage) -> PlacementView:
+def _graph_view(graph: GraphCoverage, lookup: Lookup | None) -> PlacementView:
     return PlacementView(
         title=f"{graph.compile_id} {graph.stage}".strip(),
         compile_id=graph.compile_id,
         stage=graph.stage,
         counts={status: graph.count(status) for status in OP_STATUSES},
-        rows=[_row_view(row) for row in graph.rows],
+        rows=[_row_view(row, lookup) for row in graph.rows],
         segments=[SegmentView(index=s.index, side=s.side, nodes=list(s.nodes)) for s in graph.segments],
         transfers=[
             TransferView(
@@ -91,7 +97,7 @@ def _graph_view(graph: GraphCoverage) -> PlacementView:
     )
 
 
-def _row_view(row: OpRow) -> OpRowView:
+def _row_view(row: OpRow, lookup: Lookup | None) -> OpRowView:
     return OpRowView(
         op=plain(row.op),
         status=row.status,
@@ -100,7 +106,19 @@ def _row_view(row: OpRow) -> OpRowView:
         reason=plain(row.reason),
         parts=list(row.parts),
         lines=_lines(row.places),
+        selection=_selection(row.places, lookup),
     )
+
+
+def _selection(places: tuple[Place, ...], lookup: Lookup | None) -> Selection | None:
+    """What choosing an op selects: its first place."""
+    if not places:
+        return None
+    first = places[0]
+    graph = lookup.graphs.get((first.compile_id, first.stage)) if lookup else None
+    if lookup and graph and (node := graph.node(first.node)) is not None:
+        return lookup.of_node(first.compile_id, first.stage, node)
+    return {**of_place(0, first), "finding": None}
 
 
 def _lines(places: tuple[Place, ...]) -> list[str]:

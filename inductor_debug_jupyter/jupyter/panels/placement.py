@@ -1,0 +1,17 @@
+"""The Placement tab: which ops the target has, where each stretch of the graph runs, and what moves in between."""
+
+from __future__ import annotations
+
+import traitlets
+
+from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+
+TAB = "placement"
+
+
+class PlacementPanel(Pane):
+    """``graphs`` are :class:`~inductor_debug_jupyter.pipeline.views.placement.PlacementView`, one for each graph."""
+
+    _esm = asset("placement.js")
+    _css = asset("placement.css")
+    graphs = traitlets.List().tag(sync=True)
