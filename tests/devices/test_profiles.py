@@ -36,7 +36,8 @@ def test_the_documented_example_is_a_profile(tmp_path):
     (rule,) = profile.alignments
     assert (profile.name, rule.bytes, rule.operands) == ("my-chip", 128, ("input", "weight"))
     assert rule.elements("float32", profile.narrow) == 64
-    assert rule.elements("int8", profile.narrow) == 128
+    assert rule.elements("float64", profile.narrow) == 64  # it has to become one that the rule names
+    assert rule.elements("int8", profile.narrow) == 1  # the rule names other dtypes
     assert profile.decompose == {"gelu": ("tanh", "mul", "add")}
     assert profile.seconds(32_000_000_000) == pytest.approx(1.00001)
     assert (profile.tensor_limit, profile.scratchpad) == (4 * 2**30, 2 * 2**20)

@@ -127,7 +127,7 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
 
     def _pointed(self, record: MemoryRecord, selected: Any) -> None:
         if selected is not None and len(selected):
-            self._show(record, max(0, min(len(record.timeline) - 1, round(float(selected[0])))))
+            self._show(record, max(0, min(len(record.timeline) - 1, int(float(selected[0])))))
 
     def _show(self, record: MemoryRecord, position: int) -> None:
         graph = self._lookup.graphs.get((record.compile_id, record.stage))
