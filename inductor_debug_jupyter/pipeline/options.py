@@ -55,6 +55,17 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_seconds(text: str) -> float:
+    """A number of seconds above 0."""
+    try:
+        value = float(text.strip())
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ValueError("allowed: a number of seconds above 0, such as 60")
+    return value
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """Names, separated by commas."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -176,6 +187,13 @@ OPTIONS: dict[str, Option] = {
             bare="eager",
         ),
         Option("backward", "with --diff: compare gradients too"),
+        Option("isolate", "with --diff: compile and run in a process of its own: a crash or a hang is survived"),
+        Option(
+            "timeout",
+            "with --diff: give up after so many seconds (with --isolate: for each step of the backend)",
+            parse_seconds,
+            metavar="SECONDS",
+        ),
         Option("as", "bind the DebugSession to this variable", parse_variable, metavar="NAME"),
         Option("no_panel", "show no panel and print nothing"),
         Option("quiet", "show the panel but no progress and no notes"),
@@ -190,7 +208,18 @@ OPTIONS: dict[str, Option] = {
 }
 
 CHECK_OPTIONS = ("strict", "target", "alignment", "max_memory", "dtypes", "deny")
-MAGIC_OPTIONS = (*CHECK_OPTIONS, "lower", "diff", "backward", "as", "artifacts", "no_panel", "quiet")
+MAGIC_OPTIONS = (
+    *CHECK_OPTIONS,
+    "lower",
+    "diff",
+    "backward",
+    "isolate",
+    "timeout",
+    "as",
+    "artifacts",
+    "no_panel",
+    "quiet",
+)
 
 
 class OptionParser(argparse.ArgumentParser):

@@ -256,15 +256,20 @@ class DebugSession:
         config: ComparisonConfig | None = None,
         backward: bool = False,
         generate_visualizations: bool = False,
+        isolate: bool | None = None,
+        timeout: float | None = None,
     ) -> DiffReport:
         """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
 
         Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
-        while they run again is not shown.
+        while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
+        crash, and ``timeout`` limits each of their steps; when not said, the magic's ``--isolate`` and ``--timeout``.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
+            CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
+        isolate, timeout = self._limits(isolate, timeout)
         reports = []
         for call in self._kept_calls():
             harness = KernelDiffHarness(
@@ -274,6 +279,8 @@ class DebugSession:
                 reference_backend=reference,
                 test_backend=candidate,
                 comparison_config=config,
+                isolate=isolate,
+                timeout=timeout,
                 backward=backward,
             )
             with contextlib.redirect_stdout(io.StringIO()):
@@ -282,15 +289,33 @@ class DebugSession:
         self._update(diff=report.record)
         return report
 
-    def bisect(self, *, adapter: Any = None, config: ComparisonConfig | None = None) -> BisectRecord:
+    def bisect(
+        self,
+        *,
+        adapter: Any = None,
+        config: ComparisonConfig | None = None,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+    ) -> BisectRecord:
         """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
+
+        ``adapter`` is an adapter or the name of one; ``isolate`` and ``timeout`` as in :meth:`diff`.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
+        isolate, timeout = self._limits(isolate, timeout)
         call = self._kept_calls()[0]
         with contextlib.redirect_stdout(io.StringIO()):
-            found = bisect_stages(call.model, call.inputs, adapter=adapter, config=config, model_name=call.name)
+            found = bisect_stages(
+                call.model,
+                call.inputs,
+                adapter=adapter,
+                config=config,
+                model_name=call.name,
+                isolate=isolate,
+                timeout=timeout,
+            )
         self._update(bisect=found)
         return found
 
@@ -313,6 +338,13 @@ class DebugSession:
             written = minifier.generate_repro_script(path)
         self._update(repros=(*self.record.repros, str(written)))
         return written
+
+    def _limits(self, isolate: bool | None, timeout: float | None) -> tuple[bool, float | None]:
+        """What was said here, else on the magic's line."""
+        return (
+            bool(self.settings["isolate"]) if isolate is None else isolate,
+            self.settings["timeout"] if timeout is None else timeout,
+        )
 
     def _kept_calls(self) -> Sequence[ModelCall]:
         if not self._calls.calls:

@@ -51,8 +51,11 @@ this very text.)
 '''
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.backend_adapter import BackendAdapter
 from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.adapters.looking import capture_graph
+from inductor_debug_jupyter.pipeline.adapters.lookup import find_adapter
 from inductor_debug_jupyter.pipeline.adapters.mock import (
     IntegratedMockAdapter,
     MockAcceleratorAdapter,
@@ -63,10 +66,13 @@ from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsC
 __all__ = [
     "AcceleratorAdapter",
     "AcceleratorCapabilities",
+    "BackendAdapter",
     "CompilationResult",
     "IntegratedMockAdapter",
+    "IsolatedAdapter",
     "MockAcceleratorAdapter",
     "SupportedOpsConstraint",
     "capture_graph",
     "create_mock_backend",
+    "find_adapter",
 ]

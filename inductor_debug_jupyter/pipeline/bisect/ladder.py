@@ -74,31 +74,36 @@ def bisect_stages(
     model: Callable[..., Any],
     inputs: Any,
     *,
-    adapter: AcceleratorAdapter | None = None,
+    adapter: AcceleratorAdapter | str | None = None,
     config: ComparisonConfig | None = None,
     model_name: str | None = None,
     backward: bool = False,
     run_all: bool = False,
     steps: Sequence[Step] = STEPS,
+    isolate: bool = False,
+    timeout: float | None = None,
 ) -> BisectRecord:
     """Find the first step of the compiler, or the device, that brings an error in.
 
     Args:
         model: a module or a function.
         inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
-        adapter: the device, as the last rung.
+        adapter: the device, as the last rung: an adapter, or a name (a ``torch.compile`` backend, a registered
+            adapter, or ``module:attribute``).
         config: what counts as equal.
         model_name: what to call it.
         backward: also compare gradients.
         run_all: go on after the first rung that is not good.
         steps: the rungs below the device.
+        isolate: run each compiled rung in a process of its own; one that crashes has failed, and we have not.
+        timeout: seconds for a rung, with ``isolate`` for each step of its backend.
 
     Raises:
         UsageError: an argument cannot be understood.
     """
     ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
     harnesses = [
-        KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, backward=backward)
+        KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, isolate, timeout, backward)
         for step in ladder
     ]
     rungs: list[Rung] = []
@@ -120,10 +125,13 @@ def bisect_stages(
     )
 
 
-def _device_step(adapter: AcceleratorAdapter, steps: Sequence[Step]) -> Step:
-    if not isinstance(adapter, AcceleratorAdapter):
-        raise OptionError(f"adapter: {type(adapter).__name__} is not allowed; allowed: an AcceleratorAdapter")
-    name = adapter.capabilities().name
+def _device_step(adapter: AcceleratorAdapter | str, steps: Sequence[Step]) -> Step:
+    if not isinstance(adapter, AcceleratorAdapter | str):
+        raise OptionError(
+            f"adapter: {type(adapter).__name__} is not allowed; allowed: an AcceleratorAdapter or the name of one"
+        )
+    # By name alone, a foreign package is not imported here.
+    name = adapter if isinstance(adapter, str) else adapter.capabilities().name
     taken = {step.name for step in steps}
     return Step(f"device {name}" if name in taken else name, adapter, _ON_THE_DEVICE)
 

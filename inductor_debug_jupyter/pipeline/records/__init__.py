@@ -17,6 +17,7 @@ from inductor_debug_jupyter.pipeline.records.compile import (
     Recompile,
     SessionRecord,
 )
+from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
@@ -41,6 +42,8 @@ __all__ = [
     "BenchmarkRecord",
     "BisectRecord",
     "CompileCapture",
+    "CrashKind",
+    "CrashRecord",
     "DiffRecord",
     "GraphBreak",
     "GraphRecord",
