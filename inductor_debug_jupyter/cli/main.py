@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from inductor_debug_jupyter.cli import analyze, bisect, clean, list_sessions, quickstart, report, show
+from inductor_debug_jupyter.cli import analyze, bisect, clean, conformance, list_sessions, quickstart, report, show
 from inductor_debug_jupyter.cli.command import Command
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import OptionParser
@@ -27,6 +27,7 @@ COMMANDS: dict[str, Command] = {
     "analyze": analyze,
     "report": report,
     "bisect": bisect,
+    "conformance": conformance,
     "clean": clean,
 }
 """Every subcommand. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
@@ -34,7 +35,7 @@ COMMANDS: dict[str, Command] = {
 EXIT_CODES = """\
 exit codes:
   0    done
-  1    it failed: a notebook cell, a rung of a bisect, a damaged record, an error in this program
+  1    it failed: a notebook cell, a rung of a bisect, a check of an adapter, a damaged record, an error in this program
   2    the command, an option or a setting was not understood
   3    nothing with that name or id was captured
   4    the artifact folder or its index cannot be read or written

@@ -44,6 +44,10 @@ class AcceleratorAdapter(ABC):
     name: str = ""
     description: str = ""
     alignment: int = 1
+    compute_dtype: torch.dtype | None = None
+    """The format that the device computes in, when it is narrower than the tensors' own: what rounding is judged by."""
+    trains: bool = True
+    """Whether gradients go through what it compiles; an inference-only device says False."""
     made_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     """What the class was called with: another process makes the adapter again by the same call."""
 

@@ -153,8 +153,8 @@ class _Graph:
                 raise _CompiledOnlyError
             return run(*args)
 
-        disabled: Callable[..., Any] = torch.compiler.disable(call)
-        return disabled
+        disable: Callable[..., Callable[..., Any]] = torch.compiler.disable
+        return disable(call)
 
 
 class _Leaves:

@@ -51,6 +51,8 @@ class IsolatedAdapter(AcceleratorAdapter):
         written = reference(adapter)
         written["imports"] = [*written["imports"], *imports]
         self._local = adapter if isinstance(adapter, AcceleratorAdapter) else None
+        if self._local is not None:
+            self.compute_dtype, self.trains = self._local.compute_dtype, self._local.trains
         self.name = adapter if isinstance(adapter, str) else adapter.capabilities().name
         limits = Limits(DEFAULT_SECONDS if timeout is None else timeout, memory)
         self._connection = Connection(Worker(SERVER, limits, name=self.name), written, changed_inductor_settings)
@@ -110,7 +112,8 @@ class IsolatedAdapter(AcceleratorAdapter):
         def run(*args: Any) -> Any:
             return self._noting(lambda: graph(*args))
 
-        return CompilationResult(True, torch.compiler.disable(run), kernel_specs=tuple(specs))
+        disable: Callable[..., Any] = torch.compiler.disable
+        return CompilationResult(True, disable(run), kernel_specs=tuple(specs))
 
     def _noting(self, step: Callable[[], Any]) -> Any:
         try:

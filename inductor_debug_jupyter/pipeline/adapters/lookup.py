@@ -11,6 +11,7 @@ registers with::
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -48,13 +49,13 @@ def find_adapter(name: str, *args: Any, origin: str = "adapter", **kwargs: Any) 
     return BackendAdapter(name)
 
 
-def check_name(name: str, origin: str) -> None:
-    """Refuse a name that nothing is registered under; nothing is imported.
+def check_name(name: str, origin: str, also: Sequence[str] = ()) -> None:
+    """Refuse a name that nothing is registered under (``also``: other names to allow); nothing is imported.
 
     Raises:
         OptionError: with the nearest name.
     """
-    known = [*registered_adapters(), *BUILT_IN, *backend_names()]
+    known = [*also, *backend_names(), *BUILT_IN, *registered_adapters()]
     if name in known:
         return
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)

@@ -205,11 +205,11 @@ class _Call:
         if "fresh" in described:
             return fresh[described["fresh"]]
         if "input" in described:
-            value: torch.Tensor = self._inputs[described["input"]]
-            return value
+            return self._inputs[described["input"]]  # type: ignore[no-any-return]
         base: torch.Tensor = self._inputs[described["view_of"]]
         offset = int(base.storage_offset()) + int(described["offset"])
-        return torch.as_strided(base, described["shape"], described["stride"], offset)
+        view: torch.Tensor = torch.as_strided(base, described["shape"], described["stride"], offset)
+        return view
 
     def __del__(self) -> None:
         # A forward without a backward: the other process need not keep its values.

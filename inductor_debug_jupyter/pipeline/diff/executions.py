@@ -65,6 +65,8 @@ def resolve_backend(value: Any, option: str) -> Backend:
     if isinstance(value, str):
         if value in backend_names():
             return Backend(value, regions.registered_backend(EAGER if value == DYNAMO else value))
+        if ":" not in value:
+            check_name(value, option, also=(EAGER,))
         value = find_adapter(value, origin=option)
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or type(value).__name__
     if callable(as_backend := getattr(value, "as_backend", None)):
@@ -88,7 +90,7 @@ def isolated_backend(value: Any, option: str, timeout: float | None) -> Backend:
         return Backend(EAGER)
     if isinstance(value, str):
         if ":" not in value:
-            check_name(value, option)
+            check_name(value, option, also=(EAGER,))
     elif not isinstance(value, AcceleratorAdapter):
         if not callable(value):
             raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable or an adapter")

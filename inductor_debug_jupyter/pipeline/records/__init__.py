@@ -17,6 +17,7 @@ from inductor_debug_jupyter.pipeline.records.compile import (
     Recompile,
     SessionRecord,
 )
+from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, CheckStatus, ConformanceRecord
 from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
@@ -41,7 +42,10 @@ __all__ = [
     "BackendTiming",
     "BenchmarkRecord",
     "BisectRecord",
+    "CheckRecord",
+    "CheckStatus",
     "CompileCapture",
+    "ConformanceRecord",
     "CrashKind",
     "CrashRecord",
     "DiffRecord",
