@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _PIPELINE = "inductor_debug_jupyter.pipeline"
 _NAMES = {
     "ConstraintViolationError": f"{_PIPELINE}.errors",
+    "BackendCrashError": f"{_PIPELINE}.errors",
     "InductorDebugError": f"{_PIPELINE}.errors",
     "DebugSession": f"{_PIPELINE}.session",
     "capture": f"{_PIPELINE}.session",
@@ -40,10 +41,15 @@ _NAMES = {
     "UnsupportedOpsConstraint": f"{_PIPELINE}.devices",
     "AcceleratorAdapter": f"{_PIPELINE}.adapters",
     "AcceleratorCapabilities": f"{_PIPELINE}.adapters",
+    "AdapterConformance": f"{_PIPELINE}.adapters.conformance",
+    "BackendAdapter": f"{_PIPELINE}.adapters",
     "CompilationResult": f"{_PIPELINE}.adapters",
     "IntegratedMockAdapter": f"{_PIPELINE}.adapters",
+    "IsolatedAdapter": f"{_PIPELINE}.adapters",
     "MockAcceleratorAdapter": f"{_PIPELINE}.adapters",
     "create_mock_backend": f"{_PIPELINE}.adapters",
+    "find_adapter": f"{_PIPELINE}.adapters",
+    "run_conformance": f"{_PIPELINE}.adapters.conformance",
     "bisect_stages": f"{_PIPELINE}.bisect",
     "ComparisonConfig": f"{_PIPELINE}.diff",
     "DiffReport": f"{_PIPELINE}.diff",

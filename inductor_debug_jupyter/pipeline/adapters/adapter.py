@@ -25,6 +25,7 @@ from inductor_debug_jupyter.pipeline.errors import (
     AdapterError,
     BackendCrashError,
     ConstraintViolationError,
+    InductorDebugError,
     UsageError,
 )
 from inductor_debug_jupyter.pipeline.records import Violation
@@ -124,9 +125,9 @@ class AcceleratorAdapter(ABC):
         try:
             made: Any = self.compile(gm, inputs)  # an author's code: it may answer anything
         except Exception as error:
-            return CompilationResult(
-                False, reason=f"{type(error).__name__}: {first_line(error)}", crash=getattr(error, "crash", None)
-            )
+            ours = isinstance(error, InductorDebugError)  # whose messages say what happened
+            reason = first_line(error) if ours else f"{type(error).__name__}: {first_line(error)}"
+            return CompilationResult(False, reason=reason, crash=getattr(error, "crash", None))
         if isinstance(made, CompilationResult):
             return made
         if callable(made):

@@ -91,10 +91,12 @@ def _error(answer: Answer, name: str, phase: str) -> Exception:
     first = answer.message.splitlines()[0] if answer.message else ""
     if phase in {"import", "load"}:
         return UsageError(f"{name} cannot be used in another process: {first or answer.error}")
-    what = {"compile": "did not compile this graph", "run": "raised while it ran", "backward": "raised in the backward"}
-    at = f" at {answer.op}" if answer.op else ""
     reason = first if answer.error == "AdapterError" else f"{answer.error}: {first}" if first else answer.error
-    return AdapterError(f"{name} {what.get(phase, 'raised')}{at}: {reason}")
+    if phase == "compile":  # whoever asked says that it did not compile
+        return AdapterError(f"at {answer.op}: {reason}" if answer.op else reason)
+    what = "raised in the backward" if phase == "backward" else "raised while it ran"
+    at = f" at {answer.op}" if answer.op else ""
+    return AdapterError(f"{name} {what}{at}: {reason}")
 
 
 class RemoteGraph:
@@ -203,7 +205,7 @@ class _Call:
 
     def _leaf(self, described: Mapping[str, Any], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
         if "fresh" in described:
-            return fresh[described["fresh"]]
+            return fresh[int(described["fresh"])]
         if "input" in described:
             return self._inputs[described["input"]]  # type: ignore[no-any-return]
         base: torch.Tensor = self._inputs[described["view_of"]]

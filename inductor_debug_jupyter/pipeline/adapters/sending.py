@@ -20,7 +20,7 @@ def reference(adapter: AcceleratorAdapter | str) -> dict[str, Any]:
     Raises:
         CannotSendError: another process could not make it.
     """
-    if isinstance(adapter, BackendAdapter):
+    if type(adapter) is BackendAdapter:  # a subclass may do more than its backend
         backend = adapter.backend
         adapter = backend if isinstance(backend, str) else import_path(backend, "backend")
     if isinstance(adapter, str):

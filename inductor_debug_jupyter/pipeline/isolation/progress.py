@@ -20,7 +20,10 @@ _mapped: list[mmap.mmap] = []
 
 @contextmanager
 def running(op: str) -> Iterator[None]:
-    """Say that ``op`` is running until the block ends. An error that leaves the block carries the op's name."""
+    """Say that ``op`` is running until the block ends.
+
+    An error that leaves the block carries the op's name; where ``sys.exit`` does, the op stays named.
+    """
     if not _mapped:
         yield
         return
@@ -31,9 +34,9 @@ def running(op: str) -> Iterator[None]:
     except Exception as error:
         if not op_of(error):
             error.__dict__[_MARK] = op
-        raise
-    finally:
         _mapped[0][:SIZE] = before
+        raise
+    _mapped[0][:SIZE] = before
 
 
 def op_of(error: BaseException) -> str:
