@@ -36,7 +36,7 @@ class GraphServer:
         self._graphs: dict[str, _Graph] = {}
         self._calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         self._count = 0
-        _tell_ops()
+        tell_ops()
 
     def open(self, written: dict[str, Any], setup: Sequence[str]) -> dict[str, Any]:
         """Import and make the adapter; answers with what it says of itself."""
@@ -223,7 +223,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _tell_ops() -> None:
+def tell_ops() -> None:
     """Whatever executes a graph node by node says where it is."""
     original = torch.fx.Interpreter.run_node
 

@@ -9,7 +9,8 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS
 from inductor_debug_jupyter.pipeline.adapters.conformance.subject import DoesNotApplyError, FailsError, Subject
-from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, find_adapter
+from inductor_debug_jupyter.pipeline.adapters.graph_server import tell_ops
+from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, check_name, find_adapter
 from inductor_debug_jupyter.pipeline.adapters.sending import arguments, reference
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import Limits, Worker
@@ -75,6 +76,8 @@ def _here(adapter: Any, timeout: float) -> Iterator[tuple[str, str, Ask]]:
 @contextmanager
 def _there(adapter: Any, timeout: float) -> Iterator[tuple[str, str, Ask]]:
     made = adapter if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
+    if isinstance(made, str) and ":" not in made:
+        check_name(made, "adapter")
     written = reference(made)
     name = made if isinstance(made, str) else _introduction(made)[0]
     with Worker(SERVER, Limits(timeout), name=name) as worker:
@@ -110,6 +113,7 @@ class CheckServer:
 
     def __init__(self) -> None:
         self._subject: Subject | None = None
+        tell_ops()
 
     def open(self, written: dict[str, Any]) -> str:
         """Make the adapter; answers with what it says of itself."""
