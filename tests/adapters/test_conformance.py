@@ -218,7 +218,7 @@ class SpecsWithoutOp(Good):
         (WorksOnCopies, "outputs.views", "has memory of its own", "return views as views"),
         (IgnoresStrides, "inputs.strides", "not contiguous are read wrongly", "tensor.stride()"),
         (Noisy, "runs.repeat", "gives other numbers each time", "the order of sums"),
-        (OneBuffer, "runs.twice", "changed with the second run", "output memory of its own"),
+        (OneBuffer, "runs.twice", "after the second run the first run's output is wrong", "output memory of its own"),
         (RemembersFirst, "runs.twice", "the second run, on other inputs, is wrong", "do not keep values"),
         (FixedSizes, "runs.sizes", "with another size the answer is wrong", "torch.SymInt"),
         (NoGradients, "gradients", "training would silently do nothing", "trains = False"),

@@ -23,11 +23,15 @@ log = logging.getLogger("inductor_debug_jupyter")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rung to try: its name, what it runs with, and what it means when it is the first that is not good."""
+    """One rung to try: its name, what it runs with, and what it means when it is the first that is not good.
+
+    ``is_eager``: it runs torch's eager kernels and nothing else, so that it needs no process of its own.
+    """
 
     name: str
     backend: Any
     meaning: str
+    is_eager: bool = False
 
 
 STEPS: tuple[Step, ...] = (
@@ -42,18 +46,21 @@ STEPS: tuple[Step, ...] = (
         "dynamo",
         "Tracing alone changes the result: the captured graph is not what the Python code does. "
         "Look at the Dynamo graph, and at side effects and values that were fixed while tracing.",
+        is_eager=True,
     ),
     Step(
         "aot",
         "aot_eager",
         "The captured graph is good, and AOTAutograd changes it: look at how it made mutation, aliasing and the "
         "backward explicit.",
+        is_eager=True,
     ),
     Step(
         "aot_decomposed",
         "aot_eager_decomp_partition",
         "The error comes in when ops are broken down into simpler ones (or when the backward is split off): look at "
         "the decompositions of the ops in the forward graph.",
+        is_eager=True,
     ),
     Step(
         "inductor",
@@ -95,7 +102,8 @@ def bisect_stages(
         backward: also compare gradients.
         run_all: go on after the first rung that is not good.
         steps: the rungs below the device.
-        isolate: run each compiled rung in a process of its own; one that crashes has failed, and we have not.
+        isolate: run each rung that generates code, and the device, in a process of its own: one that crashes has
+            failed, and we have not.
         timeout: seconds for a rung, with ``isolate`` for each step of its backend.
 
     Raises:
@@ -103,8 +111,9 @@ def bisect_stages(
     """
     ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
     harnesses = [
-        KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, isolate, timeout, backward)
+        KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, alone, limit, backward)
         for step in ladder
+        for alone, limit in [(False, None) if isolate and step.is_eager else (isolate, timeout)]
     ]
     rungs: list[Rung] = []
     first_bad: Step | None = None

@@ -161,7 +161,7 @@ def _runs_twice(subject: Subject) -> str:
         subject.compare(first, expected[0])
     except FailsError as error:
         raise FailsError(
-            f"the first run's output was right and changed with the second run: {error.detail}",
+            f"after the second run the first run's output is wrong: {error.detail}",
             "give each run output memory of its own: the user still holds the first",
         ) from None
     return "each run has its own values"
@@ -311,7 +311,7 @@ CHECKS: tuple[Check, ...] = (
     Check("capabilities", "says what it can do", _capabilities),
     Check("compiles", "compiles at least one small graph", _compiles_something),
     *(
-        Check(f"graph.{sample.name}", f"{sample.name.replace('_', ' ')}: the right numbers", _graph(sample))
+        Check(f"graph.{sample.name}", f"computes the right numbers ({sample.name.replace('_', ' ')})", _graph(sample))
         for sample in GRAPHS
     ),
     Check("inputs.untouched", "leaves its inputs alone", _inputs_untouched),
