@@ -43,6 +43,7 @@ _NAMES = {
     "CompilationResult": f"{_PIPELINE}.adapters",
     "IntegratedMockAdapter": f"{_PIPELINE}.adapters",
     "MockAcceleratorAdapter": f"{_PIPELINE}.adapters",
+    "StickAdapter": f"{_PIPELINE}.adapters",
     "create_mock_backend": f"{_PIPELINE}.adapters",
     "bisect_stages": f"{_PIPELINE}.bisect",
     "ComparisonConfig": f"{_PIPELINE}.diff",

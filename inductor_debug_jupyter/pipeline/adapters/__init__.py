@@ -58,6 +58,7 @@ from inductor_debug_jupyter.pipeline.adapters.mock import (
     MockAcceleratorAdapter,
     create_mock_backend,
 )
+from inductor_debug_jupyter.pipeline.adapters.stick import StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "CompilationResult",
     "IntegratedMockAdapter",
     "MockAcceleratorAdapter",
+    "StickAdapter",
     "SupportedOpsConstraint",
     "capture_graph",
     "create_mock_backend",

@@ -31,6 +31,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
 from inductor_debug_jupyter.pipeline.records.guards import Guard
 from inductor_debug_jupyter.pipeline.records.late import LateTexts
 from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics
+from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 __all__ = [
     "BACKWARD",
@@ -48,6 +49,7 @@ __all__ = [
     "Guard",
     "Heatmap",
     "KernelRecord",
+    "KernelSpec",
     "LateTexts",
     "NodeRecord",
     "Note",
@@ -61,6 +63,7 @@ __all__ = [
     "SourceLine",
     "Stage",
     "TensorSpec",
+    "Transfer",
     "Verdict",
     "Violation",
     "dump_session",

@@ -209,3 +209,13 @@ def _traced_from(node: torch.fx.Node) -> tuple[str, ...]:
             source = source.from_node[0]
         names[str(source.name)] = None
     return tuple(names)
+
+
+def is_aten(target: Any) -> bool:
+    """Whether a node calls an op of torch itself (``aten`` or ``prims``), and not a library's, Python or a subgraph."""
+    return isinstance(target, torch._ops.OpOverload) and target.namespace in {"aten", "prims"}
+
+
+def writes_into_operands(target: Any) -> bool:
+    """Whether an op changes what it is given."""
+    return isinstance(target, torch._ops.OpOverload) and bool(target._schema.is_mutable)
