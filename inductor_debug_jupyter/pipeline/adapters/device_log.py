@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
-from inductor_debug_jupyter.pipeline.records import KernelSpec, Transfer
+from inductor_debug_jupyter.pipeline.records import KernelSpec, Note, Transfer
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 from inductor_debug_jupyter.pipeline.views.transfers import event_line
@@ -37,7 +37,7 @@ _listeners: list[Listener] = []
 
 @dataclass
 class DeviceLog:
-    """Keeps what adapters tell while it listens."""
+    """Keeps what adapters tell while it listens: the first :data:`MOST_EVENTS` of each kind."""
 
     transfers: list[Transfer] = field(default_factory=list)
     kernels: dict[KernelKey, KernelSpec] = field(default_factory=dict)
@@ -45,15 +45,28 @@ class DeviceLog:
 
     def __call__(self, event: Event) -> None:
         """Keep one event. A kernel that is told again (its graph was built again) is kept once."""
-        if isinstance(event, Transfer):
-            full = len(self.transfers) >= MOST_EVENTS
-            if not full:
-                self.transfers.append(event)
+        if len(self.transfers if isinstance(event, Transfer) else self.kernels) >= MOST_EVENTS:
+            self.left_out += 1
+        elif isinstance(event, Transfer):
+            self.transfers.append(event)
         else:
-            full = len(self.kernels) >= MOST_EVENTS
-            if not full:
-                self.kernels[(event.adapter, event.compile_id, event.graph, event.node, str(event.spec))] = event
-        self.left_out += full
+            self.kernels[(event.adapter, event.compile_id, event.graph, event.node, str(event.spec))] = event
+
+    @property
+    def told_transfers(self) -> tuple[Transfer, ...]:
+        """As a record has them."""
+        return tuple(self.transfers)
+
+    @property
+    def told_kernels(self) -> tuple[KernelSpec, ...]:
+        """As a record has them."""
+        return tuple(self.kernels.values())
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What was left out."""
+        told = f"{self.left_out:,} transfers or kernels more were not kept: {MOST_EVENTS:,} of each are"
+        return (Note("transfers", told),) if self.left_out else ()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 import torch._functorch.config as functorch_config
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module

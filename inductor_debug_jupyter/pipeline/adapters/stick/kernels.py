@@ -19,6 +19,7 @@ import torch
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import EQUALITIES, Fault
 from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS, RefusedError
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _CHUNK = 64
 
@@ -57,7 +58,7 @@ class Arithmetic:
 def _accumulating(kernel: Callable[..., Any], target: Any, dtype: torch.dtype) -> Compute:
     def compute(*args: Any, **kwargs: Any) -> Any:
         exact = target(*args, **kwargs)  # whole numbers and empty tensors have nothing to round
-        if not exact.is_floating_point() or not exact.numel():
+        if not exact.is_floating_point() or not all(each.numel() for each in (exact, *of_kind(torch.Tensor, args))):
             return exact
         made = kernel(_Rounding(dtype), exact, *args, **kwargs)
         return exact if made is None else made.to(exact.dtype).reshape(exact.shape)
@@ -79,8 +80,13 @@ class _Rounding:
 
     def product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """A matrix product, summed over the inner dimension stick by stick."""
-        pieces = zip(left.float().split(_CHUNK, -1), right.float().split(_CHUNK, -2), strict=True)
+        pieces = zip(_pieces(left.float(), -1), _pieces(right.float(), -2), strict=True)
         return self.total([torch.matmul(each, other) for each, other in pieces])
+
+
+def _pieces(values: torch.Tensor, dim: int) -> list[torch.Tensor]:
+    size = values.shape[dim]
+    return [values.narrow(dim, start, min(_CHUNK, size - start)) for start in range(0, size, _CHUNK)]
 
 
 def _mm(rounding: _Rounding, exact: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -108,7 +114,7 @@ def _sum(
     kept = [each for each in range(values.ndim) if each not in {d % values.ndim for d in dims}] if values.ndim else []
     summed = [each for each in range(values.ndim) if each not in kept]
     rows = values.permute(*kept, *summed).reshape(*(values.shape[each] for each in kept), -1).float()
-    return rounding.total([part.sum(-1) for part in rows.split(_CHUNK, -1)])
+    return rounding.total([part.sum(-1) for part in _pieces(rows, -1)])
 
 
 def _mean(rounding: _Rounding, exact: torch.Tensor, values: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -134,7 +140,7 @@ def _convolution(
         return None
     rest = (None, stride, padding, dilation, transposed, output_padding, groups)
     channels = 1 if values.ndim == weight.ndim else 0
-    pieces = zip(values.float().split(_CHUNK, channels), weight.float().split(_CHUNK, 1), strict=True)
+    pieces = zip(_pieces(values.float(), channels), _pieces(weight.float(), 1), strict=True)
     total = rounding.total([torch.ops.aten.convolution.default(each, part, *rest) for each, part in pieces]).float()
     return total if bias is None else total + bias.float().reshape(-1, *[1] * (weight.ndim - 2))
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat, RefusedError, from_held, poison, to_held
+from inductor_debug_jupyter.pipeline.adapters.stick.formats import (
+    DeviceFormat,
+    RefusedError,
+    from_held,
+    poison,
+    to_held,
+)
 from inductor_debug_jupyter.pipeline.adapters.stick.layout import StickLayout, divided, divides
 
 
@@ -25,12 +31,14 @@ class DeviceTensor:
         buffer: the sticks, as ``[rows, sticks, elements]``.
         stride: the strides that the host's tensor has, or would have: ops like ``as_strided`` ask for them.
         offset: likewise where it starts in its storage.
+        host: for what came from the host, the host's own tensor.
     """
 
     layout: StickLayout
     buffer: torch.Tensor
     stride: tuple[int, ...]
     offset: int = 0
+    host: torch.Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,7 +61,9 @@ class DeviceTensor:
 
 def allocate(layout: StickLayout) -> torch.Tensor:
     """A buffer in which nothing has been written."""
-    return torch.full((layout.rows, layout.sticks, layout.stick), poison(layout.device_dtype), dtype=layout.device_dtype)
+    return torch.full(
+        (layout.rows, layout.sticks, layout.stick), poison(layout.device_dtype), dtype=layout.device_dtype
+    )
 
 
 def store(
@@ -93,7 +103,7 @@ def to_device(tensor: torch.Tensor, form: DeviceFormat, cores: int) -> DeviceTen
     plain = tensor.detach().resolve_conj().resolve_neg()
     layout = form.layout(tuple(tensor.shape), tensor.dtype)
     held = store(plain, layout, extent=layout.device_size, cores=cores)
-    return DeviceTensor(layout, held.buffer, tuple(tensor.stride()), int(tensor.storage_offset()))
+    return DeviceTensor(layout, held.buffer, tuple(tensor.stride()), int(tensor.storage_offset()), tensor)
 
 
 def restrided(values: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:

@@ -62,10 +62,10 @@ class Device:
         watch: called after each kernel.
     """
 
-    name: str = "stick128"
-    format: DeviceFormat = DeviceFormat()
-    arithmetic: Arithmetic = Arithmetic()
-    cores: int = 32
+    name: str
+    format: DeviceFormat
+    arithmetic: Arithmetic
+    cores: int
     show_values: bool = False
     watch: Watch | None = None
 
@@ -190,7 +190,6 @@ class _Run(torch.fx.Interpreter):
         self.extra_traceback = False  # a refusal says which op it is about
         self.program = program
         self.running: torch.fx.Node
-        self.inputs: dict[int, torch.Tensor] = {}
         mode = device_log.logging_mode()
         self.log_launches = bool(mode)
         self.show_values = program.device.show_values or mode == "values"
@@ -202,10 +201,7 @@ class _Run(torch.fx.Interpreter):
 
     def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A graph input goes to the device."""
-        value = super().placeholder(target, args, kwargs)
-        held = self._to_device(value)
-        self.inputs[id(held)] = value
-        return held
+        return self._to_device(super().placeholder(target, args, kwargs))
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """So does a constant."""
@@ -253,8 +249,8 @@ class _Run(torch.fx.Interpreter):
     def _from_device(self, value: Any, name: str) -> Any:
         if not isinstance(value, DeviceTensor):
             return value
-        if id(value) in self.inputs:
-            return self.inputs[id(value)]
+        if value.host is not None:
+            return value.host
         tensor = value.load()
         self._tell("copy_from_device", name, value.layout, tensor)
         return tensor
@@ -315,9 +311,7 @@ def _strided_arguments(
     return list(size), list(stride), storage_offset
 
 
-def _fits(
-    plan: KernelPlan, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]
-) -> bool:
+def _fits(plan: KernelPlan, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]) -> bool:
     """Whether a plan made earlier is one for these sizes."""
     planned = [(layout.shape, layout.dtype) for _, layout in plan.results]
     return planned == shapes and [layout for _, layout in plan.operands] == [each.layout for each in operands]
