@@ -20,7 +20,11 @@ from inductor_debug_jupyter.pipeline.backends import mock_backend
 from inductor_debug_jupyter.pipeline.backends.ledger import forget_compiles
 from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import AdapterError
-from inductor_debug_jupyter.pipeline.torch_compat.operators import Operator, not_seeding_themselves
+from inductor_debug_jupyter.pipeline.torch_compat.operators import (
+    Operator,
+    not_seeding_themselves,
+    values_may_decide_sizes,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 
 BACKENDS = ("mock_backend", "stick128")
@@ -63,7 +67,7 @@ class OperatorResult:
 def try_operator(operator: Operator, limit: int | None) -> OperatorResult:
     """Every sample of an op, or the first few, on every backend."""
     result = OperatorResult(operator.name)
-    with random_state_kept(), not_seeding_themselves():
+    with random_state_kept(), not_seeding_themselves(), values_may_decide_sizes():
         samples = list(operator.samples(limit))
         for args, kwargs in samples:
             try:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch._dynamo.config as dynamo_config
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.torch_compat.patches import patched
@@ -43,6 +44,13 @@ def not_seeding_themselves() -> Iterator[None]:
         return _called
 
     with patched(common_methods_invocations, "wrapper_set_seed", wrap, "op_db"):
+        yield
+
+
+@contextmanager
+def values_may_decide_sizes() -> Iterator[None]:
+    """Dynamo also traces ops whose result has as many elements as the values say, and numbers read from tensors."""
+    with dynamo_config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
         yield
 
 

@@ -78,14 +78,14 @@ def test_sizes_that_change_and_sizes_that_depend_on_values():
 def test_inputs_that_are_written_and_outputs_that_are_views():
     def step(x):
         x.add_(1)
-        return x.T, x[1:]
+        return x.T, x[1:], x[:, 2]
 
     x, y = torch.zeros(3, 4), torch.zeros(3, 4)
     found, expected = on_device(step, x, format="float32"), step(y)
     assert torch.equal(x, y)
     for ours, theirs in zip(found, expected, strict=True):
         assert torch.equal(ours, theirs)
-        assert ours.stride() == theirs.stride()
+        assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
 
 
 def test_random_numbers_are_torchs_own():
@@ -124,6 +124,13 @@ def test_a_librarys_own_op_is_refused():
         library.impl("twice", lambda x: torch.empty_like(x), "Meta")
         with pytest.raises(AdapterError, match=r"sticktest.twice.default: the device runs aten ops"):
             on_device(lambda x: torch.ops.sticktest.twice(x), torch.ones(3))
+
+
+def test_memory_that_is_only_allocated_is_poison():
+    found = on_device(lambda x: (x.new_empty(5), torch.empty(3, dtype=torch.int32), x * 2), torch.ones(2))
+    assert found[0].isnan().all()
+    assert found[1].eq(0x55555555).all()
+    assert found[2].tolist() == [2, 2]
 
 
 # The first of the faults --------------------------------------------------------------------------------------------
@@ -186,8 +193,8 @@ def test_a_kernel_that_reads_padding_shows():
     assert on_device(lambda x: x.sum(-1), x, faults="read-padding").isnan().all()
     full = torch.ones(3, 64)
     assert on_device(lambda x: x.sum(-1), full, faults="read-padding").tolist() == [64.0] * 3
-    whole = on_device(lambda x: x.sum(), torch.ones(3, dtype=torch.int32), faults="read-padding", format="float32")
-    assert whole == 3 + 29 * 0x55555555 if whole.dtype is torch.int64 else True
+    whole = on_device(lambda x: x.sum(), torch.ones(3, dtype=torch.int8), faults="read-padding")
+    assert whole == 3 + 125 * 0x55
 
 
 # Exactly there, and nowhere else ------------------------------------------------------------------------------------
@@ -200,7 +207,7 @@ def test_a_fault_is_where_it_says_and_nowhere_else(name):
         return copied, torch.relu(copied).sum(-1), copied == -0.0, copied * 2 + 1
 
     torch.manual_seed(0)
-    x, w = torch.randn(3, 300), torch.randn(300, 70)
+    x, w = torch.randn(3, 300), torch.randn(300, 700)
     x[0] = 0  # so that there are zeros to compare
     audit = Audit()
     on_device(program, x, w, faults=[name], watch=audit)

@@ -21,6 +21,7 @@ from inductor_debug_jupyter.pipeline.adapters.stick.refusals import check_graph
 from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import effects_as_ops
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 
@@ -119,6 +120,7 @@ class StickAdapter(AcceleratorAdapter):
         compile_id = current_compile_id() or ""
 
         def compiler(graph: torch.fx.GraphModule, stage: str) -> Callable[..., Any]:
+            effects_as_ops(graph)
             check_graph(graph, self.device.format)
             programs.append(Program(graph, self.device, stage, compile_id))
             return programs[-1]

@@ -21,6 +21,9 @@ from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
+UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+"""Ops that only allocate: nothing is written, so that whoever reads it gets poison."""
+
 _CHUNK = 64
 
 Compute = Callable[..., Any]
@@ -48,7 +51,7 @@ class Arithmetic:
         """The function that runs an op on registers."""
         bare = bare_name(op)
         if bare in EQUALITIES and self.fault("negative-zero", op):
-            return _bitwise_equality(target)
+            return _bitwise_equality(target, when_signs_differ=bare == "ne")
         kind = self.accumulation(op)
         if kind and kind != "float32":
             return _accumulating(_ACCUMULATING[bare], target, ACCUMULATIONS[kind])
@@ -156,7 +159,7 @@ _ACCUMULATING: dict[str, Callable[..., Any]] = {
 }
 
 
-def _bitwise_equality(target: Any) -> Compute:
+def _bitwise_equality(target: Any, *, when_signs_differ: bool) -> Compute:
     """Equality as a unit that compares bits sees it: zeros of different sign are not equal."""
 
     def compute(left: torch.Tensor, right: Any) -> torch.Tensor:
@@ -165,7 +168,7 @@ def _bitwise_equality(target: Any) -> Compute:
         if not left.is_floating_point():
             return made
         differ = (left == 0) & (other == 0) & (left.signbit() != other.signbit())
-        return torch.where(differ, ~target(torch.zeros(()), torch.zeros(())), made)
+        return torch.where(differ, when_signs_differ, made)
 
     return compute
 

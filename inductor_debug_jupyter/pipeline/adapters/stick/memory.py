@@ -58,6 +58,17 @@ class DeviceTensor:
         values = from_held(rows[:, : layout.inner], layout.dtype).reshape(layout.shape)
         return restrided(values, self.stride)
 
+    def to_host(self) -> torch.Tensor:
+        """The host's tensor. It starts where a view of the host would: AOTAutograd makes views of inputs from that."""
+        if self.host is not None:
+            return self.host
+        values = self.load()
+        if not self.offset:
+            return values
+        room = values.new_empty(self.offset + values.untyped_storage().nbytes() // values.itemsize)
+        room[self.offset :] = values.as_strided((len(room) - self.offset,), (1,))
+        return room.as_strided(values.shape, values.stride(), self.offset)
+
 
 def allocate(layout: StickLayout) -> torch.Tensor:
     """A buffer in which nothing has been written."""
@@ -76,6 +87,8 @@ def store(
 ) -> DeviceTensor:
     """Write registers into a buffer of their own, each core its part; nothing outside ``extent`` is written."""
     buffer = allocate(layout)
+    if extent[-2] == 0:
+        return DeviceTensor(layout, buffer, tuple(values.stride()), offset)
     held = to_held(values.detach(), layout.device_dtype).reshape(layout.rows, layout.inner)
     cells = buffer.view(layout.rows, layout.sticks * layout.stick)
     written = min(layout.inner, extent[-2] * layout.stick)

@@ -249,10 +249,9 @@ class _Run(torch.fx.Interpreter):
     def _from_device(self, value: Any, name: str) -> Any:
         if not isinstance(value, DeviceTensor):
             return value
-        if value.host is not None:
-            return value.host
-        tensor = value.load()
-        self._tell("copy_from_device", name, value.layout, tensor)
+        tensor = value.to_host()
+        if tensor is not value.host:
+            self._tell("copy_from_device", name, value.layout, tensor)
         return tensor
 
     def _tell(self, direction: Direction, name: str, layout: StickLayout, values: torch.Tensor) -> None:

@@ -9,7 +9,6 @@ import torch
 
 from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat, RefusedError
 from inductor_debug_jupyter.pipeline.adapters.stick.layout import dtype_text
-from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_aten, node_value, target_name, writes_into_operands
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
@@ -50,13 +49,17 @@ def _cannot_hold(node: torch.fx.Node, form: DeviceFormat) -> str:
         if fake.is_quantized:
             return "a quantized tensor has no stick layout"
         try:
-            held = form.held_as(fake.dtype)
+            form.held_as(fake.dtype)
         except RefusedError as error:
             return str(error)
-        if _reads_bits(node) and held != fake.dtype:
+    return _reads_other_bits(node, form)
+
+
+def _reads_other_bits(node: torch.fx.Node, form: DeviceFormat) -> str:
+    """A view of the bits as another dtype, where the device holds other bits than the host."""
+    if str(node.target) not in {"aten.view.dtype", "aten.view_copy.dtype"}:
+        return ""
+    for fake in of_kind(torch.Tensor, [node_value(each) for each in (node, *node.all_input_nodes)]):
+        if (held := form.held_as(fake.dtype)) != fake.dtype:
             return f"it reads bits, and {dtype_text(fake.dtype)} is held as {dtype_text(held)}"
     return ""
-
-
-def _reads_bits(node: torch.fx.Node) -> bool:
-    return str(node.target) == "aten.view.dtype" or bare_name(str(node.target)) in {"view_copy.dtype"}

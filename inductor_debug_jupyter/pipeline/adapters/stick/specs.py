@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import COPIES
-from inductor_debug_jupyter.pipeline.adapters.stick.kernels import Arithmetic
+from inductor_debug_jupyter.pipeline.adapters.stick.kernels import UNWRITTEN, Arithmetic
 from inductor_debug_jupyter.pipeline.adapters.stick.layout import StickLayout, divided, divides
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 
@@ -50,7 +50,8 @@ def plan_kernel(
     """The spec of one kernel."""
     first_stick = arithmetic.fault("copy-first-stick", op) is not None
     whole_sticks = arithmetic.fault("read-padding", op) is not None
-    extents = tuple(_first_stick(layout) if first_stick else layout.device_size for _, layout in results)
+    most = 0 if bare_name(op) in UNWRITTEN else 1 if first_stick else None
+    extents = tuple(_first_sticks(layout, most) for _, layout in results)
     inputs = [layout.described(name) for name, layout in operands]
     for described in inputs if whole_sticks else ():
         described["last_stick"] = described["device_layout"][-1]
@@ -65,9 +66,9 @@ def plan_kernel(
     return KernelPlan(tuple(operands), tuple(results), whole_sticks, extents, spec)
 
 
-def _first_stick(layout: StickLayout) -> tuple[int, ...]:
+def _first_sticks(layout: StickLayout, most: int | None) -> tuple[int, ...]:
     *outer, sticks, stick = layout.device_size
-    return (*outer, min(sticks, 1), stick)
+    return (*outer, sticks if most is None else min(sticks, most), stick)
 
 
 def _division(layout: StickLayout, extent: tuple[int, ...], cores: int) -> dict[str, Any]:
