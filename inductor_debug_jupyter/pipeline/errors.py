@@ -13,6 +13,7 @@
     ├── LayoutError                graphviz could not lay a graph out
     ├── ReproError                 a graph cannot be written as a standalone script
     ├── AdapterError               an accelerator's adapter could not compile a graph
+    │   └── RefusedError           the simulated device cannot run this
     └── ConstraintViolationError   strict mode: the target refuses what was captured
 
 A message says what happened, with which value, and what to do. Only the command line and the magic turn one into
@@ -78,6 +79,10 @@ class ReproError(InductorDebugError):
 
 class AdapterError(InductorDebugError):
     """An accelerator's adapter could not compile a graph."""
+
+
+class RefusedError(AdapterError):
+    """The simulated device cannot run this; the message says what and why."""
 
 
 class ConstraintViolationError(InductorDebugError):

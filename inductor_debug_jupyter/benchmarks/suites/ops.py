@@ -47,9 +47,8 @@ def run(args: argparse.Namespace) -> int:
     if args.only:
         chosen = [each for each in chosen if each.name in args.only or each.name.split(".")[0] in args.only]
     if not chosen:
-        raise OptionError(
-            f"--only: {', '.join(args.only or ())} is not allowed; allowed: names of op_db, such as addmm"
-        )
+        named = ", ".join(args.only or ())
+        raise OptionError(f"--only: {named!r} is not allowed; allowed: names of op_db in this shard, such as addmm")
     with _quiet(), Progress(len(chosen)) as progress:
         results = []
         for operator in chosen:

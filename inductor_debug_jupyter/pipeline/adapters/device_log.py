@@ -81,11 +81,6 @@ def listening(listener: Listener) -> Iterator[None]:
             _listeners.remove(listener)
 
 
-def is_watched() -> bool:
-    """Whether anybody listens, or the log is on. Adapters that have a cost in telling may ask."""
-    return bool(_listeners) or bool(logging_mode())
-
-
 def logging_mode() -> str:
     """What ``INDUCTOR_DEBUG_TRANSFERS`` (or the config file) asks for: nothing (empty), ``lines`` or ``values``."""
     return _mode(os.environ.get("INDUCTOR_DEBUG_TRANSFERS"), os.getcwd())  # noqa: PTH109 - only a key

@@ -276,6 +276,11 @@ def test_faults_from_the_environment(monkeypatch):
     assert torch.compile(lambda x: x.clone(), backend=stick128)(torch.ones(65)).isnan().any()
 
 
+def test_torch_knows_it_by_name():
+    x = torch.arange(65, dtype=torch.float16)
+    assert torch.equal(torch.compile(lambda x: x.clone(), backend="stick128")(x), x)
+
+
 def test_bad_options_get_one_line():
     with pytest.raises(OptionError, match="accumulate='int8'; allowed: float32, float16"):
         StickAdapter(accumulate="int8")

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat, RefusedError
+from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat
 from inductor_debug_jupyter.pipeline.adapters.stick.memory import restrided, store, to_device
-from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.errors import OptionError, RefusedError
 
 HALF, EXACT = DeviceFormat("float16"), DeviceFormat("float32")
 

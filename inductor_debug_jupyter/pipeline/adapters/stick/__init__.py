@@ -22,6 +22,6 @@ from inductor_debug_jupyter.pipeline.adapters.stick.adapter import StickAdapter,
 from inductor_debug_jupyter.pipeline.adapters.stick.audit import Audit, WrongKernel
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import DEFAULT_OPS as FAULTS
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import Fault, parse_fault
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import RefusedError
+from inductor_debug_jupyter.pipeline.errors import RefusedError
 
 __all__ = ["FAULTS", "Audit", "Fault", "RefusedError", "StickAdapter", "WrongKernel", "parse_fault", "stick128"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters.stick.layout import StickLayout, dtype_text
-from inductor_debug_jupyter.pipeline.errors import AdapterError, OptionError
+from inductor_debug_jupyter.pipeline.errors import OptionError, RefusedError
 
 FORMATS = ("float16", "float32")
 ACCUMULATIONS = {"float32": torch.float32, "float16": torch.float16}
@@ -30,10 +30,6 @@ _EXACT = frozenset(
     {*_OF_THE_DEVICE, torch.float64, torch.bfloat16, torch.complex64, torch.complex128, torch.uint16, torch.uint32}
 )
 _INT_POISON = {1: 0x55, 2: 0x5555, 4: 0x55555555}
-
-
-class RefusedError(AdapterError):
-    """The device cannot run this; the message says what and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import EQUALITIES, Fault
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS, RefusedError
+from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
+from inductor_debug_jupyter.pipeline.errors import RefusedError
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")

@@ -12,14 +12,9 @@ from dataclasses import dataclass
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import (
-    DeviceFormat,
-    RefusedError,
-    from_held,
-    poison,
-    to_held,
-)
+from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat, from_held, poison, to_held
 from inductor_debug_jupyter.pipeline.adapters.stick.layout import StickLayout, divided, divides
+from inductor_debug_jupyter.pipeline.errors import RefusedError
 
 
 @dataclass(frozen=True, eq=False)

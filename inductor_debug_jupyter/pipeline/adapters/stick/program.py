@@ -18,12 +18,13 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import device_log
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat, RefusedError
+from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat
 from inductor_debug_jupyter.pipeline.adapters.stick.kernels import Arithmetic, as_strided
 from inductor_debug_jupyter.pipeline.adapters.stick.layout import StickLayout, dtype_text
 from inductor_debug_jupyter.pipeline.adapters.stick.memory import DeviceTensor, store, to_device
 from inductor_debug_jupyter.pipeline.adapters.stick.specs import KernelPlan, Operand, plan_kernel
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
+from inductor_debug_jupyter.pipeline.errors import RefusedError
 from inductor_debug_jupyter.pipeline.records import Transfer
 from inductor_debug_jupyter.pipeline.records.transfers import Direction
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_aten, node_value, target_name

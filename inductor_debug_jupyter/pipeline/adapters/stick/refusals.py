@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat, RefusedError
+from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat
 from inductor_debug_jupyter.pipeline.adapters.stick.layout import dtype_text
+from inductor_debug_jupyter.pipeline.errors import RefusedError
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_aten, node_value, target_name, writes_into_operands
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
