@@ -47,6 +47,7 @@ _NAMES = {
     "IntegratedMockAdapter": f"{_PIPELINE}.adapters",
     "IsolatedAdapter": f"{_PIPELINE}.adapters",
     "MockAcceleratorAdapter": f"{_PIPELINE}.adapters",
+    "StickAdapter": f"{_PIPELINE}.adapters",
     "create_mock_backend": f"{_PIPELINE}.adapters",
     "find_adapter": f"{_PIPELINE}.adapters",
     "run_conformance": f"{_PIPELINE}.adapters.conformance",

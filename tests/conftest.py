@@ -69,6 +69,10 @@ def _nothing_left_behind() -> Iterator[None]:
 
         assert patches.installed() == ()
         assert hooks._listeners == []
+    if "inductor_debug_jupyter.pipeline.adapters.device_log" in sys.modules:
+        from inductor_debug_jupyter.pipeline.adapters import device_log
+
+        assert device_log._listeners == []
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +81,7 @@ def _own_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("MOCK_STRICT", "MOCK_ALIGNMENT", "MOCK_MAX_MEMORY"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("TARGET", "LOWER", "ARTIFACTS"):
+    for name in ("TARGET", "LOWER", "ARTIFACTS", "TRANSFERS", "FAULTS"):
         monkeypatch.delenv(f"INDUCTOR_DEBUG_{name}", raising=False)
 
 

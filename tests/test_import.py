@@ -57,6 +57,7 @@ def test_public_names_are_exactly_these():
         "MockAcceleratorAdapter",
         "Problem",
         "ShapeConstraint",
+        "StickAdapter",
         "TensorComparisonResult",
         "UnsupportedOpsConstraint",
         "Violation",

@@ -6,12 +6,12 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from inductor_debug_jupyter.benchmarks.suites import Suite, capture, models, stages
+from inductor_debug_jupyter.benchmarks.suites import Suite, capture, models, ops, simulator, stages
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import OptionParser
 
 PROGRAM = "inductor_debug_jupyter.benchmarks"
-SUITES: dict[str, Suite] = {"models": models, "capture": capture, "stages": stages}
+SUITES: dict[str, Suite] = {"models": models, "capture": capture, "stages": stages, "ops": ops, "simulator": simulator}
 """Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
 
 

@@ -14,7 +14,8 @@
     ├── LayoutError                graphviz could not lay a graph out
     ├── ReproError                 a graph cannot be written as a standalone script
     ├── AdapterError               an accelerator's adapter could not compile a graph
-    │   └── BackendCrashError      a foreign process died, hung or ran out of memory
+    │   ├── BackendCrashError      a foreign process died, hung or ran out of memory
+    │   └── RefusedError           the simulated device cannot run this
     └── ConstraintViolationError   strict mode: the target refuses what was captured
 
 A message says what happened, with which value, and what to do. Only the command line and the magic turn one into
@@ -97,6 +98,10 @@ class BackendCrashError(AdapterError):
     def __init__(self, message: str, crash: CrashRecord) -> None:
         super().__init__(message)
         self.crash = crash
+
+
+class RefusedError(AdapterError):
+    """The simulated device cannot run this; the message says what and why."""
 
 
 class ConstraintViolationError(InductorDebugError):

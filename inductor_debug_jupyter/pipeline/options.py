@@ -95,6 +95,16 @@ def parse_lowering(text: str) -> str:
     return text
 
 
+def parse_transfers(text: str) -> str:
+    """Whether transfers go to the log: off (empty), ``lines``, or ``values`` for the first values too."""
+    if text.strip().lower() == "values":
+        return "values"
+    try:
+        return "lines" if parse_switch(text) else ""
+    except ValueError:
+        raise ValueError("allowed: 1 or 0, or values to see the first values too") from None
+
+
 @dataclass(frozen=True)
 class Option:
     """One option.
@@ -203,6 +213,20 @@ OPTIONS: dict[str, Option] = {
             default="debug_artifacts",
             metavar="DIR",
             environment="INDUCTOR_DEBUG_ARTIFACTS",
+        ),
+        Option(
+            "transfers",
+            "log each transfer between host and device and each kernel's spec: 1, or values for the first values too",
+            parse_transfers,
+            metavar="1|values",
+            environment="INDUCTOR_DEBUG_TRANSFERS",
+        ),
+        Option(
+            "faults",
+            "what the stick128 simulator does wrong, such as copy-first-stick or crash:aten.mm",
+            parse_names,
+            metavar="FAULT,…",
+            environment="INDUCTOR_DEBUG_FAULTS",
         ),
     )
 }

@@ -12,11 +12,12 @@ import io
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
 from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.bisect import bisect_stages
@@ -37,9 +38,11 @@ from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     GraphBreak,
     Guard,
+    KernelSpec,
     Note,
     Recompile,
     SessionRecord,
+    Transfer,
     Violation,
     dump_session,
     load_session,
@@ -110,6 +113,8 @@ class DebugSession:
             eager=eager,
             calls=self._calls if keep_inputs or self.settings["diff"] else None,
         )
+        self._device = DeviceLog()
+        self._listening = ExitStack()
         self._started = 0.0
         self._record: SessionRecord | None = None
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
@@ -121,27 +126,20 @@ class DebugSession:
         self._started = time.perf_counter()
         if reason := untested_reason():
             self._recorder.note("torch", reason)
+        self._listening.enter_context(listening(self._device))
         self._watch.open()
 
     def stop(self) -> None:
         """Stop capturing and put everything back, without looking at what was captured. Safe to call twice."""
         self._watch.close()
+        self._listening.close()
 
     def close(self) -> None:
         """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice."""
-        self._watch.close()
+        self.stop()
         if self._record is not None:
             return
-        self._record = judge(
-            self._recorder,
-            session_id=self._id,
-            created=self._created,
-            name=self._name,
-            profile=self.profile,
-            rules=self.rules,
-            strict=self.strict,
-            seconds=time.perf_counter() - self._started,
-        )
+        self._record = self._judged(seconds=time.perf_counter() - self._started)
         _last[:] = [self]
         self._save_to_store()
 
@@ -176,7 +174,11 @@ class DebugSession:
         """Everything, as a record that outlives the process; while capturing, what there is so far."""
         if self._record is not None:
             return self._record
-        return judge(
+        return self._judged()
+
+    def _judged(self, seconds: float = 0.0) -> SessionRecord:
+        """What was captured and what adapters told, checked."""
+        record = judge(
             self._recorder,
             session_id=self._id,
             created=self._created,
@@ -184,7 +186,17 @@ class DebugSession:
             profile=self.profile,
             rules=self.rules,
             strict=self.strict,
+            seconds=seconds,
         )
+        return replace(record, **self._told(record.notes))
+
+    def _told(self, notes: Sequence[Note]) -> dict[str, Any]:
+        """What adapters told so far, as fields of a record."""
+        return {
+            "transfers": self._device.told_transfers,
+            "kernel_specs": self._device.told_kernels,
+            "notes": (*(note for note in notes if note.part != "transfers"), *self._device.notes),
+        }
 
     @property
     def id(self) -> str:
@@ -220,6 +232,16 @@ class DebugSession:
     def notes(self) -> tuple[Note, ...]:
         """What to know about the capture itself."""
         return self.record.notes
+
+    @property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """What adapters sent to their device and got back, in order."""
+        return self.record.transfers
+
+    @property
+    def kernel_specs(self) -> tuple[KernelSpec, ...]:
+        """The kernels that adapters made, each with its spec."""
+        return self.record.kernel_specs
 
     @property
     def peak_memory(self) -> int | None:
@@ -283,10 +305,10 @@ class DebugSession:
                 timeout=timeout,
                 backward=backward,
             )
-            with contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()), listening(self._device):
                 reports.append(harness.compare(generate_visualizations=generate_visualizations))
         report = merged(reports)
-        self._update(diff=report.record)
+        self._update(diff=report.record, **self._told(self.record.notes))
         return report
 
     def bisect(

@@ -67,6 +67,7 @@ from inductor_debug_jupyter.pipeline.adapters.mock import (
     MockAcceleratorAdapter,
     create_mock_backend,
 )
+from inductor_debug_jupyter.pipeline.adapters.stick import StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "IntegratedMockAdapter",
     "IsolatedAdapter",
     "MockAcceleratorAdapter",
+    "StickAdapter",
     "SupportedOpsConstraint",
     "capture_graph",
     "create_mock_backend",

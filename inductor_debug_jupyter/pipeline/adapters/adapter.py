@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import torch
 
+from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
 from inductor_debug_jupyter.pipeline.adapters.looking import capture_graph
 from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
@@ -28,7 +29,7 @@ from inductor_debug_jupyter.pipeline.errors import (
     InductorDebugError,
     UsageError,
 )
-from inductor_debug_jupyter.pipeline.records import Violation
+from inductor_debug_jupyter.pipeline.records import KernelSpec, Transfer, Violation
 from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.text import strict_message
 
@@ -184,6 +185,7 @@ class AcceleratorAdapter(ABC):
         def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
             result = self.build(gm, inputs, strict=strict)
             if result.run is not None:
+                device_log.tell_kernels(result, self.capabilities().name)
                 for violation in result.findings:
                     log.warning("%s: %s", self.capabilities().name, violation)
                 return result.run
@@ -212,6 +214,13 @@ class AcceleratorAdapter(ABC):
             raise AdapterError(f"{name} did not compile this graph: {result.reason or 'it does not say why'}")
 
         return not_compiled
+
+    def tell(self, event: Transfer | KernelSpec) -> None:
+        """Tell of a transfer, or of a kernel made while running: it goes into the session that is open, and the log.
+
+        What :attr:`CompilationResult.kernel_specs` says of a compile is told by :meth:`as_backend`.
+        """
+        device_log.tell(event)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.capabilities().name}>"

@@ -33,6 +33,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
 from inductor_debug_jupyter.pipeline.records.guards import Guard
 from inductor_debug_jupyter.pipeline.records.late import LateTexts
 from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics
+from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 __all__ = [
     "BACKWARD",
@@ -55,6 +56,7 @@ __all__ = [
     "Guard",
     "Heatmap",
     "KernelRecord",
+    "KernelSpec",
     "LateTexts",
     "NodeRecord",
     "Note",
@@ -68,6 +70,7 @@ __all__ = [
     "SourceLine",
     "Stage",
     "TensorSpec",
+    "Transfer",
     "Verdict",
     "Violation",
     "dump_session",

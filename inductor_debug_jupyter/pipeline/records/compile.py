@@ -10,6 +10,7 @@ from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
 from inductor_debug_jupyter.pipeline.records.findings import Violation
 from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, SourceLine
 from inductor_debug_jupyter.pipeline.records.guards import Guard
+from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 BACKWARD = ":backward"
 """What is added to a stage's name for the part of it that belongs to the backward (``code:backward``)."""
@@ -159,3 +160,7 @@ class SessionRecord:
     seconds: float = 0.0
     peak_memory: int | None = None
     memory_limit: int | None = None
+    transfers: tuple[Transfer, ...] = ()
+    """What adapters sent to their device and got back, in order."""
+    kernel_specs: tuple[KernelSpec, ...] = ()
+    """The kernels that adapters made."""
