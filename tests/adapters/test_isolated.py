@@ -156,6 +156,35 @@ def test_arguments_and_specs_go_over() -> None:
     adapter.close()
 
 
+def test_the_simulator_crashes_and_tells_over_there_as_here() -> None:
+    from inductor_debug_jupyter.pipeline.adapters import StickAdapter
+    from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x.clone())
+
+    x = torch.arange(65, dtype=torch.float16) - 3
+    told = []
+    adapter = IsolatedAdapter(StickAdapter(check=False), timeout=60)
+    for each in (StickAdapter(check=False), adapter):
+        log = DeviceLog()
+        with listening(log):
+            out = compiled(function, each)(x)
+        assert torch.equal(out, function(x))
+        told.append((log.told_transfers, [kernel.spec for kernel in log.told_kernels]))
+        torch._dynamo.reset()
+    assert told[0][0]
+    assert [(each.direction, each.device_layout) for each in told[0][0]] == [
+        (each.direction, each.device_layout) for each in told[1][0]
+    ]
+    assert told[0][1] == told[1][1]
+    adapter.close()
+    crashing = IsolatedAdapter(StickAdapter(faults=["crash:relu"], check=False), timeout=60)
+    with pytest.raises(BackendCrashError, match=r"stick128 died of SIGSEGV .* while it ran a graph of 2 ops"):
+        compiled(function, crashing)(x)
+    crashing.close()
+
+
 def test_by_name_nothing_foreign_is_imported_here() -> None:
     import subprocess
     import sys

@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.graph_json import read_graph
 from inductor_debug_jupyter.pipeline.adapters.lookup import find_adapter
@@ -36,6 +38,9 @@ class GraphServer:
         self._graphs: dict[str, _Graph] = {}
         self._calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         self._count = 0
+        self._events: list[device_log.Event] = []
+        self._listening = ExitStack()  # for the life of this process
+        self._listening.enter_context(device_log.listening(self._keep))
         tell_ops()
 
     def open(self, written: dict[str, Any], setup: Sequence[str]) -> dict[str, Any]:
@@ -66,11 +71,13 @@ class GraphServer:
 
     def compile(self, key: str, inputs: Sequence[Any], state: Mapping[str, Any]) -> dict[str, Any]:
         """Compile a graph for these inputs, without running it."""
+        self._events.clear()
         with _state(state):
-            return self._graphs[key].compile(inputs)
+            return self._graphs[key].compile(inputs) | {"events": self._told()}
 
     def run(self, key: str, inputs: Sequence[Any], state: Mapping[str, Any]) -> dict[str, Any]:
         """Run a graph; answers with its outputs, the inputs that it wrote to, and the random numbers' state."""
+        self._events.clear()
         before = [each.detach().clone() if isinstance(each, torch.Tensor) else each for each in inputs]
         with _state(state):
             result = self._graphs[key].run(inputs)
@@ -91,9 +98,10 @@ class GraphServer:
                 index: each.detach() for index, each in enumerate(inputs) if _was_written_to(before[index], each)
             },
             "rng": torch.get_rng_state(),
+            "events": self._told(),
         }
 
-    def backward(self, call: int, tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    def backward(self, call: int, tangents: Sequence[torch.Tensor | None]) -> dict[str, Any]:
         """The gradients of a call's inputs (tensors only), from those of its outputs."""
         outputs, inputs = self._calls.pop(call)
         wanted = [each for each in inputs if each.requires_grad]
@@ -105,7 +113,19 @@ class GraphServer:
         found = iter(
             torch.autograd.grad([out for out, _ in pairs], wanted, [tangent for _, tangent in pairs], allow_unused=True)
         )
-        return [next(found) if each.requires_grad else None for each in inputs]
+        gradients = [next(found) if each.requires_grad else None for each in inputs]
+        return {"gradients": gradients, "events": self._told()}
+
+    def _keep(self, event: device_log.Event) -> None:
+        """What the adapter tells goes along with the next answer, up to a point."""
+        if len(self._events) < device_log.MOST_EVENTS:
+            self._events.append(event)
+
+    def _told(self) -> list[dict[str, Any]]:
+        """What the adapter told since the last question."""
+        told = [{"kind": type(event).__name__, **_plain(asdict(event))} for event in self._events]
+        self._events.clear()
+        return told
 
     def forget(self, calls: Sequence[int]) -> None:
         """No backward will come for these."""

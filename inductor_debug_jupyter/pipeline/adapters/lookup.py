@@ -22,7 +22,11 @@ from inductor_debug_jupyter.pipeline.isolation import imported
 
 GROUP = "inductor_debug.adapters"
 _HERE = "inductor_debug_jupyter.pipeline.adapters"
-BUILT_IN = {"mock": f"{_HERE}.mock:MockAcceleratorAdapter", "integrated_mock": f"{_HERE}.mock:IntegratedMockAdapter"}
+BUILT_IN = {
+    "mock": f"{_HERE}.mock:MockAcceleratorAdapter",
+    "integrated_mock": f"{_HERE}.mock:IntegratedMockAdapter",
+    "stick128": f"{_HERE}.stick:StickAdapter",
+}
 """Adapters of ours by name. A new one is a line here."""
 
 

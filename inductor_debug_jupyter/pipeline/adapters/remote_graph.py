@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.graph_json import write_graph
 from inductor_debug_jupyter.pipeline.errors import AdapterError, BackendCrashError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import Answer, Worker
 from inductor_debug_jupyter.pipeline.isolation.values import Unpacker
-from inductor_debug_jupyter.pipeline.records import CrashRecord
+from inductor_debug_jupyter.pipeline.records import CrashRecord, KernelSpec, Transfer
+from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 from inductor_debug_jupyter.pipeline.views.crash import crash_text
 
 SERVER = "inductor_debug_jupyter.pipeline.adapters.graph_server:GraphServer"
@@ -68,7 +70,10 @@ class Connection:
             forgotten = list(self.unwanted)
             self.unwanted.clear()
             self._ask("forget", forgotten, phase="run")
-        return self._ask(method, *values, phase=method, graph=graph)
+        answer = self._ask(method, *values, phase=method, graph=graph)
+        for event in answer.pop("events"):
+            device_log.tell(_event(event))
+        return answer
 
     def load(self, key: str, written: Mapping[str, Any], graph: str) -> None:
         """Send a graph over.
@@ -97,6 +102,16 @@ def _error(answer: Answer, name: str, phase: str) -> Exception:
     what = "raised in the backward" if phase == "backward" else "raised while it ran"
     at = f" at {answer.op}" if answer.op else ""
     return AdapterError(f"{name} {what}{at}: {reason}")
+
+
+def _event(written: dict[str, Any]) -> device_log.Event:
+    """A transfer or kernel that the adapter told of over there."""
+    kind = written.pop("kind")
+    compile_id = current_compile_id() or written["compile_id"]
+    if kind == KernelSpec.__name__:
+        return KernelSpec(**written | {"compile_id": compile_id})
+    sizes = {name: tuple(written[name]) for name in ("shape", "device_layout")}
+    return Transfer(**written | sizes | {"compile_id": compile_id})
 
 
 class RemoteGraph:
@@ -146,7 +161,7 @@ class RemoteGraph:
         """The gradients of one run."""
         if generation != self._connection.generation:
             raise AdapterError(f"the process that ran the forward of {self.name} has ended: run it again")
-        answer: list[Any] = self._connection.ask("backward", call, list(tangents), graph=self.name)
+        answer: list[Any] = self._connection.ask("backward", call, list(tangents), graph=self.name)["gradients"]
         return answer
 
     def _load(self) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.conformance.samples import GRAPHS, OPS, Sample, numbers
 from inductor_debug_jupyter.pipeline.adapters.conformance.subject import DoesNotApplyError, FailsError, Subject
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
@@ -307,6 +309,33 @@ def _kernel_specs(subject: Subject) -> str:
     return f"{len(specs)} specs"
 
 
+def _transfers(subject: Subject) -> str:
+    log = device_log.DeviceLog()
+    sample = _BY_NAME["matmul"]
+    inputs = subject.inputs(sample)
+    with device_log.listening(log):
+        subject.run(sample.function, inputs)
+    if not log.transfers:
+        raise DoesNotApplyError("it tells of none")
+    for transfer in log.transfers:
+        where = f"{transfer.direction} of {transfer.name}"
+        if math.prod(transfer.device_layout) < math.prod(transfer.shape):
+            raise FailsError(
+                f"{where}: {list(transfer.shape)} does not fit into {list(transfer.device_layout)} on the device",
+                "device_layout is the tensor's size over there, padding included",
+            )
+        if transfer.bytes <= 0:
+            raise FailsError(f"{where}: {transfer.bytes} bytes", "say how many bytes the tensor takes on the device")
+    sent = sum(transfer.direction == "copy_to_device" for transfer in log.transfers)
+    if sent < len(inputs) or sent == len(log.transfers):
+        raise FailsError(
+            f"{sent} tensors went to the device and {len(log.transfers) - sent} came back; the graph has "
+            f"{len(inputs)} inputs and an output",
+            "tell of every tensor that goes there and of every one that comes back, or of none",
+        )
+    return f"{sent} to the device, {len(log.transfers) - sent} back"
+
+
 CHECKS: tuple[Check, ...] = (
     Check("capabilities", "says what it can do", _capabilities),
     Check("compiles", "compiles at least one small graph", _compiles_something),
@@ -327,5 +356,6 @@ CHECKS: tuple[Check, ...] = (
     Check("dtypes.others", "refuses other dtypes in strict mode", _other_dtypes),
     Check("ops.claimed", "has the ops that it says it has", _claimed_ops),
     Check("kernel_specs", "kernel specs can be read", _kernel_specs),
+    Check("transfers", "transfers add up", _transfers),
 )
 """Every check, in the order of the report. A new one is a function and a line here."""
