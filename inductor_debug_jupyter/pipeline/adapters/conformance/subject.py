@@ -32,6 +32,7 @@ class Subject:
     def __init__(self, adapter: AcceleratorAdapter) -> None:
         self.adapter = adapter
         self.results: list[CompilationResult] = []
+        self.computes_right: bool | None = None
 
     @property
     def size(self) -> int:
