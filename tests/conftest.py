@@ -83,6 +83,10 @@ def _nothing_left_behind() -> Iterator[None]:
 
         assert patches.installed() == ()
         assert hooks._listeners == []
+    if "inductor_debug_jupyter.pipeline.adapters.device_log" in sys.modules:
+        from inductor_debug_jupyter.pipeline.adapters import device_log
+
+        assert device_log._listeners == []
 
 
 @pytest.fixture(autouse=True)

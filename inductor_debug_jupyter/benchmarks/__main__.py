@@ -6,12 +6,19 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from inductor_debug_jupyter.benchmarks.suites import Suite, capture, devices, models, stages
+from inductor_debug_jupyter.benchmarks.suites import Suite, capture, devices, models, ops, simulator, stages
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import OptionParser
 
 PROGRAM = "inductor_debug_jupyter.benchmarks"
-SUITES: dict[str, Suite] = {"models": models, "capture": capture, "devices": devices, "stages": stages}
+SUITES: dict[str, Suite] = {
+    "models": models,
+    "capture": capture,
+    "stages": stages,
+    "devices": devices,
+    "ops": ops,
+    "simulator": simulator,
+}
 """Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
 
 

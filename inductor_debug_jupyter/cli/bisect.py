@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import importlib
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
-from inductor_debug_jupyter.cli.terminal import printable
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, UsageError
+from inductor_debug_jupyter.pipeline.options import add_options, read_given
 
 if TYPE_CHECKING:
     from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
@@ -19,8 +15,9 @@ SUMMARY = "run a model one step at a time (eager, Dynamo, AOT, Inductor, adapter
 EXAMPLES = """\
   inductor-debug bisect my_package.models:make_model
   inductor-debug bisect models:make_model --adapter my_chip:Adapter --run-all
+  inductor-debug bisect models:make_model --adapter my_chip:Adapter --isolate --timeout 120
 """
-_SHAPE = "such as my_package.my_module:make_model"
+OPTIONS = ("isolate", "timeout")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,27 +27,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--adapter",
-        metavar="MODULE:ATTRIBUTE",
-        help="the accelerator's adapter (its class or an object): the last rung",
+        metavar="NAME|MODULE:ATTRIBUTE",
+        help="the accelerator's adapter, or any torch.compile backend: the last rung",
     )
+    add_options(parser, OPTIONS)
     parser.add_argument("--run-all", action="store_true", help="go on after the first rung that is not good")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the ladder; 1 when a rung is bad or none could be compared."""
+    given = read_given(args, OPTIONS)
+    isolate, timeout = bool(given.get("isolate")), given.get("timeout")
     model, inputs = _model_of(args.factory)
-    adapter = None if args.adapter is None else _adapter_of(args.adapter)
+    adapter = None if args.adapter is None else _adapter_of(args.adapter, isolate=isolate)
     from inductor_debug_jupyter.pipeline.bisect import bisect_stages
     from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 
-    record = bisect_stages(model, inputs, adapter=adapter, run_all=args.run_all)
+    record = bisect_stages(model, inputs, adapter=adapter, run_all=args.run_all, isolate=isolate, timeout=timeout)
     print(bisect_text(record))
     outcomes = {rung.outcome for rung in record.rungs}
     return 0 if "good" in outcomes and not outcomes & {"bad", "failed"} else 1
 
 
 def _model_of(name: str) -> tuple[Any, Any]:
-    factory = _imported(name, "bisect")
+    from inductor_debug_jupyter.pipeline.isolation import imported
+
+    factory = imported(name, "bisect")
     if not callable(factory):
         raise UsageError(f"bisect: {name} must be a function that returns (model, inputs), not {_kind(factory)}")
     made = _called(factory, name, "bisect")
@@ -59,14 +61,16 @@ def _model_of(name: str) -> tuple[Any, Any]:
     return made[0], made[1]
 
 
-def _adapter_of(name: str) -> AcceleratorAdapter:
-    found = _imported(name, "--adapter")
-    from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
+def _adapter_of(name: str, *, isolate: bool) -> AcceleratorAdapter | str:
+    """The adapter; with ``--isolate`` only its name: its code is not imported here."""
+    from inductor_debug_jupyter.pipeline.adapters import find_adapter
+    from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
 
-    adapter = _called(found, name, "--adapter") if isinstance(found, type) else found
-    if not isinstance(adapter, AcceleratorAdapter):
-        raise UsageError(f"--adapter: {name} must be an AcceleratorAdapter, not {_kind(adapter)}")
-    return adapter
+    if not isolate:
+        return find_adapter(name, origin="--adapter")
+    if ":" not in name:
+        check_name(name, "--adapter")
+    return name
 
 
 def _kind(value: Any) -> str:
@@ -80,28 +84,3 @@ def _called(found: Any, name: str, origin: str) -> Any:
         raise
     except Exception as error:  # the user's own code: one line that says whose it is
         raise UsageError(f"{origin}: {name}() failed: {type(error).__name__}: {error}") from error
-
-
-def _imported(name: str, origin: str) -> Any:
-    """The attribute that ``package.module:attribute`` names; modules of the working folder are found too."""
-    module_name, colon, attribute = name.partition(":")
-    if not colon or not attribute or not all(part.isidentifier() for part in module_name.split(".")):
-        raise UsageError(f"{origin}: {name!r} is not allowed; allowed: MODULE:ATTRIBUTE, {_SHAPE}")
-    if (here := os.getcwd()) not in sys.path:  # noqa: PTH109 - sys.path holds strings
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise UsageError(f"{origin}: there is no module {error.name!r} here or among the installed ones") from None
-        raise UsageError(f"{origin}: {module_name} cannot be imported: {error}") from error
-    except Exception as error:  # the user's module failed while it was imported
-        raise UsageError(f"{origin}: {module_name} cannot be imported: {type(error).__name__}: {error}") from error
-    value: Any = module
-    for part in attribute.split("."):
-        if not hasattr(value, part):
-            near = difflib.get_close_matches(part, dir(value), n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"{origin}: {printable(module_name)} has no {printable(attribute)!r}{hint}")
-        value = getattr(value, part)
-    return value

@@ -17,6 +17,7 @@ from inductor_debug_jupyter.cli import (
     bisect,
     clean,
     config,
+    conformance,
     doctor,
     list_sessions,
     quickstart,
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Command] = {
     "analyze": analyze,
     "report": report,
     "bisect": bisect,
+    "conformance": conformance,
     "clean": clean,
     "config": config,
     "doctor": doctor,
@@ -49,7 +51,7 @@ COMMANDS: dict[str, Command] = {
 EXIT_CODES = """\
 exit codes:
   0    done
-  1    it failed: a notebook cell, a rung of a bisect, a check of doctor, a damaged record, an error in this program
+  1    it failed: a notebook cell, a rung of a bisect, a check of doctor or conformance, a damaged record, our own error
   2    the command, an option or a setting was not understood
   3    nothing with that name or id was captured
   4    the artifact folder or its index cannot be read or written

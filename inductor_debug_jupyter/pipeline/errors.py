@@ -5,7 +5,8 @@
     InductorDebugError
     ├── UsageError                 what the user asked for cannot be understood (exit code 2)
     │   ├── OptionError            an option, environment variable or setting has a bad value
-    │   └── ProfileError           a device profile is missing or malformed
+    │   ├── ProfileError           a device profile is missing or malformed
+    │   └── CannotSendError        something cannot go to another process: a lambda, a class of a notebook
     ├── NotFoundError              nothing with that name or id was captured (exit code 3)
     ├── StoreError                 artifacts cannot be written or read (exit code 4)
     ├── RecordError                a saved record cannot be read: damaged, or from a newer version
@@ -13,6 +14,8 @@
     ├── LayoutError                graphviz could not lay a graph out
     ├── ReproError                 a graph cannot be written as a standalone script
     ├── AdapterError               an accelerator's adapter could not compile a graph
+    │   ├── BackendCrashError      a foreign process died, hung or ran out of memory
+    │   └── RefusedError           the simulated device cannot run this
     └── ConstraintViolationError   strict mode: the target refuses what was captured
 
 A message says what happened, with which value, and what to do. Only the command line and the magic turn one into
@@ -25,7 +28,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from inductor_debug_jupyter.pipeline.records import Violation
+    from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation
 
 
 class InductorDebugError(Exception):
@@ -46,6 +49,10 @@ class OptionError(UsageError):
 
 class ProfileError(UsageError):
     """A device profile is missing or malformed."""
+
+
+class CannotSendError(UsageError):
+    """Something cannot go to another process."""
 
 
 class NotFoundError(InductorDebugError):
@@ -78,6 +85,23 @@ class ReproError(InductorDebugError):
 
 class AdapterError(InductorDebugError):
     """An accelerator's adapter could not compile a graph."""
+
+
+class BackendCrashError(AdapterError):
+    """A foreign process died, hung or ran out of memory.
+
+    Args:
+        message: the readable text.
+        crash: the record of it.
+    """
+
+    def __init__(self, message: str, crash: CrashRecord) -> None:
+        super().__init__(message)
+        self.crash = crash
+
+
+class RefusedError(AdapterError):
+    """The simulated device cannot run this; the message says what and why."""
 
 
 class ConstraintViolationError(InductorDebugError):

@@ -56,6 +56,17 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_seconds(text: str) -> float:
+    """A number of seconds above 0."""
+    try:
+        value = float(text.strip())
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ValueError("allowed: a number of seconds above 0, such as 60")
+    return value
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """Names, separated by commas."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -97,6 +108,16 @@ def parse_lowering(text: str) -> str:
     if text not in LOWERINGS:
         raise ValueError(f"allowed: {', '.join(LOWERINGS)}")
     return text
+
+
+def parse_transfers(text: str) -> str:
+    """Whether transfers go to the log: off (empty), ``lines``, or ``values`` for the first values too."""
+    if text.strip().lower() == "values":
+        return "values"
+    try:
+        return "lines" if parse_switch(text) else ""
+    except ValueError:
+        raise ValueError("allowed: 1 or 0, or values to see the first values too") from None
 
 
 @dataclass(frozen=True)
@@ -243,6 +264,15 @@ OPTIONS: dict[str, Option] = {
             environment="INDUCTOR_DEBUG_DIFF",
         ),
         _switch("backward", "with --diff: compare gradients too"),
+        _switch("isolate", "with --diff: compile and run in a process of its own: a crash or a hang is survived"),
+        Option(
+            "timeout",
+            "with --diff: give up after so many seconds (with --isolate: for each step of the backend)",
+            parse_seconds,
+            metavar="SECONDS",
+            environment="INDUCTOR_DEBUG_TIMEOUT",
+            takes=(int, float),
+        ),
         Option(
             "as",
             "bind the DebugSession to this variable",
@@ -268,11 +298,39 @@ OPTIONS: dict[str, Option] = {
             environment="INDUCTOR_DEBUG_ARTIFACTS",
             takes=(PurePath,),
         ),
+        Option(
+            "transfers",
+            "log each transfer between host and device and each kernel's spec: 1, or values for the first values too",
+            parse_transfers,
+            metavar="1|values",
+            environment="INDUCTOR_DEBUG_TRANSFERS",
+            takes=(bool, int),
+        ),
+        Option(
+            "faults",
+            "what the stick128 simulator does wrong, such as copy-first-stick or crash:aten.mm",
+            parse_names,
+            metavar="FAULT,…",
+            environment="INDUCTOR_DEBUG_FAULTS",
+            takes=(list, tuple),
+        ),
     )
 }
 
 CHECK_OPTIONS = ("strict", "target", "alignment", "max_memory", "dtypes", "deny")
-MAGIC_OPTIONS = (*CHECK_OPTIONS, "lower", "diff", "backward", "as", "model", "artifacts", "no_panel", "quiet")
+MAGIC_OPTIONS = (
+    *CHECK_OPTIONS,
+    "lower",
+    "diff",
+    "backward",
+    "isolate",
+    "timeout",
+    "as",
+    "model",
+    "artifacts",
+    "no_panel",
+    "quiet",
+)
 
 
 class OptionParser(argparse.ArgumentParser):

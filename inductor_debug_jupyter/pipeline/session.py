@@ -12,11 +12,12 @@ import io
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
 from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.bisect import bisect_stages
@@ -39,10 +40,12 @@ from inductor_debug_jupyter.pipeline.records import (
     CoverageRecord,
     GraphBreak,
     Guard,
+    KernelSpec,
     MemoryRecord,
     Note,
     Recompile,
     SessionRecord,
+    Transfer,
     Violation,
     dump_session,
     load_session,
@@ -121,6 +124,8 @@ class DebugSession:
             calls=self._calls if keep_inputs or self.settings["diff"] else None,
             only=only,
         )
+        self._device = DeviceLog()
+        self._listening = ExitStack()
         self._started = 0.0
         self._record: SessionRecord | None = None
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
@@ -130,27 +135,20 @@ class DebugSession:
     def open(self) -> None:
         """Start capturing on this thread."""
         self._started = time.perf_counter()
+        self._listening.enter_context(listening(self._device))
         self._watch.open()
 
     def stop(self) -> None:
         """Stop capturing and put everything back, without looking at what was captured. Safe to call twice."""
         self._watch.close()
+        self._listening.close()
 
     def close(self) -> None:
         """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice."""
-        self._watch.close()
+        self.stop()
         if self._record is not None:
             return
-        self._record = judge(
-            self._recorder,
-            session_id=self._id,
-            created=self._created,
-            name=self._name,
-            profile=self.profile,
-            rules=self.rules,
-            strict=self.strict,
-            seconds=time.perf_counter() - self._started,
-        )
+        self._record = self._judged(seconds=time.perf_counter() - self._started)
         _last[:] = [self]
         self._save_to_store()
 
@@ -198,7 +196,11 @@ class DebugSession:
         """Everything, as a record that outlives the process; while capturing, what there is so far."""
         if self._record is not None:
             return self._record
-        return judge(
+        return self._judged()
+
+    def _judged(self, seconds: float = 0.0) -> SessionRecord:
+        """What was captured and what adapters told, checked."""
+        record = judge(
             self._recorder,
             session_id=self._id,
             created=self._created,
@@ -206,7 +208,17 @@ class DebugSession:
             profile=self.profile,
             rules=self.rules,
             strict=self.strict,
+            seconds=seconds,
         )
+        return replace(record, **self._told(record.notes))
+
+    def _told(self, notes: Sequence[Note]) -> dict[str, Any]:
+        """What adapters told so far, as fields of a record."""
+        return {
+            "transfers": self._device.told_transfers,
+            "kernel_specs": self._device.told_kernels,
+            "notes": (*(note for note in notes if note.part != "transfers"), *self._device.notes),
+        }
 
     @property
     def id(self) -> str:
@@ -242,6 +254,16 @@ class DebugSession:
     def notes(self) -> tuple[Note, ...]:
         """What to know about the capture itself."""
         return self.record.notes
+
+    @property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """What adapters sent to their device and got back, in order."""
+        return self.record.transfers
+
+    @property
+    def kernel_specs(self) -> tuple[KernelSpec, ...]:
+        """The kernels that adapters made, each with its spec."""
+        return self.record.kernel_specs
 
     @property
     def peak_memory(self) -> int | None:
@@ -288,15 +310,20 @@ class DebugSession:
         config: ComparisonConfig | None = None,
         backward: bool = False,
         generate_visualizations: bool = False,
+        isolate: bool | None = None,
+        timeout: float | None = None,
     ) -> DiffReport:
         """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
 
         Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
-        while they run again is not shown.
+        while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
+        crash, and ``timeout`` limits each of their steps; when not said, the magic's ``--isolate`` and ``--timeout``.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
+            CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
+        isolate, timeout = self._limits(isolate, timeout)
         reports = []
         for call in self._kept_calls():
             harness = KernelDiffHarness(
@@ -306,23 +333,43 @@ class DebugSession:
                 reference_backend=reference,
                 test_backend=candidate,
                 comparison_config=config,
+                isolate=isolate,
+                timeout=timeout,
                 backward=backward,
             )
-            with contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()), listening(self._device):
                 reports.append(harness.compare(generate_visualizations=generate_visualizations))
         report = merged(reports)
-        self._update(diff=report.record)
+        self._update(diff=report.record, **self._told(self.record.notes))
         return report
 
-    def bisect(self, *, adapter: Any = None, config: ComparisonConfig | None = None) -> BisectRecord:
+    def bisect(
+        self,
+        *,
+        adapter: Any = None,
+        config: ComparisonConfig | None = None,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+    ) -> BisectRecord:
         """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
+
+        ``adapter`` is an adapter or the name of one; ``isolate`` and ``timeout`` as in :meth:`diff`.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
+        isolate, timeout = self._limits(isolate, timeout)
         call = self._kept_calls()[0]
         with contextlib.redirect_stdout(io.StringIO()):
-            found = bisect_stages(call.model, call.inputs, adapter=adapter, config=config, model_name=call.name)
+            found = bisect_stages(
+                call.model,
+                call.inputs,
+                adapter=adapter,
+                config=config,
+                model_name=call.name,
+                isolate=isolate,
+                timeout=timeout,
+            )
         self._update(bisect=found)
         return found
 
@@ -345,6 +392,13 @@ class DebugSession:
             written = minifier.generate_repro_script(path)
         self._update(repros=(*self.record.repros, str(written)))
         return written
+
+    def _limits(self, isolate: bool | None, timeout: float | None) -> tuple[bool, float | None]:
+        """What was said here, else on the magic's line."""
+        return (
+            bool(self.settings["isolate"]) if isolate is None else isolate,
+            self.settings["timeout"] if timeout is None else timeout,
+        )
 
     def _kept_calls(self) -> Sequence[ModelCall]:
         if not self._calls.calls:

@@ -145,8 +145,10 @@ def test_nothing_to_compare_is_not_good():
 
 
 def test_a_bad_adapter_is_told():
-    with pytest.raises(OptionError, match="adapter: str is not allowed"):
-        bisect_stages(Small(), torch.randn(4, 8), adapter="stick128")
+    with pytest.raises(OptionError, match="adapter: int is not allowed"):
+        bisect_stages(Small(), torch.randn(4, 8), adapter=128)
+    with pytest.raises(OptionError, match="test_backend='no_such_chip'; allowed"):
+        bisect_stages(Small(), torch.randn(4, 8), adapter="no_such_chip")
 
 
 def test_text_from_the_model_stays_on_its_line():

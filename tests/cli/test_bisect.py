@@ -30,6 +30,11 @@ class WrongAdapter(AcceleratorAdapter):
     def compile(self, gm, inputs):
         return lambda *args: tuple(out + 1 for out in gm.forward(*args))
 
+class Crashes(WrongAdapter):
+    def compile(self, gm, inputs):
+        import os
+        os.abort()
+
 def make():
     return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval(), (torch.randn(2, 8),)
 
@@ -74,6 +79,14 @@ def test_an_adapter_with_wrong_numbers(cli: Cli) -> None:
     assert len(rungs) > 3
 
 
+@pytest.mark.usefixtures("model", "fresh_dynamo")
+def test_an_adapter_that_crashes_is_a_failed_rung(cli: Cli) -> None:
+    result = cli("bisect", "bisect_me:make", "--adapter", "bisect_me:Crashes", "--isolate", "--timeout", "100")
+    assert (result.code, result.err) == (1, ""), result
+    assert "bisect_me:Crashes" in result.out
+    assert "died of SIGABRT" in result.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -86,6 +99,11 @@ def test_an_adapter_with_wrong_numbers(cli: Cli) -> None:
         (["bisect_me:only_model"], "must return (model, inputs); it returned a Linear"),
         (["bisect_me:number"], "must be a function that returns (model, inputs), not a int"),
         (["bisect_me:make", "--adapter", "bisect_me:number"], "must be an AcceleratorAdapter, not a int"),
+        (
+            ["bisect_me:make", "--timeout", "soon"],
+            "--timeout: 'soon' is not allowed; allowed: a number of seconds above 0",
+        ),
+        (["bisect_me:make", "--adapter", "aot_eagr", "--isolate"], "--adapter='aot_eagr'; did you mean aot_eager?"),
         (["bad_syntax:make"], "bad_syntax cannot be imported: SyntaxError"),
         (["needs_more:make"], "needs_more cannot be imported: No module named 'not_here'"),
     ],

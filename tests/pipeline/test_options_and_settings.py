@@ -97,11 +97,19 @@ GOOD = {
     "lower": ("aot", "aot", ['"aot"']),
     "diff": ("eager", "eager", ['"eager"', "true"]),
     "backward": ("yes", True, ["true"]),
+    "isolate": ("1", True, ["true"]),
+    "timeout": ("2.5", 2.5, ["2.5", '"2.5"']),
     "as": ("run", "run", ['"run"']),
     "model": ("net", "net", ['"net"']),
     "no_panel": ("on", True, ["true"]),
     "quiet": ("true", True, ["true"]),
     "artifacts": ("/captures", "/captures", ['"/captures"']),
+    "transfers": ("values", "values", ['"values"']),
+    "faults": (
+        "copy-first-stick,crash:aten.mm",
+        ("copy-first-stick", "crash:aten.mm"),
+        ['["copy-first-stick", "crash:aten.mm"]'],
+    ),
 }
 """For every option: a variable's text, the value it stands for, and how the same is written in TOML."""
 
@@ -129,7 +137,7 @@ def test_every_option_can_come_from_everywhere(name, tmp_path):
     assert resolve(environ={variable: ""}, folder=tmp_path).values[name].origin.endswith("line 1")
 
 
-@pytest.mark.parametrize("name", sorted(set(GOOD) - {"target", "deny", "dtypes", "artifacts"}))
+@pytest.mark.parametrize("name", sorted(set(GOOD) - {"target", "deny", "dtypes", "artifacts", "faults"}))
 def test_a_bad_value_names_where_it_stands_what_it_is_and_what_is_allowed(name, tmp_path):
     bad = "what is this?"
     sentence = f": '{bad}' is not allowed; allowed: "
@@ -150,6 +158,8 @@ def test_a_bad_value_names_where_it_stands_what_it_is_and_what_is_allowed(name, 
 @pytest.mark.parametrize("name", GOOD)
 @pytest.mark.parametrize("form", ["{a = 1}", "1979-05-27", "[1, 2]", "[[]]", "nan", '""', "12.5"])
 def test_a_wrong_toml_type_says_what_is_allowed(name, form, tmp_path):
+    if (name, form) == ("timeout", "12.5"):
+        form = "-12.5"
     (tmp_path / "inductor_debug.toml").write_text(f"{name} = {form}\n")
     with pytest.raises(OptionError, match=r"line 1: .* is not allowed; allowed: ") as error:
         resolve(environ={}, folder=tmp_path)

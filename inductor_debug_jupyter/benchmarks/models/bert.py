@@ -27,4 +27,17 @@ def _build(small: bool) -> Built:
     return Built(library.BertModel(config).eval(), (tokens, torch.ones_like(tokens)))
 
 
+def _build_two_layers(small: bool) -> Built:
+    library = transformers()
+    import torch
+
+    if small:
+        return _build(small)
+    torch.manual_seed(SEED)
+    config = library.BertConfig(num_hidden_layers=2, vocab_size=1000)
+    tokens = torch.randint(0, config.vocab_size, (1, 64))
+    return Built(library.BertModel(config).eval(), (tokens, torch.ones_like(tokens)))
+
+
+TWO_LAYERS = BenchmarkModel("bert-2l", "BERT-base's width, two layers, 1,000 words, 1 × 64 tokens", _build_two_layers)
 MODEL = BenchmarkModel("bert", "BERT-base-multilingual's shape, a Transformer encoder, 1 × 128 tokens", _build)

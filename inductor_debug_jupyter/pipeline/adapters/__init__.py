@@ -23,6 +23,7 @@ matrix units do, and leaves the rest to the CPU::
     class ToyAdapter(AcceleratorAdapter):
         name = "toy"
         description = "matmuls in bfloat16, everything else on the CPU"
+        compute_dtype = torch.bfloat16
 
         def get_supported_dtypes(self):
             return {torch.float32, torch.bfloat16, torch.int64, torch.bool}
@@ -47,26 +48,39 @@ matrix units do, and leaves the rest to the CPU::
 
 ``ToyAdapter().capabilities()`` gathers what it says of itself, ``.check(gm, inputs)`` lists what it would refuse of a
 graph, and ``.as_backend()`` is a backend: it checks, compiles and runs. (``tests/adapters/test_own_adapter.py`` runs
-this very text.)
+this very text.) ``inductor-debug conformance my_pkg:ToyAdapter`` checks that it keeps its word.
+
+``.as_backend(isolate=True, timeout=60)`` compiles and runs in a process of its own: a vendor's compiler that crashes
+or hangs there is an error here, and a record of what happened. Any ``torch.compile`` backend is an adapter with no
+code: ``BackendAdapter("inductor")``, or ``IsolatedAdapter("openvino")``; what its device can do is unknown, and said to
+be. :mod:`~inductor_debug_jupyter.pipeline.adapters.lookup` says how a package registers an adapter by name.
 '''
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.backend_adapter import BackendAdapter
 from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.adapters.looking import capture_graph
+from inductor_debug_jupyter.pipeline.adapters.lookup import find_adapter
 from inductor_debug_jupyter.pipeline.adapters.mock import (
     IntegratedMockAdapter,
     MockAcceleratorAdapter,
     create_mock_backend,
 )
+from inductor_debug_jupyter.pipeline.adapters.stick import StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
 
 __all__ = [
     "AcceleratorAdapter",
     "AcceleratorCapabilities",
+    "BackendAdapter",
     "CompilationResult",
     "IntegratedMockAdapter",
+    "IsolatedAdapter",
     "MockAcceleratorAdapter",
+    "StickAdapter",
     "SupportedOpsConstraint",
     "capture_graph",
     "create_mock_backend",
+    "find_adapter",
 ]

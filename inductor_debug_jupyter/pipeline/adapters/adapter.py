@@ -13,16 +13,24 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 
+from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
 from inductor_debug_jupyter.pipeline.adapters.looking import capture_graph
 from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
 from inductor_debug_jupyter.pipeline.devices import Constraint, check, rules_for
-from inductor_debug_jupyter.pipeline.errors import AdapterError, ConstraintViolationError
-from inductor_debug_jupyter.pipeline.records import Violation
+from inductor_debug_jupyter.pipeline.errors import (
+    AdapterError,
+    BackendCrashError,
+    ConstraintViolationError,
+    InductorDebugError,
+    UsageError,
+)
+from inductor_debug_jupyter.pipeline.records import KernelSpec, Transfer, Violation
+from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.text import strict_message
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -38,6 +46,18 @@ class AcceleratorAdapter(ABC):
     name: str = ""
     description: str = ""
     alignment: int = 1
+    compute_dtype: torch.dtype | None = None
+    """The format that the device computes in, when it is narrower than the tensors' own: what rounding is judged by."""
+    trains: bool = True
+    """Whether gradients go through what it compiles; an inference-only device says False."""
+    made_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    """What the class was called with: another process makes the adapter again by the same call."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Remember the call."""
+        adapter = super().__new__(cls)
+        object.__setattr__(adapter, "made_with", (args, kwargs))
+        return adapter
 
     @abstractmethod
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
@@ -98,17 +118,22 @@ class AcceleratorAdapter(ABC):
         findings, refusal = self.judge(gm, inputs, strict=strict)
         if refusal:
             return CompilationResult(False, reason=refusal, findings=findings)
-        try:
-            made = self.compile(gm, inputs)
-        except Exception as error:
-            made = CompilationResult(False, reason=f"{type(error).__name__}: {first_line(error)}")
-        if not isinstance(made, CompilationResult):
-            made = (
-                CompilationResult(True, made)
-                if callable(made)
-                else CompilationResult(False, reason=f"compile() gave a {type(made).__name__}, which cannot be called")
-            )
+        made = self.compiled(gm, inputs)
         return replace(made, findings=made.findings or findings, seconds=time.perf_counter() - started)
+
+    def compiled(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> CompilationResult:
+        """Compile one graph without checking it. Never raises: what goes wrong is a result with a reason."""
+        try:
+            made: Any = self.compile(gm, inputs)  # an author's code: it may answer anything
+        except Exception as error:
+            ours = isinstance(error, InductorDebugError)  # whose messages say what happened
+            reason = first_line(error) if ours else f"{type(error).__name__}: {first_line(error)}"
+            return CompilationResult(False, reason=reason, crash=getattr(error, "crash", None))
+        if isinstance(made, CompilationResult):
+            return made
+        if callable(made):
+            return CompilationResult(True, made)
+        return CompilationResult(False, reason=f"compile() gave a {type(made).__name__}, which cannot be called")
 
     def judge(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, strict: bool
@@ -126,19 +151,41 @@ class AcceleratorAdapter(ABC):
         refused = errors_of(findings)
         return findings, f"refused: {refused[0].title}" if strict and refused else ""
 
-    def as_backend(self, strict: bool = False, *, fallback: bool | None = None) -> Callable[..., Any]:
+    def as_backend(
+        self,
+        strict: bool = False,
+        *,
+        fallback: bool | None = None,
+        isolate: bool = False,
+        timeout: float | None = None,
+        memory: int | None = None,
+    ) -> Callable[..., Any]:
         """A backend for ``torch.compile`` that checks a graph, compiles it, and runs what came out.
 
         Args:
             strict: raise when the rules refuse the graph or when it does not compile. Otherwise findings are logged.
             fallback: run eagerly, with a warning, what does not compile; by default the opposite of ``strict``. A
                 comparison says False: it must not compare eager with eager.
+            isolate: compile and run in a process of its own: a crash or a hang there is an error here.
+            timeout: with ``isolate``, seconds for each step.
+            memory: with ``isolate``, bytes that the process may have.
+
+        Raises:
+            UsageError: the adapter cannot go to another process.
         """
+        if isolate:
+            from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
+
+            alone = IsolatedAdapter(self, timeout=timeout, memory=memory)
+            return alone.as_backend(strict, fallback=fallback)
+        if timeout is not None or memory is not None:
+            raise UsageError("timeout and memory limit a process of its own: give isolate=True as well")
         falls_back = not strict if fallback is None else fallback
 
         def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
             result = self.build(gm, inputs, strict=strict)
             if result.run is not None:
+                device_log.tell_kernels(result, self.capabilities().name)
                 for violation in result.findings:
                     log.warning("%s: %s", self.capabilities().name, violation)
                 return result.run
@@ -162,9 +209,18 @@ class AcceleratorAdapter(ABC):
         def not_compiled(*args: Any, **kwargs: Any) -> Any:
             if strict and refused:
                 raise ConstraintViolationError(strict_message(refused, target=name), refused)
+            if result.crash is not None:
+                raise BackendCrashError(crash_text(result.crash), result.crash)
             raise AdapterError(f"{name} did not compile this graph: {result.reason or 'it does not say why'}")
 
         return not_compiled
+
+    def tell(self, event: Transfer | KernelSpec) -> None:
+        """Tell of a transfer, or of a kernel made while running: it goes into the session that is open, and the log.
+
+        What :attr:`CompilationResult.kernel_specs` says of a compile is told by :meth:`as_backend`.
+        """
+        device_log.tell(event)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.capabilities().name}>"

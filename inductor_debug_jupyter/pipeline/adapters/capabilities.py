@@ -11,7 +11,7 @@ import torch
 from inductor_debug_jupyter.pipeline.devices import AlignmentRule, DeviceProfile, MemoryConstraint, ShapeConstraint
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.records import Violation
+from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation
 
 
 def torch_dtypes(dtypes: Iterable[torch.dtype | str]) -> frozenset[torch.dtype]:
@@ -56,6 +56,17 @@ class AcceleratorCapabilities:
         if self.memory_limit is not None:
             MemoryConstraint(self.memory_limit)
 
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What it does not say of itself."""
+        return tuple(name for name in ("dtypes", "ops", "memory_limit") if getattr(self, name) is None)
+
+    def __str__(self) -> str:
+        dtypes = "unknown" if self.dtypes is None else ", ".join(sorted(map(dtype_name, self.dtypes)))
+        ops = "unknown" if self.ops is None else f"{len(self.ops)} listed"
+        memory = "unknown" if self.memory_limit is None else f"{self.memory_limit:,} bytes"
+        return f"{self.name}: dtypes {dtypes}; ops {ops}; memory {memory}"
+
     def profile(self) -> DeviceProfile:
         """The same as a device profile, from which rules are made (all but the list of ops)."""
         return DeviceProfile(
@@ -80,6 +91,7 @@ class CompilationResult:
         findings: what the rules say of the graph.
         seconds: how long it took.
         kernel_specs: one mapping for each kernel that was made, as far as the adapter tells (``op``, ``inputs``, …).
+        crash: how the process ended, where the adapter runs in one of its own and it did.
     """
 
     success: bool
@@ -88,6 +100,7 @@ class CompilationResult:
     findings: tuple[Violation, ...] = ()
     seconds: float = 0.0
     kernel_specs: tuple[Mapping[str, Any], ...] = ()
+    crash: CrashRecord | None = None
 
     def __post_init__(self) -> None:
         if self.success != (self.run is not None):

@@ -153,6 +153,12 @@ def process_ledger() -> Ledger:
         return _ledger[0]
 
 
+def forget_compiles() -> None:
+    """Begin a new ledger: a process that compiles thousands of graphs would write all of them after each."""
+    with _lock:
+        _ledger.clear()
+
+
 def start_record(graph_module: torch.fx.GraphModule) -> Recorder:
     """A recorder that has already been told the Dynamo graph: Dynamo told its listeners before it called us.
 

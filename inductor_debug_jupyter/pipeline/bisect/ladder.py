@@ -23,11 +23,15 @@ log = logging.getLogger("inductor_debug_jupyter")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rung to try: its name, what it runs with, and what it means when it is the first that is not good."""
+    """One rung to try: its name, what it runs with, and what it means when it is the first that is not good.
+
+    ``is_eager``: it runs torch's eager kernels and nothing else, so that it needs no process of its own.
+    """
 
     name: str
     backend: Any
     meaning: str
+    is_eager: bool = False
 
 
 STEPS: tuple[Step, ...] = (
@@ -42,18 +46,21 @@ STEPS: tuple[Step, ...] = (
         "dynamo",
         "Tracing alone changes the result: the captured graph is not what the Python code does. "
         "Look at the Dynamo graph, and at side effects and values that were fixed while tracing.",
+        is_eager=True,
     ),
     Step(
         "aot",
         "aot_eager",
         "The captured graph is good, and AOTAutograd changes it: look at how it made mutation, aliasing and the "
         "backward explicit.",
+        is_eager=True,
     ),
     Step(
         "aot_decomposed",
         "aot_eager_decomp_partition",
         "The error comes in when ops are broken down into simpler ones (or when the backward is split off): look at "
         "the decompositions of the ops in the forward graph.",
+        is_eager=True,
     ),
     Step(
         "inductor",
@@ -74,32 +81,39 @@ def bisect_stages(
     model: Callable[..., Any],
     inputs: Any,
     *,
-    adapter: AcceleratorAdapter | None = None,
+    adapter: AcceleratorAdapter | str | None = None,
     config: ComparisonConfig | None = None,
     model_name: str | None = None,
     backward: bool = False,
     run_all: bool = False,
     steps: Sequence[Step] = STEPS,
+    isolate: bool = False,
+    timeout: float | None = None,
 ) -> BisectRecord:
     """Find the first step of the compiler, or the device, that brings an error in.
 
     Args:
         model: a module or a function.
         inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
-        adapter: the device, as the last rung.
+        adapter: the device, as the last rung: an adapter, or a name (a ``torch.compile`` backend, a registered
+            adapter, or ``module:attribute``).
         config: what counts as equal.
         model_name: what to call it.
         backward: also compare gradients.
         run_all: go on after the first rung that is not good.
         steps: the rungs below the device.
+        isolate: run each rung that generates code, and the device, in a process of its own: one that crashes has
+            failed, and we have not.
+        timeout: seconds for a rung, with ``isolate`` for each step of its backend.
 
     Raises:
         UsageError: an argument cannot be understood.
     """
     ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
     harnesses = [
-        KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, backward=backward)
+        KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, alone, limit, backward)
         for step in ladder
+        for alone, limit in [(False, None) if isolate and step.is_eager else (isolate, timeout)]
     ]
     rungs: list[Rung] = []
     first_bad: Step | None = None
@@ -120,10 +134,13 @@ def bisect_stages(
     )
 
 
-def _device_step(adapter: AcceleratorAdapter, steps: Sequence[Step]) -> Step:
-    if not isinstance(adapter, AcceleratorAdapter):
-        raise OptionError(f"adapter: {type(adapter).__name__} is not allowed; allowed: an AcceleratorAdapter")
-    name = adapter.capabilities().name
+def _device_step(adapter: AcceleratorAdapter | str, steps: Sequence[Step]) -> Step:
+    if not isinstance(adapter, AcceleratorAdapter | str):
+        raise OptionError(
+            f"adapter: {type(adapter).__name__} is not allowed; allowed: an AcceleratorAdapter or the name of one"
+        )
+    # By name alone, a foreign package is not imported here.
+    name = adapter if isinstance(adapter, str) else adapter.capabilities().name
     taken = {step.name for step in steps}
     return Step(f"device {name}" if name in taken else name, adapter, _ON_THE_DEVICE)
 

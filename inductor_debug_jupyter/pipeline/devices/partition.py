@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
-from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Segment, Side, TensorSpec, Transfer
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, PlannedTransfer, Segment, Side, TensorSpec
 
 Key = int | str
 """A piece of memory: its number in the graph, or the node's name where torch gives none."""
@@ -118,8 +118,8 @@ def segments_of(graph: GraphRecord, sides: Mapping[str, Side | None]) -> tuple[S
 class Traffic:
     """What moves, and which op is to blame: the reader on the CPU, or the maker there of what the device reads."""
 
-    transfers: list[Transfer] = field(default_factory=list)
-    blamed: dict[str, list[Transfer]] = field(default_factory=dict)
+    transfers: list[PlannedTransfer] = field(default_factory=list)
+    blamed: dict[str, list[PlannedTransfer]] = field(default_factory=dict)
 
 
 def traffic_of(graph: GraphRecord, segments: tuple[Segment, ...], cost: object = None) -> Traffic:
@@ -184,7 +184,7 @@ class _Follower:
             if kind == "border" and not maker.is_call:
                 kind = "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"
             size = symbolic.bytes_of(spec, self.graph.hints)
-            transfer = Transfer(name, side, kind, segment, str(spec), size, self._seconds(size))
+            transfer = PlannedTransfer(name, side, kind, segment, str(spec), size, self._seconds(size))
             self.traffic.transfers.append(transfer)
             if kind == "border" and reader is not None:
                 blamed = reader if side == "cpu" else maker

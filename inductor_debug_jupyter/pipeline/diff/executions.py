@@ -1,7 +1,8 @@
 """One side of a comparison: run the model with a backend, and keep what came out.
 
 A backend is ``eager`` (the model as it is, whatever it was compiled with before), the name of a ``torch.compile``
-backend, a function like one, or an adapter: an object with ``as_backend()`` or ``compile(graph_module, inputs)``.
+backend or of a registered adapter, ``module:attribute``, a function like a backend, or an adapter: an object with
+``as_backend()`` or ``compile(graph_module, inputs)``.
 ``dynamo`` is torch's backend called "eager": traced, not lowered.
 
 The candidate counts as compiled only if its backend was really asked to compile and did: Dynamo runs eagerly
@@ -21,11 +22,15 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, BackendAdapter, IsolatedAdapter, find_adapter
+from inductor_debug_jupyter.pipeline.adapters.backend_adapter import DYNAMO, backend_names
+from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.limits import time_limit
 from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
 from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, own_module, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.records import CrashRecord
 from inductor_debug_jupyter.pipeline.torch_compat import regions
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
@@ -33,7 +38,7 @@ log = logging.getLogger("inductor_debug_jupyter")
 
 GRADIENT = "grad:"
 """How the path of a gradient starts."""
-EAGER, DYNAMO = "eager", "dynamo"
+EAGER = "eager"
 _SEED = 1234
 _LONGEST_MESSAGE = 400
 
@@ -42,25 +47,27 @@ Compiler = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How to run a model; ``compiler`` is None for eager mode."""
+    """How to run a model; ``compiler`` is None for eager mode. ``close`` is called when it has run."""
 
     name: str
     compiler: Compiler | None = None
+    close: Callable[[], None] | None = field(default=None, compare=False)
 
 
 def resolve_backend(value: Any, option: str) -> Backend:
     """The backend that was meant.
 
     Raises:
-        OptionError: there is no such backend.
+        UsageError: there is no such backend.
     """
     if value == EAGER:
         return Backend(EAGER)
     if isinstance(value, str):
-        known = [DYNAMO, *(name for name in torch.compiler.list_backends(exclude_tags=()) if name != EAGER)]
-        if value not in known:
-            raise OptionError(f"{option}={value!r}; allowed: {EAGER}, {', '.join(known)}, a callable or an adapter")
-        return Backend(value, regions.registered_backend(EAGER if value == DYNAMO else value))
+        if value in backend_names():
+            return Backend(value, regions.registered_backend(EAGER if value == DYNAMO else value))
+        if ":" not in value:
+            check_name(value, option, also=(EAGER,))
+        value = find_adapter(value, origin=option)
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or type(value).__name__
     if callable(as_backend := getattr(value, "as_backend", None)):
         # Our adapters would rather run eagerly than not at all; here that would compare eager with eager.
@@ -73,6 +80,25 @@ def resolve_backend(value: Any, option: str) -> Backend:
     raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable or an adapter")
 
 
+def isolated_backend(value: Any, option: str, timeout: float | None) -> Backend:
+    """The backend that was meant, in a process of its own; ``eager`` is the user's own code and stays here.
+
+    Raises:
+        UsageError: there is no such backend, or it cannot go to another process.
+    """
+    if value == EAGER:
+        return Backend(EAGER)
+    if isinstance(value, str):
+        if ":" not in value:
+            check_name(value, option, also=(EAGER,))
+    elif not isinstance(value, AcceleratorAdapter):
+        if not callable(value):
+            raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable or an adapter")
+        value = BackendAdapter(value)
+    alone = IsolatedAdapter(value, timeout=timeout)
+    return Backend(alone.name, alone.as_backend(fallback=False), alone.close)
+
+
 @dataclass(slots=True)
 class Execution:
     """What one side did.
@@ -81,12 +107,14 @@ class Execution:
         values: outputs and gradients by path.
         seconds: how long it took, compiling included.
         error: what it raised; empty when it ran.
+        crash: how the process ended that it ran in, if it did.
         incomplete: why what ran is not, or not all, what should have run; empty when it is.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     error: str = ""
+    crash: CrashRecord | None = None
     incomplete: list[str] = field(default_factory=list)
 
 
@@ -163,6 +191,10 @@ class Call:
         except Exception as error:
             log.debug("%s raised", backend.name, exc_info=True)
             execution.error = describe(error)
+            execution.crash = getattr(getattr(error, "inner_exception", None) or error, "crash", None)
+        finally:
+            if backend.close is not None:
+                backend.close()
         execution.seconds = time.perf_counter() - started
         return execution
 

@@ -11,14 +11,21 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution, resolve_backend
+from inductor_debug_jupyter.pipeline.diff.executions import (
+    Backend,
+    Call,
+    Execution,
+    isolated_backend,
+    resolve_backend,
+)
 from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
 from inductor_debug_jupyter.pipeline.diff.noise import explained_by_rounding
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
-from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
+from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -39,13 +46,15 @@ class KernelDiffHarness:
         reference_backend: ``"eager"``, the name of a ``torch.compile`` backend, a callable backend or an adapter.
         test_backend: what to compare with it; likewise.
         comparison_config: what counts as equal.
-        isolate: run in another process; not built yet.
-        timeout: give up on a side after so many seconds (main thread only); it then counts as not compared.
+        isolate: compile and run each captured graph in a process of its own, so that a backend that crashes or hangs
+            is a result and not the end of this process. ``eager`` is the model's own code and runs here.
+        timeout: give up on a side after so many seconds (main thread only); it then counts as not compared. With
+            ``isolate``: after so many seconds for one step of the backend (compile, run, backward); 600 when not said.
         backward: also compare the gradients of parameters and of inputs that require one.
         kwargs: keyword arguments beside positional ``inputs``.
 
     Raises:
-        UsageError: an argument cannot be understood, or asks for what is not built yet.
+        UsageError: an argument cannot be understood, or with ``isolate`` a backend cannot go to another process.
     """
 
     def __init__(
@@ -62,10 +71,11 @@ class KernelDiffHarness:
         *,
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        if isolate:
-            raise UsageError(f"isolate={isolate!r}: running in another process is not built yet; leave isolate out")
-        check_time_limit(timeout)
+        if not isinstance(isolate, bool):
+            raise OptionError(f"isolate={isolate!r}; allowed: True or False")
+        check_time_limit(timeout, isolate=isolate)
         self.timeout = timeout
+        self.isolate = isolate
         if not callable(model):
             raise OptionError(f"model={type(model).__name__}; allowed: a torch.nn.Module or another callable")
         if comparison_config is not None and not isinstance(comparison_config, ComparisonConfig):
@@ -74,9 +84,12 @@ class KernelDiffHarness:
         args, named = _arguments(inputs, kwargs)
         self.config = comparison_config or ComparisonConfig()
         self.model_name = model_name or getattr(model, "__name__", None) or type(model).__name__
-        self.reference: Backend = resolve_backend(reference_backend, "reference_backend")
-        self.candidate: Backend = resolve_backend(test_backend, "test_backend")
+        self.reference = self._backend(reference_backend, "reference_backend")
+        self.candidate = self._backend(test_backend, "test_backend")
         self._call = Call(model, args, named, backward)
+
+    def _backend(self, value: Any, option: str) -> Backend:
+        return isolated_backend(value, option, self.timeout) if self.isolate else resolve_backend(value, option)
 
     def compare(self, generate_visualizations: bool = False, output_dir: str | Path | None = None) -> DiffReport:
         """Run both and compare.
@@ -105,11 +118,14 @@ class KernelDiffHarness:
         done: list[Execution] = []
         notes: list[str] = []
         for role, backend in sides:
-            execution = self._call.execute(backend, config, self.timeout)
+            execution = self._call.execute(backend, config, self._limit_here(backend))
             done.append(execution)
             notes += [f"{role} ({backend.name}): {why}" for why in execution.incomplete]
-            if execution.error:
+            if execution.crash is not None:
+                notes.append(f"the {role}, {crash_line(execution.crash)}")
+            elif execution.error:
                 notes.append(f"the {role} ({backend.name}) raised {execution.error}")
+            if execution.error:
                 break
         reference, candidate = done[0], done[-1]
         outputs: tuple[OutputDiff, ...] = ()
@@ -119,6 +135,8 @@ class KernelDiffHarness:
             outputs = worst_first(outputs)
             notes += remarks
             notes += self._remarks(outputs)
+        elif candidate.crash is not None and len(done) == 2:
+            outputs = worst_first(_partial(reference, candidate, candidate.crash, config))
         complete = not any(execution.incomplete for execution in done)
         return DiffRecord(
             model=self.model_name,
@@ -129,17 +147,42 @@ class KernelDiffHarness:
             notes=tuple(notes),
             reference_seconds=reference.seconds,
             candidate_seconds=candidate.seconds if len(done) == 2 else 0.0,
+            crashes=tuple(execution.crash for execution in done if execution.crash is not None),
         )
+
+    def _limit_here(self, backend: Backend) -> float | None:
+        """A process of its own keeps its own time; a signal could not end a step there."""
+        return None if self.isolate and backend.compiler is not None else self.timeout
 
     def _remarks(self, outputs: tuple[OutputDiff, ...]) -> list[str]:
         remarks = []
         if not outputs:
             remarks.append("the model returned nothing that could be compared")
-        if self.reference == self.candidate:
+        if self.reference == self.candidate or (self.isolate and self.reference.name == self.candidate.name):
             remarks.append(f"both sides are {self.reference.name}: this only shows whether it repeats itself")
         if empty := [output.path for output in outputs if is_empty(output)]:
             remarks.append(f"without elements on both sides, and not counted: {', '.join(empty[:10])}")
         return remarks
+
+
+def _partial(
+    reference: Execution, candidate: Execution, crash: CrashRecord, config: ComparisonConfig
+) -> tuple[OutputDiff, ...]:
+    """What there was before the crash, compared, and what there would have been."""
+    common = {path: reference.values[path] for path in candidate.values if path in reference.values}
+    lost = f"{crash_line(crash)}: there is nothing to compare with"
+    missing = [
+        OutputDiff(
+            path,
+            "not_compared",
+            lost,
+            tuple(getattr(value, "shape", ())),
+            str(getattr(value, "dtype", "")).removeprefix("torch."),
+        )
+        for path, value in reference.values.items()
+        if path not in common
+    ]
+    return (*compare_flat(common, {path: candidate.values[path] for path in common}, config), *missing)
 
 
 def is_empty(output: OutputDiff) -> bool:

@@ -1,7 +1,7 @@
 """Give up on a model that does not come back.
 
 A timer signal interrupts the main thread's Python code, which is enough for a model that loops or waits. Code that
-hangs inside a C library needs a process of its own.
+hangs inside a C library needs a process of its own (``isolate=True``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from types import FrameType
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 
 
-def check_time_limit(seconds: float | None) -> None:
-    """Refuse a limit that cannot be kept.
+def check_time_limit(seconds: float | None, *, isolate: bool = False) -> None:
+    """Refuse a limit that cannot be kept. A process of its own (``isolate``) can be ended from any thread.
 
     Raises:
         OptionError: it is not a number of seconds above 0.
@@ -26,14 +26,18 @@ def check_time_limit(seconds: float | None) -> None:
         return
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise OptionError(f"timeout={seconds!r}; allowed: a number of seconds above 0")
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        raise UsageError("timeout works in the main thread of Linux and macOS only; leave it out here")
+    if not isolate and not _has_timer():
+        raise UsageError("timeout works in the main thread of Linux and macOS only; give isolate=True or leave it out")
+
+
+def _has_timer() -> bool:
+    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Raise :class:`TimeoutError` when the block takes longer; the timer that was set before goes on afterwards."""
-    if seconds is None:
+    if seconds is None or not _has_timer():  # checked before: without a timer, only beside an isolated side
         yield
         return
 

@@ -17,6 +17,8 @@ from inductor_debug_jupyter.pipeline.records.compile import (
     Recompile,
     SessionRecord,
 )
+from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, CheckStatus, ConformanceRecord
+from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
@@ -38,11 +40,12 @@ from inductor_debug_jupyter.pipeline.records.placement import (
     GraphCoverage,
     OpRow,
     OpStatus,
+    PlannedTransfer,
     Segment,
     Side,
-    Transfer,
 )
 from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics
+from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 __all__ = [
     "BACKWARD",
@@ -53,8 +56,13 @@ __all__ = [
     "BackendTiming",
     "BenchmarkRecord",
     "BisectRecord",
+    "CheckRecord",
+    "CheckStatus",
     "CompileCapture",
+    "ConformanceRecord",
     "CoverageRecord",
+    "CrashKind",
+    "CrashRecord",
     "DiffRecord",
     "Fallback",
     "GraphBreak",
@@ -64,6 +72,7 @@ __all__ = [
     "Guard",
     "Heatmap",
     "KernelRecord",
+    "KernelSpec",
     "LateTexts",
     "LiveTensor",
     "MemoryRecord",
@@ -74,6 +83,7 @@ __all__ = [
     "OutputDiff",
     "Phase",
     "Place",
+    "PlannedTransfer",
     "Recompile",
     "Rung",
     "Segment",

@@ -12,6 +12,7 @@ from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, S
 from inductor_debug_jupyter.pipeline.records.guards import Guard
 from inductor_debug_jupyter.pipeline.records.memory import MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
+from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 BACKWARD = ":backward"
 """What is added to a stage's name for the part of it that belongs to the backward (``code:backward``)."""
@@ -163,3 +164,7 @@ class SessionRecord:
     memory_limit: int | None = None
     coverage: CoverageRecord | None = None
     memory: tuple[MemoryRecord, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    """What adapters sent to their device and got back, in order."""
+    kernel_specs: tuple[KernelSpec, ...] = ()
+    """The kernels that adapters made."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from inductor_debug_jupyter.pipeline.records.crash import CrashRecord
+
 Verdict = Literal["match", "rounding", "mismatch", "not_compared"]
 
 
@@ -66,7 +68,10 @@ class OutputDiff:
 
 @dataclass(frozen=True, slots=True)
 class DiffRecord:
-    """A whole comparison: what ran, and every output, worst first."""
+    """A whole comparison: what ran, and every output, worst first.
+
+    ``crashes`` tells of sides that ended the process of their own that they ran in.
+    """
 
     model: str
     reference: str
@@ -77,6 +82,7 @@ class DiffRecord:
     images: tuple[str, ...] = ()
     reference_seconds: float = 0.0
     candidate_seconds: float = 0.0
+    crashes: tuple[CrashRecord, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -41,7 +41,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class PlannedTransfer:
     """One piece of memory that has to be on the other side before a segment can run.
 
     ``kind`` is ``border`` (made by one segment, read by another), ``input`` (the caller gave it), ``resident`` (a
@@ -80,7 +80,7 @@ class GraphCoverage:
     nodes: int
     rows: tuple[OpRow, ...]
     segments: tuple[Segment, ...] = ()
-    transfers: tuple[Transfer, ...] = ()
+    transfers: tuple[PlannedTransfer, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     narrowed: tuple[tuple[str, str, int], ...] = ()
     """Dtypes that the target keeps in another format: from, to, number of tensors."""

@@ -11,6 +11,9 @@ Nothing outside this package imports a private name of torch. Each module here h
 - :mod:`graphs`: read nodes, fake tensors and placeholders;
 - :mod:`guards`: read what torch checks before it reuses a graph;
 - :mod:`running`: what Dynamo knows while it calls a backend;
+- :mod:`operators`: torch's own operator database;
+- :mod:`rounding`: run eager code in a narrower format;
+- :mod:`targets`: names of what nodes call, for another process;
 - :mod:`trees`: nested containers of tensors;
 - :mod:`state`: ids, caches and switches of the compiler.
 

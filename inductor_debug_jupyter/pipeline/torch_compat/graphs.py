@@ -273,3 +273,43 @@ def _traced_from(node: torch.fx.Node) -> tuple[str, ...]:
             source = source.from_node[0]
         names[str(source.name)] = None
     return tuple(names)
+
+
+def is_aten(target: Any) -> bool:
+    """Whether a node calls an op of torch itself (``aten`` or ``prims``), and not a library's, Python or a subgraph."""
+    return isinstance(target, torch._ops.OpOverload) and target.namespace in {"aten", "prims"}
+
+
+def writes_into_operands(target: Any) -> bool:
+    """Whether an op changes what it is given."""
+    return isinstance(target, torch._ops.OpOverload) and bool(target._schema.is_mutable)
+
+
+def effects_as_ops(graph_module: torch.fx.GraphModule) -> None:
+    """Call ops with effects (checks that raise) as they are, for whoever runs a graph in order.
+
+    AOTAutograd threads a token through them, ``with_effects(token, op, *args) -> (token, *results)``, to keep them in
+    order.
+    """
+    graph = graph_module.graph
+    for node in list(graph.nodes):
+        if getattr(node.target, "__name__", "") != "with_effects":
+            continue
+        token, op, *args = node.args
+        with graph.inserting_before(node):
+            call = graph.call_function(op, tuple(args), dict(node.kwargs))
+        _, *values = node.meta.get("val", (None,))
+        returns = len(op._schema.returns)
+        call.meta = {**node.meta, "val": values[0] if returns == 1 else tuple(values) if returns else None}
+        for user in list(node.users):
+            index = user.args[1]
+            if index == 0:
+                user.replace_all_uses_with(token)
+                graph.erase_node(user)
+            elif returns <= 1:
+                user.replace_all_uses_with(call)
+                graph.erase_node(user)
+            else:
+                user.args = (call, index - 1)
+        graph.erase_node(node)
+    graph_module.recompile()

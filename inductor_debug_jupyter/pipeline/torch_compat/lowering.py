@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 import torch._functorch.config as functorch_config
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
@@ -53,3 +54,34 @@ def compile_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Se
 
     with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
         return cast("Callable[..., Any]", compile_fx(graph_module, list(example_inputs)))
+
+
+StageCompiler = Callable[[torch.fx.GraphModule, str], Callable[..., Any]]
+"""An AOT graph and its stage (``forward`` or ``backward``) → a function of the graph's inputs."""
+
+
+def compile_with_aot(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compiler: StageCompiler
+) -> Callable[..., Any]:
+    """Trace with AOTAutograd, forward and backward at once, and run what ``compiler`` makes of each graph.
+
+    The graphs are functional: what the user's code writes into its inputs is written by AOTAutograd, on the host.
+    """
+
+    def stage(name: str) -> Callable[..., Any]:
+        return lambda graph, _: make_boxed_func(compiler(graph, name))
+
+    copy = copy_graph_module(graph_module)
+    (made,) = copy.graph.output_node().args
+    alone = not isinstance(made, tuple | list)
+    if alone:  # a graph that was traced by hand; Dynamo's give tuples, and AOTAutograd takes nothing else
+        copy.graph.output_node().args = ((made,),)
+        copy.recompile()
+    with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
+        run: Callable[..., Any] = aot_autograd(
+            fw_compiler=stage("forward"),
+            bw_compiler=stage("backward"),
+            inference_compiler=stage("forward"),
+            partition_fn=min_cut_rematerialization_partition,
+        )(copy, list(example_inputs))
+    return (lambda *args: run(*args)[0]) if alone else run

@@ -255,6 +255,14 @@ def registered_backend(name: str) -> Callable[..., Any]:
     return found
 
 
+def loaded_backend(name: str) -> Callable[..., Any] | None:
+    """The ``torch.compile`` backend of that name if its code is in this process already; nothing is imported."""
+    from torch._dynamo.backends import registry
+
+    found: Callable[..., Any] | None = registry._COMPILER_FNS.get(name)
+    return found
+
+
 def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` or module, compiled with ``backend`` in a region of its own; to be called in :func:`undisturbed`."""
     if isinstance(function, torch.nn.Module):

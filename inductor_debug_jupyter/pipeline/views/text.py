@@ -16,6 +16,7 @@ from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
 from inductor_debug_jupyter.pipeline.views.placement import fallback_line
 from inductor_debug_jupyter.pipeline.views.places import worst_first
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_line, transfer_line
 from inductor_debug_jupyter.pipeline.views.words import ICONS, SEVERITIES, label_of, plain
 
 NOTHING_CAPTURED = "Nothing was captured, so NOTHING WAS CHECKED."
@@ -89,7 +90,7 @@ def header_line(record: SessionRecord, *, timings: bool = True) -> str:
 
 
 def session_text(record: SessionRecord, *, colour: bool = False, timings: bool = False, limit: int | None = 50) -> str:
-    """The whole session: header, findings worst first, graph breaks, recompiles, notes.
+    """The whole session: header, findings worst first, graph breaks, recompiles, transfers, notes.
 
     Args:
         record: what to tell.
@@ -114,6 +115,8 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     )
     recompiles = [_event("; ".join(item.reasons), item.source, (), item.compile_id) for item in record.recompiles]
     lines += _section("Recompiles", recompiles, limit)
+    lines += _section("Transfers", [[transfer_line(each)] for each in record.transfers], limit)
+    lines += _section("Kernels of the device", [[kernel_line(each)] for each in record.kernel_specs], limit)
     missing = [
         [f"{plain(capture.compile_id)} {stage}: {plain(reason)}"]
         for capture in record.captures

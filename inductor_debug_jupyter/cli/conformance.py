@@ -1,0 +1,47 @@
+"""``inductor-debug conformance my_pkg:MyAdapter``: does an adapter do what it says, and what is to be done if not."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from inductor_debug_jupyter.pipeline.options import OPTIONS, add_options, read_given
+
+SUMMARY = "check an accelerator's adapter (or any torch.compile backend) on small graphs, and report what holds"
+EXAMPLES = """\
+  inductor-debug conformance my_chip:Adapter
+  inductor-debug conformance my_chip:Adapter --timeout 60
+  inductor-debug conformance aot_eager --json   # any torch.compile backend
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "adapter",
+        metavar="MODULE:ADAPTER|NAME",
+        help="the adapter's class or an object, a registered adapter, or a torch.compile backend",
+    )
+    add_options(parser, ("timeout",))
+    parser.add_argument("--no-isolate", action="store_true", help="run here, for a debugger: a crash ends the command")
+    parser.add_argument("--check", action="append", metavar="ID", help="only this check; may be given several times")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report; 1 when a check fails."""
+    timeout = read_given(args, ("timeout",)).get("timeout", OPTIONS["timeout"].default)
+    from inductor_debug_jupyter.pipeline.adapters.conformance import run_conformance
+    from inductor_debug_jupyter.pipeline.adapters.conformance.suite import DEFAULT_SECONDS
+    from inductor_debug_jupyter.pipeline.views.conformance import conformance_text
+
+    record = run_conformance(
+        args.adapter, isolate=not args.no_isolate, timeout=timeout or DEFAULT_SECONDS, checks=args.check
+    )
+    if args.json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(record), indent=2).decode() + "\n")
+    else:
+        print(conformance_text(record))
+    return 0 if record.passed else 1

@@ -1,0 +1,377 @@
+"""The checks. Each takes the adapter under test and answers with one line of what it saw, or raises why it fails."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters import device_log
+from inductor_debug_jupyter.pipeline.adapters.conformance.samples import GRAPHS, OPS, Sample, numbers
+from inductor_debug_jupyter.pipeline.adapters.conformance.subject import DoesNotApplyError, FailsError, Subject
+from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
+from inductor_debug_jupyter.pipeline.devices.ops import bare_name
+
+_BY_NAME = {sample.name: sample for sample in GRAPHS}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: its id, what it asks, and how."""
+
+    check_id: str
+    title: str
+    look: Callable[[Subject], str]
+
+
+def _clones(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(each.clone() if isinstance(each, torch.Tensor) else each for each in values)
+
+
+def _capabilities(subject: Subject) -> str:
+    adapter = subject.adapter
+    try:
+        said, again = adapter.capabilities(), adapter.capabilities()
+    except Exception as error:
+        raise FailsError(
+            f"it does not say what it can do: {type(error).__name__}: {error}",
+            "get_supported_dtypes() gives torch dtypes, get_supported_ops() names, get_memory_limit() bytes; "
+            "each may give None for 'I do not say'",
+        ) from error
+    if not isinstance(said.name, str) or not said.name.strip():
+        raise FailsError(f"its name is {said.name!r}", "set name = 'my_chip' on the class")
+    if bad := [op for op in said.ops or () if not isinstance(op, str) or not op.strip()]:
+        raise FailsError(f"get_supported_ops() has {bad[0]!r}", "give names, such as 'mm' or 'aten.mm'")
+    if said != again:
+        raise FailsError(
+            "it says something else when asked again", "give the same answers every time: findings depend on them"
+        )
+    return str(said)
+
+
+def _graph(sample: Sample) -> Callable[[Subject], str]:
+    def look(subject: Subject) -> str:
+        inputs = subject.inputs(sample)
+        (actual,) = subject.run(sample.function, _clones(inputs))
+        return subject.compare(actual, sample.function(*_clones(inputs)))
+
+    return look
+
+
+def _needs_right_numbers(subject: Subject) -> None:
+    """What looks at wrong numbers as a sign of something else needs right ones to begin with."""
+    if subject.computes_right is None:
+        try:
+            _graph(_BY_NAME["pointwise"])(subject)
+        except FailsError:
+            subject.computes_right = False
+        else:
+            subject.computes_right = True
+    if not subject.computes_right:
+        raise DoesNotApplyError("the numbers are wrong already in the plain case: see graph.pointwise")
+
+
+def _compiles_something(subject: Subject) -> str:
+    refusals = []
+    for sample in (_BY_NAME["pointwise"], _BY_NAME["matmul"], _BY_NAME["reduction"], OPS["clone"]):
+        try:
+            subject.run(sample.function, subject.inputs(sample))
+        except DoesNotApplyError as error:
+            refusals.append(str(error))
+        else:
+            return f"{sample.name} compiles"
+    raise FailsError(
+        f"it compiles none of the small graphs; the first: {refusals[0]}",
+        "start with one op: compile() may return torch.fx.Interpreter(gm).run",
+    )
+
+
+def _inputs_untouched(subject: Subject) -> str:
+    sample = _BY_NAME["pointwise"]
+    inputs = subject.inputs(sample)
+    given = _clones(inputs)
+    subject.run(sample.function, given)
+    if wrong := [index for index, each in enumerate(given) if not torch.equal(each, inputs[index])]:
+        raise FailsError(
+            f"input {wrong[0]} has other values after the run, and the graph does not write to it",
+            "compute into memory of the device's own: the inputs belong to the user",
+        )
+    return "inputs are as they were"
+
+
+def _writes_inputs(subject: Subject) -> str:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x * 2
+
+    given, eager = _clones(subject.inputs(OPS["clone"])), _clones(subject.inputs(OPS["clone"]))
+    expected = function(*eager)
+    (actual,) = subject.run(function, given)
+    if not torch.allclose(given[0], eager[0], rtol=1e-2, atol=1e-2):
+        raise FailsError(
+            "the graph adds 1 to its input in place, and the user's tensor did not change",
+            "copy what the graph wrote to an input back into it, or let AOTAutograd make it explicit: "
+            "torch._dynamo.backends.common.aot_autograd",
+        )
+    return subject.compare(actual, expected)
+
+
+def _strides(subject: Subject) -> str:
+    _needs_right_numbers(subject)
+    n = subject.size
+    given = (numbers(n, n, dtype=subject.dtype).t(), numbers(n, 2 * n, dtype=subject.dtype)[:, ::2])
+    sample = _BY_NAME["pointwise"]
+    (actual,) = subject.run(sample.function, given)
+    try:
+        return subject.compare(actual, sample.function(*given))
+    except FailsError as error:
+        raise FailsError(
+            f"inputs that are not contiguous are read wrongly: {error.detail}",
+            "look at tensor.stride(), or call .contiguous() before you hand memory to the device",
+        ) from None
+
+
+def _aliases(subject: Subject) -> str:
+    (x,) = _clones(subject.inputs(OPS["clone"]))
+    ((view, _),) = subject.run(lambda x: (x.t(), x + 1), (x,))
+    with torch.no_grad():
+        x[0, 0] = 5
+    if view[0, 0] != 5:
+        raise FailsError(
+            "an output that is a view of an input has memory of its own",
+            "return views as views (AOTAutograd does it for you), or the user's later writes get lost",
+        )
+    return "a view of an input stays one"
+
+
+def _repeats(subject: Subject) -> str:
+    sample = _BY_NAME["matmul"]
+    inputs = subject.inputs(sample)
+    first, second, third = subject.run(sample.function, *(_clones(inputs) for _ in range(3)))
+    if not (torch.equal(first, second) and torch.equal(first, third)):
+        raise FailsError(
+            "the same graph on the same inputs gives other numbers each time",
+            "make the order of sums fixed, or no comparison with eager will mean anything",
+        )
+    return "3 runs, the same bits"
+
+
+def _runs_twice(subject: Subject) -> str:
+    _needs_right_numbers(subject)
+    sample = _BY_NAME["pointwise"]
+    one = subject.inputs(sample)
+    other = tuple(each + 1 for each in one)
+    first, second = subject.run(sample.function, _clones(one), _clones(other))
+    expected = sample.function(*one), sample.function(*other)
+    try:
+        subject.compare(second, expected[1])
+    except FailsError as error:
+        raise FailsError(
+            f"the second run, on other inputs, is wrong: {error.detail}",
+            "do not keep values of the example inputs or of the first run in what compile() returns",
+        ) from None
+    try:
+        subject.compare(first, expected[0])
+    except FailsError as error:
+        raise FailsError(
+            f"after the second run the first run's output is wrong: {error.detail}",
+            "give each run output memory of its own: the user still holds the first",
+        ) from None
+    return "each run has its own values"
+
+
+def _dynamic_sizes(subject: Subject) -> str:
+    _needs_right_numbers(subject)
+    n = subject.size
+    sets = [(numbers(n * k, n, dtype=subject.dtype),) for k in (2, 3, 4)]
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) * 2
+
+    for actual, inputs in zip(subject.run(function, *map(_clones, sets)), sets, strict=True):
+        try:
+            subject.compare(actual, function(*inputs))
+        except FailsError as error:
+            raise FailsError(
+                f"with another size the answer is wrong: {error.detail}",
+                "sizes may be symbols (torch.SymInt) in the graph: read them from the inputs of each run, or refuse "
+                "graphs that have any",
+            ) from None
+    return "3 sizes"
+
+
+def _gradients(subject: Subject) -> str:
+    if not subject.adapter.trains:
+        raise DoesNotApplyError("it says trains = False")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (torch.tanh(x) * x).sum()
+
+    (given,) = _clones(subject.inputs(OPS["clone"]))
+    eager = given.clone().requires_grad_()
+    function(eager).backward()  # type: ignore[no-untyped-call]
+    given.requires_grad_()
+    (loss,) = subject.run(function, (given,))
+    if not loss.requires_grad:
+        raise FailsError(
+            "the output of a graph whose inputs require gradients has none: training would silently do nothing",
+            "run torch ops, wrap the compile in AOTAutograd, or say trains = False",
+        )
+    try:
+        loss.backward()
+    except Exception as error:
+        raise FailsError(
+            f"the backward raised {type(error).__name__}: {error}",
+            "refuse in compile() what has no backward, or say trains = False",
+        ) from error
+    if given.grad is None:
+        raise FailsError("the input has no gradient after backward()", "wrap the compile in AOTAutograd")
+    return subject.compare(given.grad, eager.grad)
+
+
+def _errors_are_results(subject: Subject) -> str:
+    gm = torch.fx.symbolic_trace(lambda x: torch.linalg.eigvals(x))
+    x = numbers(subject.size, subject.size, dtype=subject.dtype)
+    try:
+        result = subject.adapter.build(gm, [x], strict=True)
+    except Exception as error:
+        raise FailsError(
+            f"build() raised {type(error).__name__}: {error}",
+            "do not override build(); raise in compile(), which becomes a CompilationResult with a reason",
+        ) from error
+    if result.run is None and not result.reason.strip():
+        raise FailsError("it refused a graph without a reason", "give CompilationResult(False, reason='which op, why')")
+    return "an odd graph compiles" if result.run is not None else f"refused: {result.reason}"
+
+
+def _claimed_dtypes(subject: Subject) -> str:
+    said = subject.adapter.capabilities().dtypes
+    if said is None:
+        raise DoesNotApplyError("it does not say which dtypes it has")
+    for dtype in sorted(said, key=str):
+        sample = OPS["clone"] if dtype.itemsize == 1 or dtype.is_complex else OPS["add"]
+        inputs = subject.inputs(sample, dtype)
+        try:
+            (actual,) = subject.run(sample.function, _clones(inputs))
+            subject.compare(actual, sample.function(*inputs))
+        except (FailsError, DoesNotApplyError) as error:
+            raise FailsError(
+                f"get_supported_dtypes() has {dtype_name(dtype)}, and {sample.name} in it does not work: {error}",
+                f"take {dtype_name(dtype)} out of get_supported_dtypes(), or make {sample.name} work in it",
+            ) from None
+    return f"{len(said)} tried"
+
+
+def _other_dtypes(subject: Subject) -> str:
+    said = subject.adapter.capabilities().dtypes
+    if said is None:
+        raise DoesNotApplyError("it does not say which dtypes it has")
+    others = [each for each in (torch.float64, torch.complex64, torch.int16) if each not in said]
+    if not others:
+        raise DoesNotApplyError("it says it has all of them")
+    gm = torch.fx.symbolic_trace(lambda x: x + x)
+    result = subject.adapter.build(gm, [numbers(subject.size, subject.size, dtype=others[0])], strict=True)
+    if result.run is not None:
+        raise FailsError(
+            f"{dtype_name(others[0])} is not among its dtypes, and strict mode compiles it all the same",
+            "do not override check() or rules() without the dtype rule, or add the dtype to get_supported_dtypes()",
+        )
+    return f"{dtype_name(others[0])} is refused"
+
+
+def _claimed_ops(subject: Subject) -> str:
+    said = subject.adapter.capabilities().ops
+    if said is None:
+        raise DoesNotApplyError("it does not say which ops it has")
+    tried, untried = [], []
+    for op in sorted(said):
+        sample = OPS.get(bare_name(op))
+        if sample is None:
+            untried.append(op)
+            continue
+        inputs = subject.inputs(sample)
+        try:
+            (actual,) = subject.run(sample.function, _clones(inputs))
+            subject.compare(actual, sample.function(*inputs))
+        except (FailsError, DoesNotApplyError) as error:
+            raise FailsError(
+                f"get_supported_ops() has {op}, and it does not work: {error}",
+                f"take {op} out of get_supported_ops(), or fix it",
+            ) from None
+        tried.append(op)
+    return f"{len(tried)} tried" + (f"; not tried: {', '.join(untried)}" if untried else "")
+
+
+def _kernel_specs(subject: Subject) -> str:
+    subject.results.clear()
+    for sample in (_BY_NAME["pointwise"], _BY_NAME["matmul"]):
+        subject.run(sample.function, subject.inputs(sample))
+    specs = [spec for result in subject.results for spec in result.kernel_specs]
+    if not specs:
+        raise DoesNotApplyError("it gives none")
+    for spec in specs:
+        if not isinstance(spec, Mapping) or not isinstance(spec.get("op"), str):
+            raise FailsError(f"a kernel spec is {spec!r:.80}", "a spec is a mapping with at least 'op', a name")
+        try:
+            json.dumps(dict(spec))
+        except (TypeError, ValueError) as error:
+            raise FailsError(
+                f"the spec of {spec['op']} is no JSON: {error}", "put numbers, strings and lists into specs"
+            ) from None
+    return f"{len(specs)} specs"
+
+
+def _transfers(subject: Subject) -> str:
+    log = device_log.DeviceLog()
+    sample = _BY_NAME["matmul"]
+    inputs = subject.inputs(sample)
+    with device_log.listening(log):
+        subject.run(sample.function, inputs)
+    if not log.transfers:
+        raise DoesNotApplyError("it tells of none")
+    for transfer in log.transfers:
+        where = f"{transfer.direction} of {transfer.name}"
+        if math.prod(transfer.device_layout) < math.prod(transfer.shape):
+            raise FailsError(
+                f"{where}: {list(transfer.shape)} does not fit into {list(transfer.device_layout)} on the device",
+                "device_layout is the tensor's size over there, padding included",
+            )
+        if transfer.bytes <= 0:
+            raise FailsError(f"{where}: {transfer.bytes} bytes", "say how many bytes the tensor takes on the device")
+    sent = sum(transfer.direction == "copy_to_device" for transfer in log.transfers)
+    if sent < len(inputs) or sent == len(log.transfers):
+        raise FailsError(
+            f"{sent} tensors went to the device and {len(log.transfers) - sent} came back; the graph has "
+            f"{len(inputs)} inputs and an output",
+            "tell of every tensor that goes there and of every one that comes back, or of none",
+        )
+    return f"{sent} to the device, {len(log.transfers) - sent} back"
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("capabilities", "says what it can do", _capabilities),
+    Check("compiles", "compiles at least one small graph", _compiles_something),
+    *(
+        Check(f"graph.{sample.name}", f"computes the right numbers ({sample.name.replace('_', ' ')})", _graph(sample))
+        for sample in GRAPHS
+    ),
+    Check("inputs.untouched", "leaves its inputs alone", _inputs_untouched),
+    Check("inputs.written", "writes to an input that the graph writes to", _writes_inputs),
+    Check("inputs.strides", "reads inputs that are not contiguous", _strides),
+    Check("outputs.views", "gives views as views", _aliases),
+    Check("runs.repeat", "gives the same bits each time", _repeats),
+    Check("runs.twice", "keeps runs apart", _runs_twice),
+    Check("runs.sizes", "takes other sizes", _dynamic_sizes),
+    Check("gradients", "lets gradients through", _gradients),
+    Check("errors", "refuses with a reason instead of raising", _errors_are_results),
+    Check("dtypes.claimed", "has the dtypes that it says it has", _claimed_dtypes),
+    Check("dtypes.others", "refuses other dtypes in strict mode", _other_dtypes),
+    Check("ops.claimed", "has the ops that it says it has", _claimed_ops),
+    Check("kernel_specs", "kernel specs can be read", _kernel_specs),
+    Check("transfers", "transfers add up", _transfers),
+)
+"""Every check, in the order of the report. A new one is a function and a line here."""

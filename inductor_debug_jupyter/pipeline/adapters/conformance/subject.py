@@ -1,0 +1,187 @@
+"""The adapter under test, and how a sample is run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter, errors_of
+from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.conformance.samples import Sample
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
+
+
+class FailsError(Exception):
+    """A check does not hold: what was seen, and what to do."""
+
+    def __init__(self, detail: str, advice: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.advice = advice
+
+
+class DoesNotApplyError(Exception):
+    """A check says nothing about this adapter, and why."""
+
+
+class Subject:
+    """An adapter under test."""
+
+    def __init__(self, adapter: AcceleratorAdapter) -> None:
+        self.adapter = adapter
+        self.results: list[CompilationResult] = []
+        self.computes_right: bool | None = None
+
+    @property
+    def size(self) -> int:
+        """A size that the adapter's alignment allows."""
+        alignment = self.adapter.capabilities().alignment
+        return alignment if alignment >= 8 else 8 * alignment
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """A dtype to try graphs in.
+
+        Raises:
+            DoesNotApplyError: it has no floating-point dtype.
+        """
+        said = self.adapter.capabilities().dtypes
+        if said is None or torch.float32 in said:
+            return torch.float32
+        floats = sorted((dtype for dtype in said if dtype.is_floating_point and dtype.itemsize > 1), key=str)
+        if not floats:
+            raise DoesNotApplyError("it has no floating-point dtype")
+        return floats[0]
+
+    def inputs(self, sample: Sample, dtype: torch.dtype | None = None) -> tuple[Any, ...]:
+        """A sample's inputs for this adapter."""
+        return sample.inputs(self.size, dtype or self.dtype)
+
+    def run(self, function: Callable[..., Any], *calls: Sequence[Any]) -> list[Any]:
+        """Compile a function as ``torch.compile`` does, and call what comes out, once for each set of inputs.
+
+        Raises:
+            DoesNotApplyError: the adapter refuses it, and may.
+            FailsError: it refuses what it says it has, or raises.
+        """
+        problems: list[Exception] = []
+
+        def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            try:
+                run = self._built(gm, inputs)
+            except (FailsError, DoesNotApplyError) as error:
+                problems.append(error)
+                return gm.forward
+            return run
+
+        outputs = []
+        with undisturbed():
+            compiled = compile_alone(function, backend)
+            for inputs in calls:
+                try:
+                    outputs.append(compiled(*inputs))
+                except Exception as error:
+                    raise FailsError(
+                        f"it compiled the graph and then raised {_told(error)} when it ran",
+                        "what the device cannot run must be refused in compile(), by raising or by "
+                        "CompilationResult(False, reason=…); what compiled must run",
+                    ) from error
+                if problems:
+                    raise problems[0]
+        return outputs
+
+    def _built(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        try:
+            result = self.adapter.build(gm, inputs)
+        except Exception as error:
+            raise FailsError(
+                f"build() raised {_told(error)}",
+                "do not override build(), or give a CompilationResult(False, reason=…) instead of raising",
+            ) from error
+        self.results.append(result)
+        if result.run is not None:
+            return result.run
+        if not result.reason.strip():
+            raise FailsError(
+                "it refused a graph without a reason", "give CompilationResult(False, reason='which op, and why')"
+            )
+        if errors_of(result.findings):
+            raise DoesNotApplyError(f"its own rules refuse the graph: {errors_of(result.findings)[0].title}")
+        if self.adapter.capabilities().ops is not None:
+            raise FailsError(
+                f"get_supported_ops() has every op of this graph, and it was not compiled: {result.reason}",
+                "take the op out of get_supported_ops(), or compile it",
+            )
+        raise DoesNotApplyError(f"refused: {result.reason}")
+
+    def compare(self, actual: Any, expected: Any) -> str:
+        """One line on how two outputs agree.
+
+        Raises:
+            FailsError: they do not.
+        """
+        got, wanted = _flat(actual), _flat(expected)
+        if len(got) != len(wanted):
+            raise FailsError(
+                f"it gave {len(got)} outputs where the graph has {len(wanted)}",
+                "the compiled function returns what the graph returns: a tuple with one entry for each output",
+            )
+        worst = 0.0
+        for index, (one, other) in enumerate(zip(got, wanted, strict=True)):
+            worst = max(worst, self._compare_one(index, one, other))
+        return f"largest error {worst:.1e}" if worst else "exact"
+
+    def _compare_one(self, index: int, got: Any, wanted: Any) -> float:
+        if not isinstance(wanted, torch.Tensor):
+            if got != wanted:
+                raise FailsError(f"output {index} is {got!r} instead of {wanted!r}", "pass through what is no tensor")
+            return 0.0
+        if not isinstance(got, torch.Tensor):
+            raise FailsError(f"output {index} is a {type(got).__name__}", "return torch tensors on the inputs' device")
+        if got.shape != wanted.shape:
+            raise FailsError(
+                f"output {index} has shape {list(got.shape)} instead of {list(wanted.shape)}",
+                "cut padding off before a tensor leaves the device",
+            )
+        if got.dtype != wanted.dtype:
+            raise FailsError(
+                f"output {index} is {got.dtype} instead of {wanted.dtype}",
+                "convert back to the graph's dtype when the device computes in another",
+            )
+        return self._numbers(index, got.detach(), wanted.detach())
+
+    def _numbers(self, index: int, got: torch.Tensor, wanted: torch.Tensor) -> float:
+        if not wanted.numel():
+            return 0.0
+        if wanted.dtype is torch.bool or not (wanted.dtype.is_floating_point or wanted.dtype.is_complex):
+            if not torch.equal(got, wanted):
+                raise FailsError(f"output {index} is wrong: whole numbers must be exact", _LOOK_AT_NUMBERS)
+            return 0.0
+        wide = torch.complex128 if wanted.dtype.is_complex else torch.float64
+        error = float((got.to(wide) - wanted.to(wide)).abs().max())
+        compute = self.adapter.compute_dtype or wanted.dtype
+        name = str(compute).removeprefix("torch.")
+        allowed = 16 * torch.finfo(compute).eps * max(1.0, float(wanted.to(wide).abs().max()))
+        if not error <= allowed:
+            raise FailsError(
+                f"output {index} is off by {error:.1e}; {name} explains up to {allowed:.1e}",
+                _LOOK_AT_NUMBERS + "; if the device computes in a narrower format, say so in compute_dtype",
+            )
+        return error
+
+
+_LOOK_AT_NUMBERS = "compare op by op: KernelDiffHarness(model, inputs, test_backend=adapter).compare()"
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple | list):
+        return [leaf for each in value for leaf in _flat(each)]
+    return [value]
+
+
+def _told(error: BaseException) -> str:
+    inner = getattr(error, "inner_exception", None) or error
+    first = str(inner).strip().splitlines()
+    return f"{type(inner).__name__}: {first[0]}" if first else type(inner).__name__

@@ -1,0 +1,144 @@
+"""Run the checks, in a process of their own or here, and gather what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS
+from inductor_debug_jupyter.pipeline.adapters.conformance.subject import DoesNotApplyError, FailsError, Subject
+from inductor_debug_jupyter.pipeline.adapters.graph_server import tell_ops
+from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, check_name, find_adapter
+from inductor_debug_jupyter.pipeline.adapters.sending import arguments, reference
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.isolation import Limits, Worker
+from inductor_debug_jupyter.pipeline.records import CheckRecord, ConformanceRecord, CrashRecord
+from inductor_debug_jupyter.pipeline.views.crash import crash_line
+
+SERVER = f"{__name__}:CheckServer"
+DEFAULT_SECONDS = 60.0
+"""For one check: its graphs are tiny."""
+
+_BY_ID = {check.check_id: check for check in CHECKS}
+Ask = Callable[[str], CheckRecord]
+
+
+def run_conformance(
+    adapter: AcceleratorAdapter | type[AcceleratorAdapter] | str,
+    *,
+    isolate: bool = True,
+    timeout: float = DEFAULT_SECONDS,
+    checks: Sequence[str] | None = None,
+) -> ConformanceRecord:
+    """What holds of an adapter.
+
+    Args:
+        adapter: an adapter, its class, or a name (``module:attribute``, a registered adapter, a backend).
+        isolate: run in a process of its own, which may crash. An adapter of a notebook can only be run here.
+        timeout: with ``isolate``, seconds for each check.
+        checks: ids of the checks to run; all when not said.
+
+    Raises:
+        UsageError: there is no such adapter or check, or it cannot be made, or cannot go to another process.
+    """
+    ids = [check.check_id for check in CHECKS] if checks is None else list(checks)
+    if unknown := [each for each in ids if each not in _BY_ID]:
+        raise OptionError(f"checks={unknown[0]!r}; allowed: {', '.join(_BY_ID)}")
+    with (_there if isolate else _here)(adapter, timeout) as (name, said, ask):
+        found = tuple(ask(each) for each in ids)
+    return ConformanceRecord(name, found, said)
+
+
+def look(subject: Subject, check_id: str) -> CheckRecord:
+    """One check, here."""
+    check = _BY_ID[check_id]
+    try:
+        return CheckRecord(check_id, check.title, "holds", check.look(subject))
+    except DoesNotApplyError as error:
+        return CheckRecord(check_id, check.title, "does_not_apply", str(error))
+    except FailsError as error:
+        return CheckRecord(check_id, check.title, "fails", error.detail, error.advice)
+    except Exception as error:  # an adapter's own code, in a place where nothing is expected of it
+        advice = "the adapter's own code raised this where the interface lets nothing raise"
+        return CheckRecord(check_id, check.title, "fails", f"{type(error).__name__}: {error}", advice)
+
+
+@contextmanager
+def _here(adapter: Any, timeout: float) -> Iterator[tuple[str, str, Ask]]:
+    made = find_adapter(adapter) if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
+    subject = Subject(made)
+    name, said = _introduction(made)
+    yield name, said, lambda check_id: look(subject, check_id)
+
+
+@contextmanager
+def _there(adapter: Any, timeout: float) -> Iterator[tuple[str, str, Ask]]:
+    made = adapter if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
+    if isinstance(made, str) and ":" not in made:
+        check_name(made, "adapter")
+    written = reference(made)
+    name = made if isinstance(made, str) else _introduction(made)[0]
+    with Worker(SERVER, Limits(timeout), name=name) as worker:
+        first = worker.ask("open", written, phase="import")
+        said = ""
+        if isinstance(first, CrashRecord):
+            said = f"it cannot be made: {crash_line(first)}"
+        elif first.error:
+            raise UsageError(first.message.splitlines()[0] if first.message else first.error)
+        else:
+            said = first.value
+        yield name, said, lambda check_id: _asked(worker, written, check_id)
+
+
+def _asked(worker: Worker, written: dict[str, Any], check_id: str) -> CheckRecord:
+    answer = worker.ask("check", written, check_id, phase=f"check {check_id}")
+    title = _BY_ID[check_id].title
+    if isinstance(answer, CrashRecord):
+        advice = (
+            "a step must end: look at what the device waits for, or give it more time with --timeout"
+            if answer.kind == "timeout"
+            else "nothing that a graph asks for may end the process: refuse in compile() what the device cannot do"
+        )
+        return CheckRecord(check_id, title, "fails", crash_line(answer), advice, answer)
+    if answer.error:
+        return CheckRecord(check_id, title, "fails", f"{answer.error}: {answer.message}", "it cannot be made again")
+    status, detail, advice = answer.value
+    return CheckRecord(check_id, title, status, detail, advice)
+
+
+class CheckServer:
+    """In the other process: the adapter under test. Made again after a crash."""
+
+    def __init__(self) -> None:
+        self._subject: Subject | None = None
+        tell_ops()
+
+    def open(self, written: dict[str, Any]) -> str:
+        """Make the adapter; answers with what it says of itself."""
+        return _introduction(self._made(written).adapter)[1]
+
+    def check(self, written: dict[str, Any], check_id: str) -> list[str]:
+        """Run one check."""
+        record = look(self._made(written), check_id)
+        return [record.status, record.detail, record.advice]
+
+    def _made(self, written: dict[str, Any]) -> Subject:
+        if self._subject is None:
+            args, kwargs = arguments(written)
+            self._subject = Subject(find_adapter(written["name"], *args, **kwargs))
+        return self._subject
+
+
+def _introduction(adapter: AcceleratorAdapter) -> tuple[str, str]:
+    """Its name, and what it says of itself, as far as it says anything: a check looks at that."""
+    try:
+        said = adapter.capabilities()
+    except Exception as error:
+        return type(adapter).__name__, f"it does not say what it can do: {type(error).__name__}"
+    return said.name, str(said)
+
+
+def _name(adapter: Any) -> str:
+    return str(getattr(adapter, "__name__", type(adapter).__name__))

@@ -1,0 +1,104 @@
+"""A name → an adapter.
+
+Names are looked for in this order: an import string ``module:attribute``, an entry point that some installed package
+registers in the group ``inductor_debug.adapters``, an adapter of ours, a ``torch.compile`` backend. A package
+registers with::
+
+    [project.entry-points."inductor_debug.adapters"]
+    my_chip = "my_package.adapter:MyAdapter"
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.backend_adapter import BackendAdapter, backend_names
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
+from inductor_debug_jupyter.pipeline.isolation import imported
+
+GROUP = "inductor_debug.adapters"
+_HERE = "inductor_debug_jupyter.pipeline.adapters"
+BUILT_IN = {
+    "mock": f"{_HERE}.mock:MockAcceleratorAdapter",
+    "integrated_mock": f"{_HERE}.mock:IntegratedMockAdapter",
+    "stick128": f"{_HERE}.stick:StickAdapter",
+}
+"""Adapters of ours by name. A new one is a line here."""
+
+
+def find_adapter(name: str, *args: Any, origin: str = "adapter", **kwargs: Any) -> AcceleratorAdapter:
+    """The adapter that a name stands for.
+
+    Args:
+        name: an import string, a registered adapter's name, or that of a ``torch.compile`` backend.
+        args: what its class is called with.
+        origin: what to name in an error (``--adapter``).
+        kwargs: likewise.
+
+    Raises:
+        UsageError: there is none, or it cannot be made.
+    """
+    if ":" in name:
+        return adapter_of(imported(name, origin), name, origin, args, kwargs)
+    registered = registered_adapters()
+    if name in registered:
+        return adapter_of(_loaded(registered[name], origin), name, origin, args, kwargs)
+    if name in BUILT_IN:
+        return adapter_of(imported(BUILT_IN[name], origin), name, origin, args, kwargs)
+    check_name(name, origin)
+    return BackendAdapter(name)
+
+
+def check_name(name: str, origin: str, also: Sequence[str] = ()) -> None:
+    """Refuse a name that nothing is registered under (``also``: other names to allow); nothing is imported.
+
+    Raises:
+        OptionError: with the nearest name.
+    """
+    known = [*also, *backend_names(), *BUILT_IN, *registered_adapters()]
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(known)}, or MODULE:ATTRIBUTE"
+    raise OptionError(f"{origin}={name!r}; {hint}")
+
+
+def adapter_of(found: Any, name: str, origin: str, args: Any = (), kwargs: Any = None) -> AcceleratorAdapter:
+    """What a name led to, as an adapter: a class is called, a backend function is wrapped.
+
+    Raises:
+        UsageError: it is no adapter and no backend, or its class cannot be called.
+    """
+    if isinstance(found, AcceleratorAdapter):
+        return found
+    made = found
+    if isinstance(found, type):
+        try:
+            made = found(*args, **(kwargs or {}))
+        except InductorDebugError:
+            raise
+        except Exception as error:  # the author's own code: one line that says whose it is
+            raise UsageError(f"{origin}: {name}() failed: {type(error).__name__}: {error}") from error
+    if isinstance(made, AcceleratorAdapter):
+        return made
+    if not isinstance(found, type) and callable(made):
+        return BackendAdapter(made)
+    raise UsageError(f"{origin}: {name} must be an AcceleratorAdapter, not a {type(made).__name__}")
+
+
+def registered_adapters() -> dict[str, EntryPoint]:
+    """What installed packages register, by name; none of it is imported."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _loaded(point: EntryPoint, origin: str) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # somebody's package
+        raise UsageError(
+            f"{origin}: {point.name} ({point.value}) cannot be imported: {type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,266 @@
+"""One graph that another process compiles and runs, as a function of this one.
+
+Inputs go over at each call, outputs come back. What the graph wrote into its inputs is written here too, an output that
+is a view of an input is one again, and random numbers go on where the other process left off. Gradients: the other
+process keeps the call's outputs until the backward asks for them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters import device_log
+from inductor_debug_jupyter.pipeline.adapters.graph_json import write_graph
+from inductor_debug_jupyter.pipeline.errors import AdapterError, BackendCrashError, UsageError
+from inductor_debug_jupyter.pipeline.isolation import Answer, Worker
+from inductor_debug_jupyter.pipeline.isolation.values import Unpacker
+from inductor_debug_jupyter.pipeline.records import CrashRecord, KernelSpec, Transfer
+from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
+from inductor_debug_jupyter.pipeline.views.crash import crash_text
+
+SERVER = "inductor_debug_jupyter.pipeline.adapters.graph_server:GraphServer"
+_numbers = itertools.count()
+
+
+class Connection:
+    """The worker of one adapter: opened with it, and again after a crash."""
+
+    def __init__(self, worker: Worker, written: Mapping[str, Any], setup: Callable[[], Sequence[str]]) -> None:
+        self.worker = worker
+        self._written = written
+        self._setup = setup
+        self._opened = -1
+        self.said: dict[str, Any] = {}
+        self.unwanted: list[int] = []
+
+    def open(self) -> None:
+        """Have the adapter made over there, unless it is.
+
+        Raises:
+            UsageError: it cannot be made there.
+            BackendCrashError: importing or making it ended the process.
+        """
+        if self.is_open():
+            return
+        self.unwanted.clear()
+        self.said = self._ask("open", dict(self._written), list(self._setup()), phase="import")
+        self._opened = self.worker.generation
+
+    def is_open(self) -> bool:
+        """Whether the process that the adapter was made in is still there."""
+        return self._opened == self.worker.generation and self.worker.pid is not None
+
+    @property
+    def generation(self) -> int:
+        """Which process it is: one more after each crash."""
+        return self.worker.generation
+
+    def ask(self, method: str, *values: Any, graph: str = "") -> Any:
+        """Ask the opened worker.
+
+        Raises:
+            AdapterError: the foreign code raised.
+            BackendCrashError: it ended its process.
+        """
+        if self.unwanted:
+            forgotten = list(self.unwanted)
+            self.unwanted.clear()
+            self._ask("forget", forgotten, phase="run")
+        answer = self._ask(method, *values, phase=method, graph=graph)
+        for event in answer.pop("events"):
+            device_log.tell(_event(event))
+        return answer
+
+    def load(self, key: str, written: Mapping[str, Any], graph: str) -> None:
+        """Send a graph over.
+
+        Raises:
+            UsageError: it calls something that is not there.
+        """
+        self._ask("load", key, dict(written), phase="load", graph=graph)
+
+    def _ask(self, method: str, *values: Any, phase: str, graph: str = "") -> Any:
+        answer = self.worker.ask(method, *values, phase=phase, graph=graph)
+        if isinstance(answer, CrashRecord):
+            raise BackendCrashError(crash_text(answer), answer)
+        if answer.error:
+            raise _error(answer, self.worker.name, phase)
+        return answer.value
+
+
+def _error(answer: Answer, name: str, phase: str) -> Exception:
+    first = answer.message.splitlines()[0] if answer.message else ""
+    if phase in {"import", "load"}:
+        return UsageError(f"{name} cannot be used in another process: {first or answer.error}")
+    reason = first if answer.error == "AdapterError" else f"{answer.error}: {first}" if first else answer.error
+    if phase == "compile":  # whoever asked says that it did not compile
+        return AdapterError(f"at {answer.op}: {reason}" if answer.op else reason)
+    what = "raised in the backward" if phase == "backward" else "raised while it ran"
+    at = f" at {answer.op}" if answer.op else ""
+    return AdapterError(f"{name} {what}{at}: {reason}")
+
+
+def _event(written: dict[str, Any]) -> device_log.Event:
+    """A transfer or kernel that the adapter told of over there."""
+    kind = written.pop("kind")
+    compile_id = current_compile_id() or written["compile_id"]
+    if kind == KernelSpec.__name__:
+        return KernelSpec(**written | {"compile_id": compile_id})
+    sizes = {name: tuple(written[name]) for name in ("shape", "device_layout")}
+    return Transfer(**written | sizes | {"compile_id": compile_id})
+
+
+class RemoteGraph:
+    """A graph and the connection to where it runs.
+
+    Args:
+        gm: the graph.
+        connection: the adapter's worker.
+
+    Raises:
+        CannotSendError: the graph cannot go over.
+    """
+
+    def __init__(self, gm: torch.fx.GraphModule, connection: Connection) -> None:
+        self._connection = connection
+        self._written = write_graph(gm)
+        self._key = f"graph_{next(_numbers)}"
+        self._loaded = -1
+        ops = [node for node in gm.graph.nodes if node.op.startswith("call_")]
+        self.name = f"a graph of {len(ops)} ops" if len(ops) != 1 else f"a graph of one op ({ops[0].name})"
+
+    def compile(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
+        """Have it compiled for these inputs; answers with the kernel specs, as far as the adapter tells."""
+        self._load()
+        specs: list[dict[str, Any]] = self._connection.ask(
+            "compile", self._key, list(inputs), _state(), graph=self.name
+        )["kernel_specs"]
+        return specs
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run it."""
+        self._load()
+        wants_gradient = torch.is_grad_enabled() and any(
+            isinstance(each, torch.Tensor) and each.requires_grad for each in inputs
+        )
+        call = _Call(self, inputs)
+        apply: Callable[..., Any] = _Remote.apply
+        fresh = apply(call, *inputs) if wants_gradient else call.run()
+        return call.result(fresh)
+
+    def ask_to_run(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """One run over there."""
+        answer: dict[str, Any] = self._connection.ask("run", self._key, list(inputs), _state(), graph=self.name)
+        return answer
+
+    def ask_backward(self, call: int, generation: int, tangents: Sequence[Any]) -> list[Any]:
+        """The gradients of one run."""
+        if generation != self._connection.generation:
+            raise AdapterError(f"the process that ran the forward of {self.name} has ended: run it again")
+        answer: list[Any] = self._connection.ask("backward", call, list(tangents), graph=self.name)["gradients"]
+        return answer
+
+    def _load(self) -> None:
+        self._connection.open()
+        if self._loaded != self._connection.generation:
+            self._connection.load(self._key, self._written, self.name)
+            self._loaded = self._connection.generation
+
+    @property
+    def connection(self) -> Connection:
+        """Where it runs."""
+        return self._connection
+
+
+class _Call:
+    """One run: what went over and what came back."""
+
+    def __init__(self, graph: RemoteGraph, inputs: Sequence[Any]) -> None:
+        self._graph = graph
+        self._inputs = inputs
+        self._answer: dict[str, Any] = {}
+        self._generation = -1
+        self._number = -1
+
+    def run(self) -> tuple[torch.Tensor, ...]:
+        """The outputs that are not views of an input."""
+        self._answer = self._graph.ask_to_run(self._inputs)
+        self._generation = self._graph.connection.generation
+        self._number = self._answer["call"]
+        for index, value in self._answer["written"].items():
+            target = self._inputs[index]
+            if target.requires_grad and torch.is_grad_enabled():
+                raise AdapterError(f"{self._graph.name} writes into an input that requires a gradient; run it here")
+            with torch.no_grad():
+                target.copy_(value)
+        torch.set_rng_state(self._answer["rng"])
+        return tuple(self._answer["tensors"])
+
+    @property
+    def differentiable(self) -> list[bool]:
+        """For each of them, whether a gradient can come."""
+        return list(self._answer["grad"])
+
+    def backward(self, tangents: Sequence[torch.Tensor | None]) -> list[Any]:
+        """The gradients of all inputs."""
+        number, self._number = self._number, -1
+        if number < 0:
+            raise AdapterError(f"the backward of {self._graph.name} ran already: its values are kept for one")
+        found = iter(self._graph.ask_backward(number, self._generation, tangents))
+        return [next(found) if isinstance(each, torch.Tensor) else None for each in self._inputs]
+
+    def result(self, fresh: Sequence[torch.Tensor]) -> Any:
+        """What the graph returns."""
+        leaves = [self._leaf(described, fresh) for described in self._answer["leaves"]]
+        return Unpacker([], {}, special=lambda _, index: leaves[index]).unpack(self._answer["structure"])
+
+    def _leaf(self, described: Mapping[str, Any], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
+        if "fresh" in described:
+            return fresh[int(described["fresh"])]
+        if "input" in described:
+            return self._inputs[described["input"]]  # type: ignore[no-any-return]
+        base: torch.Tensor = self._inputs[described["view_of"]]
+        offset = int(base.storage_offset()) + int(described["offset"])
+        view: torch.Tensor = torch.as_strided(base, described["shape"], described["stride"], offset)
+        return view
+
+    def __del__(self) -> None:
+        # A forward without a backward: the other process need not keep its values.
+        if self._number >= 0 and self._generation == self._graph.connection.generation:
+            self._graph.connection.unwanted.append(self._number)
+
+
+class _Remote(torch.autograd.Function):
+    """A run that autograd knows of."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *inputs: Any) -> tuple[torch.Tensor, ...]:
+        ctx.call = call
+        with torch.enable_grad():
+            outputs = call.run()
+        ctx.mark_non_differentiable(*(out for out, grad in zip(outputs, call.differentiable, strict=True) if not grad))
+        ctx.set_materialize_grads(False)
+        return outputs
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *tangents: torch.Tensor | None) -> tuple[Any, ...]:
+        return (None, *ctx.call.backward(tangents))
+
+
+def _state() -> dict[str, Any]:
+    """The modes of this process that change what a graph computes."""
+    return {
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "default_dtype": torch.get_default_dtype(),
+        "autocast": torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "threads": torch.get_num_threads(),
+        "rng": torch.get_rng_state(),
+    }

@@ -1,0 +1,27 @@
+"""The stick simulator: a device that really executes, and that can be made to lie.
+
+Tensors go to a padded layout of 128-byte sticks and come back; between kernels they stay there, and what nobody wrote
+is poisoned. Each kernel obeys a JSON spec that says which ranges it reads and writes. Faults are seeded by name, so
+that the rest of the tool can be proven against a device that is wrong in known ways::
+
+    import torch
+    from inductor_debug_jupyter import StickAdapter
+
+    x = torch.arange(65, dtype=torch.float16)
+    device = StickAdapter(faults=["copy-first-stick"])
+    copy = torch.compile(torch.clone, backend=device.as_backend(fallback=False))(x)
+    copy[63], copy[64]  # 63, and nan: the second stick was never written
+
+- :mod:`layout`: where elements lie; :mod:`formats`: what they are held as; :mod:`memory`: the buffers;
+- :mod:`faults`: what can be wrong; :mod:`kernels`: what is computed; :mod:`specs`: what the kernels obey;
+- :mod:`program`: one graph on the device; :mod:`refusals`: what cannot run; :mod:`adapter`: the adapter;
+- :mod:`audit`: which kernels of a run were wrong.
+"""
+
+from inductor_debug_jupyter.pipeline.adapters.stick.adapter import StickAdapter, stick128
+from inductor_debug_jupyter.pipeline.adapters.stick.audit import Audit, WrongKernel
+from inductor_debug_jupyter.pipeline.adapters.stick.faults import DEFAULT_OPS as FAULTS
+from inductor_debug_jupyter.pipeline.adapters.stick.faults import Fault, parse_fault
+from inductor_debug_jupyter.pipeline.errors import RefusedError
+
+__all__ = ["FAULTS", "Audit", "Fault", "RefusedError", "StickAdapter", "WrongKernel", "parse_fault", "stick128"]

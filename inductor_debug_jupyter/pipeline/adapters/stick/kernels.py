@@ -1,0 +1,198 @@
+"""What a kernel computes once its operands are in registers.
+
+Any aten op runs as torch runs it on the registers. Some ops have a kernel of their own, because how they compute can
+be set or be wrong: those that keep a running sum (its dtype is the device's accumulation type), equality, and
+``as_strided``, which may reach beyond its operand.
+
+A running sum is taken stick by stick: the products of 64 elements are added at once, as an array of multipliers with
+an adder tree does, and the sum over the sticks is rounded to the accumulation type after each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters.stick.faults import EQUALITIES, Fault
+from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS
+from inductor_debug_jupyter.pipeline.devices.ops import bare_name
+from inductor_debug_jupyter.pipeline.errors import RefusedError
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
+
+UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+"""Ops that only allocate: nothing is written, so that whoever reads it gets poison."""
+
+_CHUNK = 64
+
+Compute = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How a device computes: the dtype of its running sums, and the faults that it has."""
+
+    accumulate: str = "float32"
+    faults: tuple[Fault, ...] = ()
+
+    def fault(self, name: str, op: str) -> Fault | None:
+        """The fault of that name, if there is one on that op."""
+        return next((fault for fault in self.faults if fault.name == name and fault.is_on(op)), None)
+
+    def accumulation(self, op: str) -> str:
+        """The dtype of the running sum of an op; empty when the op keeps none."""
+        if bare_name(op) not in _ACCUMULATING:
+            return ""
+        fault = self.fault("wrong-accumulation", op)
+        return self.accumulate if fault is None else fault.argument or "float16"
+
+    def compute(self, target: Any, op: str) -> Compute:
+        """The function that runs an op on registers."""
+        bare = bare_name(op)
+        if bare in EQUALITIES and self.fault("negative-zero", op):
+            return _bitwise_equality(target, when_signs_differ=bare == "ne")
+        kind = self.accumulation(op)
+        if kind and kind != "float32":
+            return _accumulating(_ACCUMULATING[bare], target, ACCUMULATIONS[kind])
+        return target  # type: ignore[no-any-return]
+
+
+def _accumulating(kernel: Callable[..., Any], target: Any, dtype: torch.dtype) -> Compute:
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        exact = target(*args, **kwargs)  # whole numbers and empty tensors have nothing to round
+        if not exact.is_floating_point() or not all(each.numel() for each in (exact, *of_kind(torch.Tensor, args))):
+            return exact
+        made = kernel(_Rounding(dtype), exact, *args, **kwargs)
+        return exact if made is None else made.to(exact.dtype).reshape(exact.shape)
+
+    return compute
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounding:
+    """A running sum that is rounded after each part."""
+
+    dtype: torch.dtype
+
+    def total(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        running = parts[0].to(self.dtype)
+        for part in parts[1:]:
+            running = (running.float() + part.float()).to(self.dtype)
+        return running
+
+    def product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """A matrix product, summed over the inner dimension stick by stick."""
+        pieces = zip(_pieces(left.float(), -1), _pieces(right.float(), -2), strict=True)
+        return self.total([torch.matmul(each, other) for each, other in pieces])
+
+
+def _pieces(values: torch.Tensor, dim: int) -> list[torch.Tensor]:
+    size = values.shape[dim]
+    return [values.narrow(dim, start, min(_CHUNK, size - start)) for start in range(0, size, _CHUNK)]
+
+
+def _mm(rounding: _Rounding, exact: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return rounding.product(left, right)
+
+
+def _addmm(
+    rounding: _Rounding,
+    exact: torch.Tensor,
+    bias: torch.Tensor,
+    left: torch.Tensor,
+    right: torch.Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> torch.Tensor:
+    product = alpha * rounding.product(left, right).float()
+    return product if beta == 0 else product + beta * bias.float()
+
+
+def _sum(
+    rounding: _Rounding, exact: torch.Tensor, values: torch.Tensor, dim: Any = None, *args: Any, **kwargs: Any
+) -> torch.Tensor:
+    dims = [dim] if isinstance(dim, int) else list(dim or range(values.ndim))
+    kept = [each for each in range(values.ndim) if each not in {d % values.ndim for d in dims}] if values.ndim else []
+    summed = [each for each in range(values.ndim) if each not in kept]
+    rows = values.permute(*kept, *summed).reshape(*(values.shape[each] for each in kept), -1).float()
+    return rounding.total([part.sum(-1) for part in _pieces(rows, -1)])
+
+
+def _mean(rounding: _Rounding, exact: torch.Tensor, values: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    total = _sum(rounding, exact, values, *args, **kwargs)
+    return total.float() * (exact.numel() / values.numel())
+
+
+def _convolution(
+    rounding: _Rounding,
+    exact: torch.Tensor,
+    values: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> torch.Tensor | None:
+    """Input channels are what is summed, 64 at a time; groups and transposed ones are computed in one piece."""
+    if transposed or groups != 1:
+        return None
+    rest = (None, stride, padding, dilation, transposed, output_padding, groups)
+    channels = 1 if values.ndim == weight.ndim else 0
+    pieces = zip(_pieces(values.float(), channels), _pieces(weight.float(), 1), strict=True)
+    total = rounding.total([torch.ops.aten.convolution.default(each, part, *rest) for each, part in pieces]).float()
+    return total if bias is None else total + bias.float().reshape(-1, *[1] * (weight.ndim - 2))
+
+
+_ACCUMULATING: dict[str, Callable[..., Any]] = {
+    "mm": _mm,
+    "bmm": _mm,
+    "addmm": _addmm,
+    "baddbmm": _addmm,
+    "sum": _sum,
+    "mean": _mean,
+    "convolution": _convolution,
+}
+
+
+def _bitwise_equality(target: Any, *, when_signs_differ: bool) -> Compute:
+    """Equality as a unit that compares bits sees it: zeros of different sign are not equal."""
+
+    def compute(left: torch.Tensor, right: Any) -> torch.Tensor:
+        other = right if isinstance(right, torch.Tensor) else torch.tensor(right, dtype=left.dtype)
+        made: torch.Tensor = target(left, right)
+        if not left.is_floating_point():
+            return made
+        differ = (left == 0) & (other == 0) & (left.signbit() != other.signbit())
+        return torch.where(differ, when_signs_differ, made)
+
+    return compute
+
+
+def as_strided(
+    values: torch.Tensor, offset: int, size: Sequence[int], stride: Sequence[int], start: int | None
+) -> torch.Tensor:
+    """``as_strided`` within the operand's own elements.
+
+    Raises:
+        RefusedError: it reaches an element of the storage that is not the operand's: that one is not on the device.
+    """
+    begin = (offset if start is None else start) - offset
+    if 0 in size:
+        return values.new_empty(size)
+    own = torch.zeros(_reach(values.shape, values.stride()), dtype=torch.bool)
+    own[torch.arange(len(own)).as_strided(values.shape, values.stride()).reshape(-1)] = True
+    inside = begin >= 0 and begin + _reach(size, stride) <= len(own)
+    if not inside or not own.as_strided(size, stride, begin).all():
+        raise RefusedError("as_strided reaches elements that are not its operand's, and so not on the device")
+    return values.as_strided(size, stride, values.storage_offset() + begin)
+
+
+def _reach(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """How much of its storage a tensor spans."""
+    return 0 if 0 in shape else 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))

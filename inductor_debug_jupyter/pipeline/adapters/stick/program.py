@@ -1,0 +1,350 @@
+"""One AOT graph on the device: every node is a kernel, every value a :class:`DeviceTensor`.
+
+Inputs and constants are copied to the device, outputs are copied back; in between nothing leaves device memory. Views
+are kernels too: in sticks, a transposed tensor lies elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters import device_log
+from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat
+from inductor_debug_jupyter.pipeline.adapters.stick.kernels import Arithmetic, as_strided
+from inductor_debug_jupyter.pipeline.adapters.stick.layout import StickLayout, dtype_text
+from inductor_debug_jupyter.pipeline.adapters.stick.memory import DeviceTensor, store, to_device
+from inductor_debug_jupyter.pipeline.adapters.stick.specs import KernelPlan, Operand, plan_kernel
+from inductor_debug_jupyter.pipeline.devices.ops import bare_name
+from inductor_debug_jupyter.pipeline.errors import RefusedError
+from inductor_debug_jupyter.pipeline.records import Transfer
+from inductor_debug_jupyter.pipeline.records.transfers import Direction
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_aten, node_value, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, map_tensors, of_kind
+
+_VALUES_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel that ran: what it was given, and what it wrote."""
+
+    node: torch.fx.Node
+    op: str
+    plan: KernelPlan
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+    random_state: torch.Tensor
+    """Of torch's generator, before it ran."""
+
+
+Watch = Callable[["Program", Launch], None]
+
+
+@dataclass(frozen=True)
+class Device:
+    """What is simulated.
+
+    Args:
+        name: what to call it.
+        format: what it holds numbers in.
+        arithmetic: how it computes.
+        cores: how many share the work of a kernel.
+        show_values: transfers are told with their first values.
+        watch: called after each kernel.
+    """
+
+    name: str
+    format: DeviceFormat
+    arithmetic: Arithmetic
+    cores: int
+    show_values: bool = False
+    watch: Watch | None = None
+
+    def healthy(self) -> Device:
+        """The same device without faults, which nobody watches."""
+        return replace(self, arithmetic=replace(self.arithmetic, faults=()), watch=None)
+
+
+class Program:
+    """One graph, ready to run.
+
+    Args:
+        graph_module: the AOT graph.
+        device: where it runs.
+        graph: ``forward`` or ``backward``.
+        compile_id: whose compile it is.
+    """
+
+    def __init__(self, graph_module: torch.fx.GraphModule, device: Device, graph: str, compile_id: str) -> None:
+        self.graph_module = graph_module
+        self.device = device
+        self.graph = graph
+        self.compile_id = compile_id
+        self.plans: dict[torch.fx.Node, KernelPlan] = {}
+        for node in graph_module.graph.nodes:
+            if node.op == "call_function" and is_aten(node.target) and (plan := self._planned(node)):
+                self.plans[node] = plan
+
+    @property
+    def specs(self) -> tuple[dict[str, Any], ...]:
+        """The specs of all kernels whose sizes are known before they run."""
+        return tuple(plan.spec for plan in self.plans.values())
+
+    def __call__(self, *args: Any) -> Any:
+        """Run it on host tensors; host tensors come back."""
+        with torch.no_grad():
+            return _Run(self).run(*args)
+
+    def launch(self, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run one kernel: load what it reads, compute, store what it writes."""
+        device, op = self.device, target_name(node)
+        _crash_or_hang(device, op)
+        operands = of_kind(DeviceTensor, (args, kwargs))
+        whole = device.arithmetic.fault("read-padding", op) is not None
+        try:
+            loaded = _Registers(whole)
+            values, named = map_kind(DeviceTensor, loaded, (args, kwargs))
+            if bare_name(op) == "as_strided":
+                computed = as_strided(values[0], args[0].offset, *_strided_arguments(*values[1:], **named))
+            else:
+                computed = device.arithmetic.compute(node.target, op)(*values, **named)
+        except RefusedError as error:
+            raise RefusedError(f"{op}: {error}") from None
+        except (RuntimeError, TypeError, NotImplementedError) as error:
+            raise RefusedError(f"{op} cannot run on the device: {_first_line(error)}") from error
+        return self._stored(node, op, operands, loaded, computed)
+
+    def _stored(
+        self, node: torch.fx.Node, op: str, operands: list[DeviceTensor], loaded: _Registers, computed: Any
+    ) -> Any:
+        results = of_kind(torch.Tensor, computed)
+        plan = self.plans.get(node)
+        shapes = [(tuple(each.shape), each.dtype) for each in results]
+        if plan is None or not _fits(plan, operands, shapes):
+            planned = [layout for _, layout in plan.results] if plan else []
+            if plan and plan.whole_sticks and len(planned) == len(results):
+                computed = map_tensors(_Cut(planned), computed)  # a kernel writes its own result and no more
+            else:
+                plan = self._plan_at_launch(node, operands, shapes)
+        stores = iter(zip(plan.results, plan.extents, strict=True))
+
+        def write(values: torch.Tensor) -> DeviceTensor:
+            (_, layout), extent = next(stores)
+            try:
+                return store(values, layout, extent=extent, cores=self.device.cores, offset=loaded.offset_of(values))
+            except RefusedError as error:
+                raise RefusedError(f"{op}: {error}") from None
+
+        return map_tensors(write, computed)
+
+    def _planned(self, node: torch.fx.Node) -> KernelPlan | None:
+        """The plan of a node whose sizes are known at compile time."""
+        form = self.device.format
+        operands: list[Operand] = []
+        for operand in of_kind(torch.fx.Node, (node.args, node.kwargs)):
+            for fake in of_kind(torch.Tensor, node_value(operand)):
+                if not _is_static(fake):
+                    return None
+                operands.append((operand.name, form.layout(tuple(fake.shape), fake.dtype)))
+        fakes = of_kind(torch.Tensor, node_value(node))
+        if not all(map(_is_static, fakes)):
+            return None
+        results = [(node.name, form.layout(tuple(fake.shape), fake.dtype)) for fake in fakes]
+        return plan_kernel(
+            target_name(node), node.name, self.graph, operands, results, self.device.arithmetic, self.device.cores
+        )
+
+    def _plan_at_launch(
+        self, node: torch.fx.Node, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]
+    ) -> KernelPlan:
+        """Sizes that were not known before: the spec is made now, and told."""
+        read = [each for each in of_kind(torch.fx.Node, (node.args, node.kwargs)) if _is_tensor(each)]
+        plan = plan_kernel(
+            target_name(node),
+            node.name,
+            self.graph,
+            [(each.name, operand.layout) for each, operand in zip(read, operands, strict=True)],
+            [(node.name, self.device.format.layout(*each)) for each in shapes],
+            self.device.arithmetic,
+            self.device.cores,
+        )
+        self.plans[node] = plan
+        device_log.tell(device_log.kernel_of(plan.spec, adapter=self.device.name, compile_id=self.compile_id))
+        return plan
+
+
+class _Run(torch.fx.Interpreter):
+    """One execution; values live in device memory."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program.graph_module)
+        self.extra_traceback = False  # a refusal says which op it is about
+        self.program = program
+        self.running: torch.fx.Node
+        mode = device_log.logging_mode()
+        self.log_launches = bool(mode)
+        self.show_values = program.device.show_values or mode == "values"
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Remember which node runs: :meth:`call_function` is not told."""
+        self.running = n
+        return super().run_node(n)
+
+    def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A graph input goes to the device."""
+        return self._to_device(super().placeholder(target, args, kwargs))
+
+    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """So does a constant."""
+        return self._to_device(super().get_attr(target, args, kwargs))
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A kernel; taking one result of several, and arithmetic on sizes, is the host's work."""
+        if not is_aten(target) or target is operator.getitem:
+            return super().call_function(target, args, kwargs)
+        node, program = self.running, self.program
+        if self.log_launches:
+            device_log.log_line(f"launch: op={target_name(node)} node={node.name} ({program.device.name})")
+        watch = program.device.watch
+        if watch is None:
+            return program.launch(node, args, kwargs)
+        before = torch.get_rng_state()
+        result = program.launch(node, args, kwargs)
+        watch(program, Launch(node, target_name(node), program.plans[node], args, kwargs, result, before))
+        return result
+
+    def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the graph gives comes back to the host; an input that is given back as it is never left it."""
+        outputs = super().output(target, args, kwargs)
+        names = iter(self._output_names())
+        if isinstance(outputs, tuple | list):
+            return type(outputs)(self._from_device(each, next(names, "output")) for each in outputs)
+        return self._from_device(outputs, next(names, "output"))
+
+    def _output_names(self) -> list[str]:
+        (made,) = self.running.args
+        nodes = made if isinstance(made, tuple | list) else (made,)
+        return [each.name if isinstance(each, torch.fx.Node) else "output" for each in nodes]
+
+    def _to_device(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        device = self.program.device
+        try:
+            held = to_device(value, device.format, device.cores)
+        except RefusedError as error:
+            raise RefusedError(f"{self.running.name}: {error}") from None
+        self._tell("copy_to_device", self.running.name, held.layout, value)
+        return held
+
+    def _from_device(self, value: Any, name: str) -> Any:
+        if not isinstance(value, DeviceTensor):
+            return value
+        tensor = value.to_host()
+        if tensor is not value.host:
+            self._tell("copy_from_device", name, value.layout, tensor)
+        return tensor
+
+    def _tell(self, direction: Direction, name: str, layout: StickLayout, values: torch.Tensor) -> None:
+        program = self.program
+        device_log.tell(
+            Transfer(
+                direction,
+                name,
+                layout.shape,
+                dtype_text(layout.dtype),
+                layout.device_size,
+                device_dtype=dtype_text(layout.device_dtype),
+                bytes=layout.nbytes,
+                host_bytes=values.numel() * values.itemsize,
+                adapter=program.device.name,
+                graph=program.graph,
+                compile_id=program.compile_id,
+                values=_first_values(values) if self.show_values else "",
+            )
+        )
+
+
+class _Registers:
+    """Loads operands, and remembers which registers are whose."""
+
+    def __init__(self, whole_sticks: bool) -> None:
+        self.whole_sticks = whole_sticks
+        self._offsets: dict[int, int] = {}
+        self._kept: list[torch.Tensor] = []
+
+    def __call__(self, tensor: DeviceTensor) -> torch.Tensor:
+        loaded = tensor.load(whole_sticks=self.whole_sticks)
+        self._offsets[loaded.untyped_storage().data_ptr()] = tensor.offset
+        self._kept.append(loaded)
+        return loaded
+
+    def offset_of(self, values: torch.Tensor) -> int:
+        """Where a result would start in its storage on the host: a view starts within its base."""
+        return int(values.storage_offset()) + self._offsets.get(values.untyped_storage().data_ptr(), 0)
+
+
+class _Cut:
+    """Cuts each result to the shape that was planned for it."""
+
+    def __init__(self, layouts: list[StickLayout]) -> None:
+        self._layouts = iter(layouts)
+
+    def __call__(self, values: torch.Tensor) -> torch.Tensor:
+        shape = next(self._layouts).shape
+        return values[tuple(slice(size) for size in shape)]
+
+
+def _strided_arguments(
+    size: Any, stride: Any, storage_offset: int | None = None
+) -> tuple[list[int], list[int], int | None]:
+    return list(size), list(stride), storage_offset
+
+
+def _fits(plan: KernelPlan, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]) -> bool:
+    """Whether a plan made earlier is one for these sizes."""
+    planned = [(layout.shape, layout.dtype) for _, layout in plan.results]
+    return planned == shapes and [layout for _, layout in plan.operands] == [each.layout for each in operands]
+
+
+def _is_tensor(node: torch.fx.Node) -> bool:
+    return isinstance(node_value(node), torch.Tensor)
+
+
+def _is_static(fake: torch.Tensor) -> bool:
+    return all(isinstance(size, int) for size in fake.shape)
+
+
+def _crash_or_hang(device: Device, op: str) -> None:
+    if crash := device.arithmetic.fault("crash", op):
+        _flush_logs()
+        os.kill(os.getpid(), signal.Signals[crash.argument or "SIGSEGV"])
+    if hang := device.arithmetic.fault("hang", op):
+        end = time.monotonic() + float(hang.argument or "inf")
+        while time.monotonic() < end:
+            time.sleep(0.05)  # one step at a time: KeyboardInterrupt and alarms still get through
+
+
+def _flush_logs() -> None:
+    for handler in device_log.log.handlers + logging.getLogger().handlers:
+        handler.flush()
+
+
+def _first_values(values: torch.Tensor) -> str:
+    flat = values.detach().reshape(-1)
+    shown = ", ".join(f"{each:.6g}" if isinstance(each, float) else str(each) for each in flat[:_VALUES_SHOWN].tolist())
+    return f"[{shown}{', …' if flat.numel() > _VALUES_SHOWN else ''}]"
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"

@@ -1,0 +1,124 @@
+"""One message: its length, JSON, and tensors as safetensors."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import safetensors.torch
+import torch
+
+_LENGTHS = struct.Struct("!QQ")
+_LARGEST = 1 << 44
+_CHUNK = 1 << 20
+_PATIENCE = 0.2
+"""How often the other side is looked after while waiting, in seconds."""
+
+
+class GoneError(Exception):
+    """The other side closed the line."""
+
+
+class TooLateError(Exception):
+    """The other side did not answer in time."""
+
+
+class GarbledError(Exception):
+    """What the other side sent is no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What goes over: JSON, and pieces of memory."""
+
+    body: Mapping[str, Any]
+    blobs: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+
+class Line:
+    """One end of a connection.
+
+    Args:
+        connection: the socket.
+        is_alive: asked now and then while waiting; when it says no and nothing more comes, the other side is gone.
+    """
+
+    def __init__(self, connection: socket.socket, is_alive: Callable[[], bool] = lambda: True) -> None:
+        self._connection = connection
+        self._is_alive = is_alive
+        connection.setblocking(False)
+
+    def send(self, message: Message, until: float | None = None) -> None:
+        """Send one message.
+
+        Raises:
+            GoneError: nobody is there.
+            TooLateError: it is not taken before ``until`` (``time.monotonic``).
+        """
+        text = msgspec.json.encode(message.body)
+        tensors = safetensors.torch.save(dict(message.blobs)) if message.blobs else b""
+        for part in (_LENGTHS.pack(len(text), len(tensors)) + text, tensors):
+            rest = memoryview(part)
+            while rest:
+                self._wait(until, sending=True)
+                try:
+                    rest = rest[self._connection.send(rest[:_CHUNK]) :]
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    raise GoneError from error
+
+    def receive(self, until: float | None = None) -> Message:
+        """Wait for one message.
+
+        Raises:
+            GoneError: nobody is there any more.
+            TooLateError: none comes before ``until``.
+            GarbledError: it cannot be read.
+        """
+        text_length, tensors_length = _LENGTHS.unpack(self._take(_LENGTHS.size, until))
+        if max(text_length, tensors_length) > _LARGEST:
+            raise GarbledError(f"a message of {text_length} + {tensors_length} bytes")
+        text, tensors = self._take(text_length, until), self._take(tensors_length, until)
+        try:
+            return Message(msgspec.json.decode(text), safetensors.torch.load(bytes(tensors)) if tensors else {})
+        except (msgspec.DecodeError, safetensors.SafetensorError) as error:
+            raise GarbledError(str(error)) from error
+
+    def _take(self, count: int, until: float | None) -> bytearray:
+        taken = bytearray()
+        while len(taken) < count:
+            self._wait(until, sending=False)
+            try:
+                part = self._connection.recv(min(count - len(taken), _CHUNK))
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise GoneError from error
+            if not part:
+                raise GoneError
+            taken += part
+        return taken
+
+    def _wait(self, until: float | None, *, sending: bool) -> None:
+        """Until the socket is ready. A process that has died may have left the line open to its own children."""
+        ends = [self._connection]
+        while True:
+            left = _PATIENCE if until is None else min(_PATIENCE, until - time.monotonic())
+            alive = self._is_alive()
+            if any(select.select([] if sending else ends, ends if sending else [], [], max(left, 0))):
+                return
+            if not alive:
+                raise GoneError
+            if until is not None and time.monotonic() >= until:
+                raise TooLateError
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()

@@ -1,0 +1,274 @@
+"""The near side: start the other process, ask it, and tell how it ended if it did.
+
+The process is a new interpreter with the caller's ``sys.path`` and working folder, in a process group of its own, so
+that whatever it started is ended with it. What it prints is kept, the end of it at least.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from inductor_debug_jupyter.pipeline.isolation import progress
+from inductor_debug_jupyter.pipeline.isolation.limits import START_SECONDS, Limits
+from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
+from inductor_debug_jupyter.pipeline.isolation.wire import GarbledError, GoneError, Line, Message, TooLateError
+from inductor_debug_jupyter.pipeline.records import CrashKind, CrashRecord
+
+_BOOT = (
+    "import json, sys; path, *arguments = json.loads(sys.argv[1]); sys.path[:] = path; "
+    "from inductor_debug_jupyter.pipeline.isolation.child import main; main(*arguments)"
+)
+_TAIL_LINES = 30
+_LONGEST_LINE = 300
+_LAST_WORDS = 5.0
+"""Seconds for a process that hung up to really end."""
+_NO_MEMORY = re.compile(r"MemoryError|bad_alloc|can't allocate memory|[Cc]annot allocate memory|not enough memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: a value, or what the handler raised (``error`` is its class, ``message`` its text)."""
+
+    value: Any = None
+    error: str = ""
+    message: str = ""
+    op: str = ""
+    trace: str = ""
+    seconds: float = 0.0
+
+
+class Worker:
+    """A process that serves one handler. It starts with the first question, and again after a crash.
+
+    Args:
+        handler: the import string of a class whose methods may be called.
+        limits: time and memory.
+        name: whose code runs there, for crash records.
+    """
+
+    def __init__(self, handler: str, limits: Limits | None = None, *, name: str = "") -> None:
+        self.handler = handler
+        self.limits = limits or Limits()
+        self.name = name or handler
+        self.generation = 0
+        self._lock = threading.RLock()
+        self._child: _Child | None = None
+
+    def ask(self, method: str, *values: Any, phase: str = "", graph: str = "") -> Answer | CrashRecord:
+        """Call a method over there.
+
+        Raises:
+            CannotSendError: a value cannot go over.
+        """
+        packer = Packer("an argument")
+        written = packer.pack(list(values))
+        entries, blobs = packer.memory()
+        body = {
+            "method": method,
+            "values": written,
+            "tensors": entries,
+            "seconds": self.limits.seconds,
+        }
+        with self._lock:
+            return self._exchange(Message(body, blobs), phase or method, graph)
+
+    def _exchange(self, question: Message, phase: str, graph: str) -> Answer | CrashRecord:
+        started = time.monotonic()
+        try:
+            child = self._running()
+        except _NotStartedError as error:
+            return self._buried(error.child, error.kind, "start", "", time.monotonic() - started)
+        started = time.monotonic()
+        kind: CrashKind | None = None
+        try:
+            until = started + self.limits.seconds
+            child.line.send(question, until)
+            reply = child.line.receive(until)
+        except GoneError:
+            kind = "signal"
+        except TooLateError:
+            kind = "timeout"
+        except GarbledError:
+            kind = "protocol"
+        except BaseException:  # above all KeyboardInterrupt: the user wants it to end
+            self.close()
+            raise
+        seconds = time.monotonic() - started
+        if kind is not None:
+            return self._buried(child, kind, phase, graph, seconds)
+        answer = _answer(reply, seconds)
+        if answer.error and _NO_MEMORY.search(f"{answer.error}: {answer.message}"):
+            return self._buried(child, "out_of_memory", phase, graph, seconds, f"{answer.error}: {answer.message}")
+        return answer
+
+    def _running(self) -> _Child:
+        if self._child is not None and self._child.process.poll() is None:
+            return self._child
+        self.close()
+        self.generation += 1
+        self._child = _Child(self.handler, self.limits.memory)
+        try:
+            self._child.line.receive(time.monotonic() + START_SECONDS)
+        except GoneError:
+            raise _NotStartedError(self._child, "signal") from None
+        except TooLateError:
+            raise _NotStartedError(self._child, "timeout") from None
+        except BaseException:
+            self.close()
+            raise
+        return self._child
+
+    def _buried(
+        self, child: _Child, kind: CrashKind, phase: str, graph: str, seconds: float, said: str = ""
+    ) -> CrashRecord:
+        """End what is left of the process, and write down how it ended."""
+        if kind == "signal":
+            child.wait(_LAST_WORDS)
+        code = child.process.poll()
+        op = child.op()
+        self.close()
+        written = "\n".join(filter(None, [child.tail(), said]))
+        sent = -code if code is not None and code < 0 else 0
+        if kind == "signal":
+            kind = _kind_of(code, written, limited=self.limits.memory is not None)
+        return CrashRecord(
+            kind=kind,
+            backend=self.name,
+            graph=graph,
+            phase=phase,
+            op=op,
+            signal=_signal_name(sent),
+            exit_code=code if code is not None and code >= 0 else None,
+            seconds=seconds,
+            limit=_limit_text(kind, phase, self.limits),
+            stderr=written,
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._child.process.pid if self._child is not None else None
+
+    def close(self) -> None:
+        """End the process and everything that it started."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _NotStartedError(Exception):
+    def __init__(self, child: _Child, kind: CrashKind) -> None:
+        super().__init__(kind)
+        self.child = child
+        self.kind: CrashKind = kind
+
+
+class _Child:
+    """The process, its line, and the end of what it wrote."""
+
+    def __init__(self, handler: str, memory: int | None) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="inductor-debug-"))
+        self._progress = self._folder / "progress"
+        self._progress.write_bytes(bytes(progress.SIZE))
+        near, far = socket.socketpair()
+        try:
+            arguments = [sys.path, handler, far.fileno(), str(self._progress), memory or 0, os.getpid()]
+            self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
+                [sys.executable, "-u", "-c", _BOOT, json.dumps(arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[far.fileno()],
+                start_new_session=True,
+            )
+        finally:
+            far.close()
+        self.line = Line(near, lambda: self.process.poll() is None)
+        self._written: deque[str] = deque(maxlen=_TAIL_LINES)
+        assert self.process.stdout is not None
+        self._reader = threading.Thread(target=_keep_tail, args=(self.process.stdout, self._written), daemon=True)
+        self._reader.start()
+        # Also when nobody closes the worker: at exit, and when it is dropped.
+        self.end = weakref.finalize(self, _end, self.process, near, self._folder)
+
+    def wait(self, seconds: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
+    def op(self) -> str:
+        """The op that was running."""
+        return progress.read(self._progress)
+
+    def tail(self) -> str:
+        """The end of what it wrote; called when the process has ended."""
+        self._reader.join(1.0)
+        return "\n".join(self._written).strip()
+
+
+def _end(process: subprocess.Popen[bytes], near: socket.socket, folder: Path) -> None:
+    near.close()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_LAST_WORDS)
+    (folder / "progress").unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _keep_tail(stream: IO[bytes], lines: deque[str]) -> None:
+    """Read so that the process never waits for a reader, and keep the end."""
+    with contextlib.suppress(OSError, ValueError), stream:
+        while line := stream.readline(_LONGEST_LINE * 4):
+            lines.append(line.decode(errors="replace").rstrip("\r\n")[:_LONGEST_LINE])
+
+
+def _answer(reply: Message, seconds: float) -> Answer:
+    if (error := reply.body.get("error")) is not None:
+        return Answer(None, error["type"], error["message"], error["op"], error["trace"], seconds)
+    value = Unpacker(reply.body["tensors"], reply.blobs).unpack(reply.body["value"])
+    return Answer(value, seconds=seconds)
+
+
+def _kind_of(code: int | None, written: str, *, limited: bool) -> CrashKind:
+    if code is not None and code >= 0:
+        return "exit"
+    if limited and _NO_MEMORY.search(written):
+        return "out_of_memory"
+    return "killed" if code == -signal.SIGKILL else "signal"
+
+
+def _signal_name(number: int) -> str:
+    if not number:
+        return ""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _limit_text(kind: CrashKind, phase: str, limits: Limits) -> str:
+    if kind == "timeout":
+        return f"{START_SECONDS if phase == 'start' else limits.seconds:g} s"
+    return limits.memory_text() if kind == "out_of_memory" else ""

@@ -1,0 +1,166 @@
+"""Transfers between host and device, and the kernels of the device: lines for text, rows for a panel."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict
+
+from inductor_debug_jupyter.pipeline.records import KernelSpec, SessionRecord, Transfer
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.words import plain
+
+_RANGES = ("copy_range", "accumulate", "work_division")
+"""What of a spec stands on its line, where the adapter says it; the rest is in the JSON."""
+
+
+class TransferRow(TypedDict):
+    """One transfer, ready to show."""
+
+    direction: str
+    name: str
+    shape: str
+    dtype: str
+    device_layout: str
+    device_dtype: str
+    bytes: int
+    size: str
+    padding: str
+    graph: str
+    compile_id: str
+    values: str
+
+
+class KernelRow(TypedDict):
+    """One kernel, ready to show; ``spec`` is its JSON."""
+
+    op: str
+    node: str
+    graph: str
+    compile_id: str
+    line: str
+    spec: str
+
+
+class TransfersView(TypedDict):
+    """All of it, for one tab of a panel; ``summary`` is one line."""
+
+    summary: str
+    transfers: list[TransferRow]
+    kernels: list[KernelRow]
+
+
+def transfers_view(record: SessionRecord) -> TransfersView:
+    """Rows of everything; a record without any has empty lists and an empty summary."""
+    return TransfersView(
+        summary=transfers_summary(record.transfers, record.kernel_specs),
+        transfers=[_transfer_row(transfer) for transfer in record.transfers],
+        kernels=[_kernel_row(kernel) for kernel in record.kernel_specs],
+    )
+
+
+def transfers_summary(transfers: Sequence[Transfer], kernels: Sequence[KernelSpec] = ()) -> str:
+    """``3 transfers to the device (1.2 MiB), 1 back (256 B), 12 kernels``."""
+    parts = []
+    for direction, told in (("copy_to_device", "to the device"), ("copy_from_device", "back")):
+        those = [transfer for transfer in transfers if transfer.direction == direction]
+        if those:
+            total = words.size(sum(transfer.bytes for transfer in those))
+            parts.append(f"{words.count(len(those), 'transfer')} {told} ({total})")
+    if kernels:
+        parts.append(words.count(len(kernels), "kernel"))
+    return ", ".join(parts)
+
+
+def transfer_lines(transfers: Iterable[Transfer]) -> list[str]:
+    """One line a transfer."""
+    return [transfer_line(transfer) for transfer in transfers]
+
+
+def event_line(event: Transfer | KernelSpec) -> str:
+    """One transfer or kernel in one line."""
+    return transfer_line(event) if isinstance(event, Transfer) else kernel_line(event)
+
+
+def transfer_line(transfer: Transfer) -> str:
+    """``copy_to_device: shape=[65] dtype=float16 device_layout=[2, 64] device_dtype=float16 bytes=256 name=x``."""
+    parts = [
+        f"{plain(transfer.direction)}: shape={list(transfer.shape)}",
+        f"dtype={plain(transfer.dtype)}",
+        f"device_layout={list(transfer.device_layout)}",
+        f"device_dtype={plain(transfer.device_dtype)}" if transfer.device_dtype else "",
+        f"bytes={transfer.bytes}",
+        f"name={plain(transfer.name)}" if transfer.name else "",
+        _where(transfer),
+        f"values={plain(transfer.values)}" if transfer.values else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def kernel_line(kernel: KernelSpec) -> str:
+    """``kernel: op=aten.clone.default node=clone copy_range=[2, 64] …``."""
+    spec = kernel.spec
+    parts = [f"kernel: op={plain(kernel.op)}", f"node={plain(kernel.node)}" if kernel.node else ""]
+    for side in ("inputs", "outputs"):
+        if layouts := _layouts(spec.get(side)):
+            parts.append(f"{side}={plain(layouts)}")
+    parts += [f"{key}={plain(_short(spec[key]))}" for key in _RANGES if key in spec]
+    return " ".join(filter(None, [*parts, _where(kernel)]))
+
+
+def kernel_json(kernel: KernelSpec) -> str:
+    """The spec as a JSON text, as the adapter wrote it."""
+    return json.dumps(kernel.spec, indent=2, ensure_ascii=False)
+
+
+def _where(event: Transfer | KernelSpec) -> str:
+    told = plain(" ".join(filter(None, [event.adapter, event.compile_id, event.graph])))
+    return f"({told})" if told else ""
+
+
+def _layouts(operands: Any) -> str:
+    """The ranges that a kernel reads or writes: what the spec says of each operand, or its text."""
+    if not isinstance(operands, list | tuple):
+        return ""
+    told = [
+        str(each.get("range", each.get("device_layout", "?"))) if isinstance(each, dict) else str(each)
+        for each in operands
+    ]
+    return " ".join(told)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}"
+    return str(value)
+
+
+def _transfer_row(transfer: Transfer) -> TransferRow:
+    elements, cells = math.prod(transfer.shape), math.prod(transfer.device_layout)
+    waste = 1 - elements / cells if cells else 0.0
+    return TransferRow(
+        direction=transfer.direction,
+        name=plain(transfer.name),
+        shape=str(list(transfer.shape)),
+        dtype=plain(transfer.dtype),
+        device_layout=str(list(transfer.device_layout)),
+        device_dtype=plain(transfer.device_dtype),
+        bytes=transfer.bytes,
+        size=words.size(transfer.bytes),
+        padding=f"{waste:.0%}",
+        graph=plain(transfer.graph),
+        compile_id=plain(transfer.compile_id),
+        values=plain(transfer.values),
+    )
+
+
+def _kernel_row(kernel: KernelSpec) -> KernelRow:
+    return KernelRow(
+        op=plain(kernel.op),
+        node=plain(kernel.node),
+        graph=plain(kernel.graph),
+        compile_id=plain(kernel.compile_id),
+        line=kernel_line(kernel),
+        spec=kernel_json(kernel),
+    )
