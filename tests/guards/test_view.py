@@ -108,7 +108,7 @@ def test_different_values_are_never_folded():
 def test_choosing_a_row_lights_its_line():
     (row,) = guards_view(record())["rows"]
     assert row["selection"] == {
-        "finding": None, "compile_id": "0/0", "stage": "dynamo", "node": "", "label": "In [1]", "line": 3,
+        "finding": None, "compile_id": "0/0", "stage": "dynamo", "node": "", "label": "In [1]", "line": 3, "kernel": "",
     }  # fmt: skip
 
 
