@@ -343,3 +343,19 @@ def test_a_library_that_wraps_forward_does_not_hide_the_models_name():
         Wrapped()(torch.ones(2))
     assert session.captures[0].name == "Wrapped.forward"
     assert session.record.name == "Wrapped"
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+def test_every_graph_has_its_text(backend, train):
+    compiled, x = torch.compile(Block().train(train), backend=backend), torch.randn(4, 16)
+    with capture() as session, torch.set_grad_enabled(train):
+        out = compiled(x)
+        if train:
+            out.sum().backward()
+    (graph,) = session.captures
+    assert "self.up" in graph.text("dynamo") or "linear" in graph.text("dynamo")
+    for stage in graph.graphs:
+        assert graph.text(stage), stage
+    if backend == "aot_eager":
+        assert "torch.ops.aten.addmm.default" in graph.text("forward")

@@ -77,7 +77,8 @@ class Compiling:
         self._graphs[key] = graph_record(
             key, graph_module, callers=self._callers, roles=self.roles, origins=self._origins
         )
-        self._add_text(key, torch_graphs.late_graph_text(graph_module))
+        if not (key in _WRITTEN_ANYWAY and self.trace.speaks):
+            self._add_text(key, torch_graphs.late_graph_text(graph_module))
 
     def add_ir(self, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
         """Keep the IR, to be rendered when it is looked at."""

@@ -39,6 +39,11 @@ class CompileTrace:
         self._open: list[tuple[str, float]] = []
         self._began: float | None = None
 
+    @property
+    def speaks(self) -> bool:
+        """Whether torch's trace is heard of this compile; it then writes the text of its graphs itself."""
+        return self._began is not None
+
     def add(self, metadata: dict[str, Any], payload: Any) -> None:
         """Take one trace record; what is of no use here is passed over."""
         if "chromium_event" in metadata:

@@ -6,6 +6,7 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -223,14 +224,7 @@ def graph_text(graph_module: torch.fx.GraphModule) -> str:
 
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The same graph in a module of its own, sharing parameters: lowering may change the copy, never the original."""
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(graph_module.graph, {}))
-    for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
-        new.name = old.name
-        new.meta = dict(old.meta)
-        if hasattr(old, "_dynamo_source"):
-            new._dynamo_source = old._dynamo_source
-    copy = torch.fx.GraphModule(graph_module, graph)
+    copy = torch.fx.GraphModule(graph_module, _copied_graph(graph_module))
     copy.meta.update(graph_module.meta)
     for name in ("_param_name_to_source", "_source_to_user_stacks"):
         if hasattr(graph_module, name):
@@ -238,10 +232,31 @@ def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModul
     return copy
 
 
+def _copied_graph(graph_module: torch.fx.GraphModule) -> torch.fx.Graph:
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(graph_module.graph, {}))
+    for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
+        new.name = old.name
+        new.meta = dict(old.meta)
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+    return graph
+
+
 def late_graph_text(graph_module: torch.fx.GraphModule) -> Callable[[], str]:
-    """Keep the graph as it is now; the answer writes it."""
-    copy = copy_graph_module(graph_module)
-    return lambda: graph_text(copy)
+    """Keep the graph as it is now; the answer writes it.
+
+    A module around the graph is made only then: making one compiles the graph's code, which costs more than all the
+    rest of keeping it.
+    """
+    graph = _copied_graph(graph_module)
+    held = {
+        str(node.target): attrgetter(str(node.target))(graph_module)
+        for node in graph.nodes
+        if node.op in {"get_attr", "call_module"}
+    }
+    name = type(graph_module).__name__
+    return lambda: graph_text(torch.fx.GraphModule(held, graph, class_name=name))
 
 
 def origins_by_sequence(graph_module: torch.fx.GraphModule) -> dict[int, tuple[str, ...]]:
