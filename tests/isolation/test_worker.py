@@ -187,6 +187,15 @@ def test_an_exception_is_an_answer_and_not_a_crash(worker: Worker) -> None:
 
 
 def test_an_interrupt_ends_the_child(worker: Worker) -> None:
+    # A suite that was started in the background ignores Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _interrupt(worker)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(worker: Worker) -> None:
     worker.ask("pid")
     pid = worker.pid
     assert pid is not None

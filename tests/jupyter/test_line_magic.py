@@ -40,7 +40,8 @@ def test_one_expression_answers_with_its_value(ready):
 
 def test_an_error_in_the_expression_is_the_users_own(ready):
     outcome = ready.run("%inductor_debug --lower aot --no-panel small(torch.ones(2, 4))")
-    assert outcome.error.startswith("RuntimeError: mat1 and mat2 shapes cannot be multiplied")
+    assert outcome.error.startswith("RuntimeError: ")  # torch 2.15 names the op first
+    assert "mat1 and mat2 shapes cannot be multiplied" in outcome.error
     assert "inductor_debug_jupyter" not in "\n".join(outcome.traceback).replace("%inductor_debug", "")
 
 
