@@ -43,12 +43,24 @@ function tabStrip(model, view) {
   return strip;
 }
 
+/** The button that opens and closes the form of a quick run. @param {Model} model @returns {HTMLElement} */
+function quickRun(model) {
+  const button = make("button", "idj-quick", "▷ Quick run", { title: "Run another model, batch, dtype, target or backend, and see it here", "data-idj": "quick-run" });
+  button.addEventListener("click", () => {
+    model.set("asked", "quick_run");
+    model.save_changes();
+  });
+  return button;
+}
+
 function render({ model, el, signal }) {
   el.classList.add("idj", "idj-header");
   keepKeys(el);
   const trouble = make("div", "idj-trouble", "", { role: "alert", "data-idj": "error" });
   follow(model, ["view"], signal, () => {
-    el.replaceChildren(answerLine(model, model.get("view")), tabStrip(model, model.get("view")), trouble);
+    const strip = make("div", "idj-strip-bar");
+    strip.append(tabStrip(model, model.get("view")), quickRun(model));
+    el.replaceChildren(answerLine(model, model.get("view")), strip, trouble);
   });
   follow(model, ["tab", "view"], signal, () => {
     for (const tab of el.querySelectorAll(".idj-tab")) {
