@@ -69,14 +69,17 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
         look.on_click(lambda _: self.look())
         look.layout.width = "auto"
         self.status = ipywidgets.HTML()
-        grid = ipywidgets.Box(children=list(self.fields.values()))
-        grid.add_class("idj-quick-fields")
+        grid = ipywidgets.GridBox(children=list(self.fields.values()))
+        grid.layout.grid_template_columns = "repeat(auto-fill, minmax(240px, 1fr))"
+        grid.layout.grid_gap, grid.layout.width, grid.layout.overflow = "2px 14px", "100%", "visible"
         buttons = ipywidgets.HBox(children=[self.run_button, look, self.status])
         self._below = ipywidgets.VBox()
         form = ipywidgets.VBox(children=[grid, buttons])
+        form.layout.padding, form.layout.overflow = "8px 10px", "visible"
         form.add_class("idj-quick-form")
         super().__init__(children=[form, self._below])
         self.look()
+        self.fields["model"].value = self.fields["model"].options[0]
 
     def look(self) -> None:
         """Offer the models and tensors that the notebook has by now."""
@@ -138,7 +141,7 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
 
     def _say(self, text: str, *, bad: bool = False) -> None:
         """Text from models and errors: never markup."""
-        kind = ' class="idj-quick-bad" role="alert"' if bad else ' role="status"'
+        kind = ' role="alert" style="color: var(--jp-error-color1, #c62828)"' if bad else ' role="status"'
         self.status.value = f"<span{kind}>{html.escape(plain(text.splitlines()[0] if text else ''))}</span>"
 
     def _show_panel(self, session: DebugSession) -> None:

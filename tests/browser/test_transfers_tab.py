@@ -27,6 +27,15 @@ net(torch.randn(2, 65)).sum().backward()""",
 ]
 
 
+FRAME = """frame => { const box = frame.getBoundingClientRect(); return {
+    height: Math.round(box.height),
+    outside: [...frame.querySelectorAll('.idj-pane, .idj-overview, .idj-list, .idj-bar > *, .idj-tab')].filter(each => {
+        const own = each.getBoundingClientRect();
+        return own.width && (own.right > box.right + 1 || own.left < box.left - 1);
+    }).map(each => each.className)}; }"""
+"""The frame's height, and what of the panel stands outside of it."""
+
+
 def test_transfers_and_kernels_are_lines_that_select_their_node(lab: LabPage) -> None:
     lab.open(lab.lab.write_notebook("transfers/transfers.ipynb", CELLS))
     assert lab.run_all(seconds=200)
@@ -35,7 +44,7 @@ def test_transfers_and_kernels_are_lines_that_select_their_node(lab: LabPage) ->
     lab.page.wait_for_timeout(300)
     lab.screenshot("overview-light")
     tile = panel.locator("[data-idj='tile'][data-title='Transfers']")
-    assert "to the device" in (tile.text_content() or "")
+    assert "27 kernels" in (tile.text_content() or "")
     tile.click()
     told = panel.locator("[data-idj='transfers-told']")
     told.wait_for()
@@ -76,9 +85,14 @@ def test_transfers_and_kernels_are_lines_that_select_their_node(lab: LabPage) ->
     lab.page.set_viewport_size({"width": 1000, "height": 900})
     lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
     lab.page.wait_for_timeout(800)
+    sizes = []
     for tab in ("overview", "findings", "transfers", "placement", "guards", "memory", "graph"):
         panel.locator(f"[data-idj='tab'][data-tab='{tab}']").click()
         lab.page.wait_for_timeout(400)
+        lab.wait_idle()
         lab.cell(2).locator(".idj-frame").scroll_into_view_if_needed()
         lab.screenshot(f"narrow-{tab}-dark")
+        sizes.append(panel.locator(".idj-frame").evaluate(FRAME))
+    assert len({size["height"] for size in sizes}) == 1, "the page must not jump when a tab opens"
+    assert [size["outside"] for size in sizes] == [[]] * len(sizes)
     lab.assert_clean()

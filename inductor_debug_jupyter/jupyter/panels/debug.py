@@ -66,6 +66,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     """What is chosen: ``finding, compile_id, stage, node, label, line``. Read it; set it with :meth:`select`."""
     has_code = False
     """Whether there is a Code tab."""
+    header: HeaderBar
+    _body: Any
 
     def __init__(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
         self._lock = RLock()
@@ -73,13 +75,14 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._links: list[Any] = []
         self._form: Any = None
         self._snapshot: Any = None
+        self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
         self.load(record, on_select=on_select)
 
     def load(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
         """Show another session in this one's place, and in its snapshot's."""
-        before = [*self._links, *self._panes, *self.children]
+        before = [*self._links, *self._panes, *([self._body] if self._panes else [])]
         self.record = record
         self.on_select = on_select
         self._lookup = Lookup(record)
@@ -226,9 +229,21 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._form = QuickRunForm(on_session=self._show_session) if self._form is None else None
         self._lay_out()
 
+    @classmethod
+    def of(cls, session: Any) -> DebugPanel:
+        """The panel of a session: a click in it is a call on the session, and the other way round."""
+        panel = cls(session.record, on_select=session.choose)
+        panel._listen_to(session)
+        return panel
+
     def _show_session(self, session: Any) -> None:
+        """Show another one: the one before has nothing to say here any more."""
         self.load(session.record, on_select=session.choose)
-        session.on_select(self.follow)
+        self._listen_to(session)
+
+    def _listen_to(self, session: Any) -> None:
+        self._session = session
+        session.on_select(lambda chosen: self.follow(chosen) if self._session is session else None)
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]

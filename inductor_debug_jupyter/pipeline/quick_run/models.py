@@ -12,7 +12,6 @@ from torch import nn
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 
-_SEED = 0
 _LENGTH = 16
 """Tokens of a made-up sequence."""
 _SIDE = 32
@@ -44,12 +43,23 @@ BUILT_IN: dict[str, Callable[[Round], nn.Module]] = {
 """Name → how to make it. Their sizes are no multiples of 64, so that there is something to find."""
 
 
+class _Function(nn.Module):
+    """A function as a module: those are captured without a ``torch.compile``, which would leave something behind."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **named: Any) -> Any:
+        return self.function(*args, **named)
+
+
 def rounding(padding: int) -> Round:
     """Rounds up to multiples of ``padding``."""
     return lambda size: -(-size // padding) * padding
 
 
-def made_model(model: Any, padded: Round, dtype: torch.dtype) -> tuple[Callable[..., Any], str]:
+def made_model(model: Any, padded: Round, dtype: torch.dtype) -> tuple[nn.Module, str]:
     """The model to run, and its name: a built-in one, or a copy of the user's, as plain and in that dtype.
 
     Raises:
@@ -58,14 +68,12 @@ def made_model(model: Any, padded: Round, dtype: torch.dtype) -> tuple[Callable[
     if isinstance(model, str):
         if model not in BUILT_IN:
             raise OptionError(f"model={model!r}; allowed: {', '.join(BUILT_IN)}, a module or a function")
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(_SEED)
-            return BUILT_IN[model](padded).to(dtype), model
+        return BUILT_IN[model](padded).to(dtype), model
     if not callable(model):
         raise OptionError(f"model={type(model).__name__}; allowed: {', '.join(BUILT_IN)}, a module or a function")
     plain = uncompiled(model)
     if not isinstance(plain, nn.Module):
-        return plain, getattr(plain, "__name__", type(plain).__name__)
+        return _Function(plain), getattr(plain, "__name__", type(plain).__name__)
     try:
         return copy.deepcopy(plain).to(dtype), type(plain).__name__
     except Exception as error:  # the user's class decides what can be copied
@@ -83,19 +91,17 @@ def given_inputs(inputs: Any, dtype: torch.dtype) -> tuple[tuple[Any, ...], dict
     return tuple(map(cast, inputs if isinstance(inputs, tuple | list) else (inputs,))), {}
 
 
-def made_inputs(model: Callable[..., Any], batch: int, padded: Round, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+def made_inputs(model: nn.Module, name: str, batch: int, padded: Round, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
     """An input that fits the first layer that says what it takes.
 
     Raises:
         UsageError: no layer says.
     """
-    generator = torch.Generator().manual_seed(_SEED)
-    for layer in model.modules() if isinstance(model, nn.Module) else ():
+    for layer in model.modules():
         if isinstance(layer, nn.Embedding):
-            return (torch.randint(layer.num_embeddings, (batch, padded(_LENGTH)), generator=generator),)
+            return (torch.randint(layer.num_embeddings, (batch, padded(_LENGTH))),)
         if (shape := _shape_for(layer, batch, padded)) is not None:
-            return (torch.randn(shape, generator=generator).to(dtype),)
-    name = getattr(model, "__name__", type(model).__name__)
+            return (torch.randn(shape).to(dtype),)
     raise UsageError(f"{name}: no layer says what it takes, so no input can be made up; give inputs=")
 
 

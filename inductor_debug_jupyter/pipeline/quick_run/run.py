@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -22,6 +22,7 @@ from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
+_SEED = 0
 _SETTINGS = ("target", "alignment", "max_memory", "dtypes", "deny", "artifacts")
 """The fields that are options of the magic too; one that is None is as the environment says."""
 
@@ -84,24 +85,30 @@ class QuickRun:
     def run(self, on_step: StepObserver | None = None) -> DebugSession:
         """Capture the model's call, check it, and compare it with eager. What the model prints is not shown.
 
+        Random numbers start from the same seed each time, and the user's own go on as if nothing had been.
+
         Raises:
             UsageError: no input can be made up, or the model does not take the one that was.
         """
+        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+            torch.manual_seed(_SEED)
+            return self._run(on_step)
+
+    def _run(self, on_step: StepObserver | None) -> DebugSession:
         dtype = getattr(torch, self.dtype)
         padded = rounding(self.padding)
         model, name = made_model(self.model, padded, dtype)
         made_up = self.inputs is None
         args, named = (
-            (made_inputs(model, self.batch, padded, dtype), {}) if made_up else given_inputs(self.inputs, dtype)
+            (made_inputs(model, name, self.batch, padded, dtype), {}) if made_up else given_inputs(self.inputs, dtype)
         )
         session = DebugSession(self._settings(), eager=True, keep_inputs=True, name=name, on_step=on_step)
-        with contextlib.redirect_stdout(io.StringIO()):
-            session.open()
-            try:
-                _called(model, args, named, backward=self.backward, made_up=made_up)
-            finally:
-                session.close()
-            session.diff("eager", self._candidate(), config=self._config(), backward=self.backward)
+        session.open()
+        try:
+            _called(model, args, named, backward=self.backward, made_up=made_up)
+        finally:
+            session.close()
+        session.diff("eager", self._candidate(), config=self._config(), backward=self.backward)
         return session
 
     def __str__(self) -> str:
@@ -128,7 +135,7 @@ class QuickRun:
 
 
 def _called(
-    model: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], *, backward: bool, made_up: bool
+    model: torch.nn.Module, args: tuple[Any, ...], named: dict[str, Any], *, backward: bool, made_up: bool
 ) -> None:
     try:
         outputs = model(*args, **named)
