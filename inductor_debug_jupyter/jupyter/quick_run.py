@@ -27,10 +27,10 @@ MADE_UP = "made up"
 _TEXTS = {
     "alignment": ("Alignment", "such as 64"),
     "max_memory": ("Max memory", "such as 1GiB"),
-    "dtypes": ("Dtypes taken", "such as float16,bfloat16"),
-    "deny": ("Ops denied", "such as aten.cumsum"),
-    "atol": ("Tolerance abs.", "as the dtype has it"),
-    "rtol": ("Tolerance rel.", "as the dtype has it"),
+    "dtypes": ("Only dtypes", "such as float16,bfloat16"),
+    "deny": ("Without ops", "such as aten.cumsum"),
+    "atol": ("atol", "as the dtype has it"),
+    "rtol": ("rtol", "as the dtype has it"),
 }
 """Field → its title, and what stands in it while it is empty."""
 
@@ -51,11 +51,16 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
 
     Args:
         namespace: where the user's models and tensors are; the notebook's by default.
+        target: the target to begin with.
         on_session: told the session of each run; by default its panel is shown below.
     """
 
     def __init__(
-        self, namespace: dict[str, Any] | None = None, *, on_session: Callable[[DebugSession], None] | None = None
+        self,
+        namespace: dict[str, Any] | None = None,
+        *,
+        target: str = "",
+        on_session: Callable[[DebugSession], None] | None = None,
     ) -> None:
         shell = get_ipython()
         self._namespace: dict[str, Any] = namespace if namespace is not None else getattr(shell, "user_ns", {})
@@ -80,6 +85,7 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
         super().__init__(children=[form, self._below])
         self.look()
         self.fields["model"].value = self.fields["model"].options[0]
+        self.fields["target"].value = target if target in profile_names() else ""
 
     def look(self) -> None:
         """Offer the models and tensors that the notebook has by now."""
@@ -170,6 +176,7 @@ def _fields() -> dict[str, Any]:
     made["force_failure"] = ipywidgets.Checkbox(description="Force a failure", indent=True)
     for field in made.values():
         field.layout.width = "auto"
+        field.style.description_width = "88px"
     return made
 
 

@@ -13,7 +13,7 @@ from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import KernelSpec, Transfer
-from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, transfers_view
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -110,7 +110,15 @@ def test_the_view_has_rows_and_a_summary():
     assert first["line"].startswith(CLONE_LINE)
 
 
-def test_choosing_a_row_selects_its_node(tmp_path):
+def test_a_spec_is_readable_json():
+    spec = {"shape": [2, 64], "inputs": [{"range": [1, 2]}], "names": ["a, b", "c"], "none": []}
+    text = kernel_json(KernelSpec("mm", spec=spec))
+    assert json.loads(text) == spec
+    assert '"shape": [2, 64],' in text
+    assert '"names": ["a, b", "c"],' in text
+
+
+def test_choosing_a_row_selects_its_node():
     model = nn.Linear(64, 64)
     with capture(keep_inputs=True) as session:
         torch.compile(model, backend=stick())(torch.randn(2, 64)).sum().backward()

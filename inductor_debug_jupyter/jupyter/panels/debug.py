@@ -226,7 +226,10 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         """The quick run's form between header and body; what it ran is shown here."""
         from inductor_debug_jupyter.jupyter.quick_run import QuickRunForm
 
-        self._form = QuickRunForm(on_session=self._show_session) if self._form is None else None
+        if self._form is None:
+            self._form = QuickRunForm(target=self.record.target, on_session=self._show_session)
+        else:
+            self._form = None
         self._lay_out()
 
     @classmethod

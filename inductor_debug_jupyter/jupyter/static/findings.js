@@ -55,7 +55,10 @@ function grouped(rows, key, folded) {
   if (!key) return rows;
   /** @type {Map<string, any[]>} */
   const groups = new Map();
-  for (const finding of rows) groups.set(finding.groups[key], [...(groups.get(finding.groups[key]) ?? []), finding]);
+  for (const finding of rows) {
+    if (!groups.has(finding.groups[key])) groups.set(finding.groups[key], []);
+    groups.get(finding.groups[key]).push(finding);
+  }
   return [...groups].flatMap(([name, members]) => {
     const heading = { group: true, name, rows: members, folded: folded.has(name) };
     return heading.folded ? [heading] : [heading, ...members];
