@@ -30,12 +30,6 @@ FOCUS = """() => { const at = document.activeElement;
 ROWS = "rows => rows.map(row => Number(row.dataset.index))"
 
 
-def chosen(lab: LabPage, key: str) -> object:
-    lab.page.wait_for_timeout(250)
-    lab.wait_idle()
-    return lab.python(f"session.selection.get('{key}')")
-
-
 def test_everything_can_be_reached_and_chosen_by_key(lab: LabPage) -> None:
     lab.open(lab.lab.write_notebook("keyboard/keyboard.ipynb", CELLS))
     assert lab.run_all(seconds=200)
@@ -73,7 +67,7 @@ def test_everything_can_be_reached_and_chosen_by_key(lab: LabPage) -> None:
     keys.type("cumsum")
     keys.press("ArrowDown")
     index = lab.python("next(at for at, each in enumerate(session.findings) if 'cumsum' in each.title)")
-    assert chosen(lab, "finding") == index
+    lab.eventually("session.selection['finding']", index)
     for _ in "cumsum":
         keys.press("Backspace")
     total = panel.locator("[data-idj='finding']").count()
@@ -93,7 +87,7 @@ def test_everything_can_be_reached_and_chosen_by_key(lab: LabPage) -> None:
     lab.screenshot("findings-grouped")
     keys.press("Enter")
     keys.press("ArrowDown")
-    assert lab.python(f"session.findings[{chosen(lab, 'finding')}].rule_id") == name
+    lab.eventually("session.findings[session.selection['finding']].rule_id", name)
     panel.locator("[data-idj='findings-group']").select_option("")
     panel.locator("[data-idj='findings-order']").select_option("line")
     lines = [

@@ -63,7 +63,7 @@ def test_transfers_and_kernels_are_lines_that_select_their_node(lab: LabPage) ->
     rows.first.click()
     panel.locator("[data-idj='raw'] summary", has_text="relu").wait_for()
     lab.wait_idle()
-    assert lab.python("[session.selection[key] for key in ('stage', 'node', 'line')]") == ["forward", "relu", 8]
+    lab.eventually("[session.selection[key] for key in ('stage', 'node', 'line')]", ["forward", "relu", 8])
     assert "h = torch.relu(self.up(x))" in (panel.locator("[data-idj='line'].idj-lit").first.text_content() or "")
     assert '"work_division"' in (panel.locator("[data-idj='kernel-spec']").text_content() or "")
     lab.screenshot("transfers-light")

@@ -67,7 +67,7 @@ def test_no_panel_prints_and_shows_nothing(ready):
 def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
     outcome = ready.run("%%inductor_debug --target stick128\ny = block(x)")
     assert outcome.stdout == ""
-    panel, snapshot = outcome.displays
+    *_, panel, snapshot = outcome.displays  # on a slow machine the progress line comes first
     assert "application/vnd.jupyter.widget-view+json" in panel
     assert "784 is not a multiple of 64" in panel["text/plain"]
     assert "784 is not a multiple of 64" in snapshot["text/html"]
