@@ -70,10 +70,12 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
         self.fields = _fields()
         self.run_button = ipywidgets.Button(description="Run", button_style="primary", icon="play")
         self.run_button.on_click(lambda _: self.run())
+        self.run_button.layout.flex = "none"
         look = ipywidgets.Button(description="Look for new variables", tooltip="models and tensors of the notebook")
         look.on_click(lambda _: self.look())
-        look.layout.width = "auto"
+        look.layout.width, look.layout.flex = "auto", "none"
         self.status = ipywidgets.HTML()
+        self.status.layout.flex, self.status.layout.min_width = "1 1 0", "0"
         grid = ipywidgets.GridBox(children=list(self.fields.values()))
         grid.layout.grid_template_columns = "repeat(auto-fill, minmax(240px, 1fr))"
         grid.layout.grid_gap, grid.layout.width, grid.layout.overflow = "2px 14px", "100%", "visible"
