@@ -29,6 +29,8 @@ _NAMES = {
     "DebugSession": f"{_PIPELINE}.session",
     "capture": f"{_PIPELINE}.session",
     "last_session": f"{_PIPELINE}.session",
+    "QuickRun": f"{_PIPELINE}.quick_run",
+    "quick_run": "inductor_debug_jupyter.jupyter.quick_run",
     "mock_backend": f"{_PIPELINE}.backends",
     "aot_mock_backend": f"{_PIPELINE}.backends",
     "Constraint": f"{_PIPELINE}.devices",

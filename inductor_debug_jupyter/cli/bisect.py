@@ -15,9 +15,9 @@ SUMMARY = "run a model one step at a time (eager, Dynamo, AOT, Inductor, adapter
 EXAMPLES = """\
   inductor-debug bisect my_package.models:make_model
   inductor-debug bisect models:make_model --adapter my_chip:Adapter --run-all
-  inductor-debug bisect models:make_model --adapter my_chip:Adapter --isolate --timeout 120
+  inductor-debug bisect models:make_model --adapter my_chip:Adapter --isolate --timeout 120 --memory-limit 4GiB
 """
-OPTIONS = ("isolate", "timeout")
+OPTIONS = ("isolate", "timeout", "memory_limit")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +37,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the ladder; 1 when a rung is bad or none could be compared."""
     given = read_given(args, OPTIONS)
-    isolate, timeout = bool(given.get("isolate")), given.get("timeout")
+    isolate = bool(given.get("isolate"))
+    if "memory_limit" in given and not isolate:
+        raise UsageError("--memory-limit limits a process of its own: give --isolate as well")
     model, inputs = _model_of(args.factory)
     adapter = None if args.adapter is None else _adapter_of(args.adapter, isolate=isolate)
     from inductor_debug_jupyter.pipeline.bisect import bisect_stages
     from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 
-    record = bisect_stages(model, inputs, adapter=adapter, run_all=args.run_all, isolate=isolate, timeout=timeout)
+    record = bisect_stages(
+        model,
+        inputs,
+        adapter=adapter,
+        run_all=args.run_all,
+        isolate=isolate,
+        timeout=given.get("timeout"),
+        memory_limit=given.get("memory_limit"),
+    )
     print(bisect_text(record))
     outcomes = {rung.outcome for rung in record.rungs}
     return 0 if "good" in outcomes and not outcomes & {"bad", "failed"} else 1

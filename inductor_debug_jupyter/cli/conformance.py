@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from inductor_debug_jupyter.pipeline.options import OPTIONS, add_options, read_given
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.options import add_options, read_given
 
 SUMMARY = "check an accelerator's adapter (or any torch.compile backend) on small graphs, and report what holds"
 EXAMPLES = """\
   inductor-debug conformance my_chip:Adapter
-  inductor-debug conformance my_chip:Adapter --timeout 60
+  inductor-debug conformance my_chip:Adapter --timeout 60 --memory-limit 4GiB
   inductor-debug conformance aot_eager --json   # any torch.compile backend
 """
+LIMITS = ("timeout", "memory_limit")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:ADAPTER|NAME",
         help="the adapter's class or an object, a registered adapter, or a torch.compile backend",
     )
-    add_options(parser, ("timeout",))
+    add_options(parser, LIMITS)
     parser.add_argument("--no-isolate", action="store_true", help="run here, for a debugger: a crash ends the command")
     parser.add_argument("--check", action="append", metavar="ID", help="only this check; may be given several times")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
@@ -30,13 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; 1 when a check fails."""
-    timeout = read_given(args, ("timeout",)).get("timeout", OPTIONS["timeout"].default)
+    given = read_given(args, LIMITS)
+    if args.no_isolate and "memory_limit" in given:
+        raise UsageError("--memory-limit limits a process of its own: leave it or --no-isolate out")
     from inductor_debug_jupyter.pipeline.adapters.conformance import run_conformance
     from inductor_debug_jupyter.pipeline.adapters.conformance.suite import DEFAULT_SECONDS
     from inductor_debug_jupyter.pipeline.views.conformance import conformance_text
 
     record = run_conformance(
-        args.adapter, isolate=not args.no_isolate, timeout=timeout or DEFAULT_SECONDS, checks=args.check
+        args.adapter,
+        isolate=not args.no_isolate,
+        timeout=given.get("timeout", DEFAULT_SECONDS),
+        memory_limit=given.get("memory_limit"),
+        checks=args.check,
     )
     if args.json:
         import msgspec

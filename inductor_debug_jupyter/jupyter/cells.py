@@ -51,6 +51,12 @@ def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
     return holds
 
 
+def _compare(session: DebugSession) -> None:
+    """What ``--diff`` and its companions ask for."""
+    said = session.settings
+    session.diff(said["diff"], said["candidate"], backward=bool(said["backward"]))
+
+
 class CellWatcher:
     """Listens to IPython's events around cells. A cell can run another one, so runs are a stack."""
 
@@ -123,7 +129,7 @@ class CellWatcher:
         """Bind and show a finished session; the error that it ends in, if strict mode found any."""
         try:
             if session.settings["diff"] and session.captures:
-                session.diff(session.settings["diff"], backward=bool(session.settings["backward"]))
+                _compare(session)
             if session.settings["as"]:
                 self._shell.user_ns[session.settings["as"]] = session
             if not session.settings["no_panel"]:

@@ -8,6 +8,7 @@ from typing import Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from inductor_debug_jupyter.jupyter.magic_line import NAME
+from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_names
 from inductor_debug_jupyter.pipeline.devices import profile_names
 from inductor_debug_jupyter.pipeline.devices.dtypes import DTYPES
 from inductor_debug_jupyter.pipeline.options import LOWERINGS, MAGIC_OPTIONS, OPTIONS
@@ -16,6 +17,8 @@ _VALUES: dict[str, Callable[[], tuple[str, ...]]] = {
     "--target": profile_names,
     "--lower": lambda: LOWERINGS,
     "--dtypes": lambda: tuple(DTYPES),
+    "--diff": lambda: ("eager", *adapter_names()),
+    "--candidate": adapter_names,
 }
 
 

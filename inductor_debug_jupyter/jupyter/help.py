@@ -15,6 +15,9 @@ Put it on top of a cell; the cell itself stays as it is:
     loss = torch.compile(model)(x).sum()
     loss.backward()
 
+    %%inductor_debug --diff --candidate my_chip:Adapter --isolate --timeout 60 --memory-limit 4GiB
+    model(x)
+
     %inductor_debug --target stick128 model(x)      one expression; answers with its value
     %inductor_debug --last                          shows the last session again
 

@@ -11,9 +11,10 @@ import re
 
 from IPython.core.error import UsageError
 
+from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
 from inductor_debug_jupyter.pipeline.devices import load_profile
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import parse_magic_line
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 
@@ -38,10 +39,16 @@ def read_options(text: str) -> Settings:
         UsageError: IPython's own, which it shows as one line; the cell does not run.
     """
     try:
-        settings = resolve(parse_magic_line(text))
+        given = parse_magic_line(text)
+        settings = resolve(given)
         load_profile(settings["target"]).with_settings(settings)
         for name in settings["dtypes"] or ():
             dtype_name(name)
+        for option in given.keys() & {"diff", "candidate"}:
+            if ":" not in given[option]:
+                check_name(given[option], f"--{option}", also=("eager",))
+        if "memory_limit" in given and not settings["isolate"]:
+            raise OptionError("--memory-limit limits a process of its own: give --isolate as well")
     except InductorDebugError as error:
         raise UsageError(f"%%{NAME}: {error}") from None
     return settings

@@ -19,6 +19,9 @@ from inductor_debug_jupyter.pipeline.errors import OptionError
 
 _SWITCH_WORDS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
+LEAST_PROCESS_MEMORY = 512 * 1024**2
+"""Torch and its compiler need some 350 MB before the first tensor."""
+
 LOWERINGS = ("dynamo", "aot", "inductor")
 
 _SIZE_UNITS = {"": 1, "B": 1} | {
@@ -56,6 +59,17 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_process_memory(text: str) -> int:
+    """Bytes that a process may have, written like any size."""
+    try:
+        size = parse_size(text)
+    except ValueError:
+        size = 0
+    if size < LEAST_PROCESS_MEMORY:
+        raise ValueError("allowed: bytes from 512MiB up (torch itself needs most), such as 4GiB")
+    return size
+
+
 def parse_seconds(text: str) -> float:
     """A number of seconds above 0."""
     try:
@@ -79,6 +93,13 @@ def parse_name(text: str) -> str:
     """A name of something registered elsewhere, such as a torch.compile backend."""
     if not text.replace("_", "").replace("-", "").isalnum():
         raise ValueError("allowed: a name, such as eager, aot_eager or inductor")
+    return text
+
+
+def parse_backend(text: str) -> str:
+    """What can compile a graph: the name of a torch.compile backend or of an adapter, or where to import it from."""
+    if not re.fullmatch(r"[\w-]+(\.[\w-]+)*(:\w+(\.\w+)*)?", text):
+        raise ValueError("allowed: a name, such as inductor or stick128, or MODULE:ATTRIBUTE")
     return text
 
 
@@ -263,6 +284,14 @@ OPTIONS: dict[str, Option] = {
             bare="eager",
             environment="INDUCTOR_DEBUG_DIFF",
         ),
+        Option(
+            "candidate",
+            "with --diff: what is compared with the reference: a torch.compile backend, an adapter or MODULE:ATTRIBUTE",
+            parse_backend,
+            default="inductor",
+            metavar="NAME",
+            environment="INDUCTOR_DEBUG_CANDIDATE",
+        ),
         _switch("backward", "with --diff: compare gradients too"),
         _switch("isolate", "with --diff: compile and run in a process of its own: a crash or a hang is survived"),
         Option(
@@ -272,6 +301,14 @@ OPTIONS: dict[str, Option] = {
             metavar="SECONDS",
             environment="INDUCTOR_DEBUG_TIMEOUT",
             takes=(int, float),
+        ),
+        Option(
+            "memory_limit",
+            "with --isolate: how much memory the backend's process may have, torch included",
+            parse_process_memory,
+            metavar="SIZE",
+            environment="INDUCTOR_DEBUG_MEMORY_LIMIT",
+            takes=(int,),
         ),
         Option(
             "as",
@@ -322,9 +359,11 @@ MAGIC_OPTIONS = (
     *CHECK_OPTIONS,
     "lower",
     "diff",
+    "candidate",
     "backward",
     "isolate",
     "timeout",
+    "memory_limit",
     "as",
     "model",
     "artifacts",

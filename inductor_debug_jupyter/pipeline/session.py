@@ -312,18 +312,20 @@ class DebugSession:
         generate_visualizations: bool = False,
         isolate: bool | None = None,
         timeout: float | None = None,
+        memory_limit: int | None = None,
     ) -> DiffReport:
         """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
 
         Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
         while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
-        crash, and ``timeout`` limits each of their steps; when not said, the magic's ``--isolate`` and ``--timeout``.
+        crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. What is not said here is as on
+        the magic's line.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
             CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
-        isolate, timeout = self._limits(isolate, timeout)
+        limits = self._limits(isolate, timeout, memory_limit)
         reports = []
         for call in self._kept_calls():
             harness = KernelDiffHarness(
@@ -333,9 +335,8 @@ class DebugSession:
                 reference_backend=reference,
                 test_backend=candidate,
                 comparison_config=config,
-                isolate=isolate,
-                timeout=timeout,
                 backward=backward,
+                **limits,
             )
             with contextlib.redirect_stdout(io.StringIO()), listening(self._device):
                 reports.append(harness.compare(generate_visualizations=generate_visualizations))
@@ -350,15 +351,16 @@ class DebugSession:
         config: ComparisonConfig | None = None,
         isolate: bool | None = None,
         timeout: float | None = None,
+        memory_limit: int | None = None,
     ) -> BisectRecord:
         """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
 
-        ``adapter`` is an adapter or the name of one; ``isolate`` and ``timeout`` as in :meth:`diff`.
+        ``adapter`` is an adapter or the name of one; ``isolate`` and the limits are as in :meth:`diff`.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
-        isolate, timeout = self._limits(isolate, timeout)
+        limits = self._limits(isolate, timeout, memory_limit)
         call = self._kept_calls()[0]
         with contextlib.redirect_stdout(io.StringIO()):
             found = bisect_stages(
@@ -367,8 +369,7 @@ class DebugSession:
                 adapter=adapter,
                 config=config,
                 model_name=call.name,
-                isolate=isolate,
-                timeout=timeout,
+                **limits,
             )
         self._update(bisect=found)
         return found
@@ -393,12 +394,13 @@ class DebugSession:
         self._update(repros=(*self.record.repros, str(written)))
         return written
 
-    def _limits(self, isolate: bool | None, timeout: float | None) -> tuple[bool, float | None]:
-        """What was said here, else on the magic's line."""
-        return (
-            bool(self.settings["isolate"]) if isolate is None else isolate,
-            self.settings["timeout"] if timeout is None else timeout,
-        )
+    def _limits(self, isolate: bool | None, timeout: float | None, memory_limit: int | None) -> dict[str, Any]:
+        """What was said here, else on the magic's line; a memory limit of the environment needs a process to limit."""
+        isolate = bool(self.settings["isolate"]) if isolate is None else isolate
+        if memory_limit is None and isolate:
+            memory_limit = self.settings["memory_limit"]
+        timeout = self.settings["timeout"] if timeout is None else timeout
+        return {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
 
     def _kept_calls(self) -> Sequence[ModelCall]:
         if not self._calls.calls:

@@ -51,6 +51,8 @@ def end(how):
         ctypes.PyDLL(None).pause()
     elif how == "abort":
         os.abort()
+    elif how == "eat":
+        return torch.ones(2 * 1024**3)
     elif how == "exit":
         sys.exit(7)
     elif how == "raise":

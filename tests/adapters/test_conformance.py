@@ -301,6 +301,15 @@ def test_a_crash_fails_a_check_and_the_next_one_runs(how: str, seconds: int, see
     assert "1 hold, 1 fail, 0 do not apply: it does not conform" in conformance_text(record)
 
 
+def test_an_adapter_over_its_memory_limit_fails_the_check() -> None:
+    import vendor
+
+    eats = vendor.Faulty(vendor.Fault("matmul", "eat"))
+    (found,) = run_conformance(eats, timeout=60, memory_limit=2 * 1024**3, checks=["graph.matmul"]).checks
+    assert found.status == "fails"
+    assert "allocate memory" in found.detail or "found no memory within its limit of 2048 MiB" in found.detail
+
+
 def documented_toy() -> str:
     """The example in the documentation of ``pipeline.adapters``."""
     text = inspect.getdoc(adapters) or ""
@@ -336,6 +345,7 @@ def test_the_class_for_pytest(tmp_path: Path) -> None:
         (lambda: run_conformance("nobody"), OptionError, "adapter='nobody'"),
         (lambda: run_conformance("no_such:Thing"), UsageError, "there is no module 'no_such'"),
         (lambda: run_conformance(Good, checks=["gradient"]), OptionError, "checks='gradient'; allowed: capabilities"),
+        (lambda: run_conformance(Good, isolate=False, memory_limit=2**32), UsageError, "memory_limit limits a process"),
         (lambda: run_conformance(int), UsageError, "must be an AcceleratorAdapter, not a int"),
     ],
 )

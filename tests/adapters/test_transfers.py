@@ -13,7 +13,7 @@ from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import KernelSpec, Transfer
-from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, transfers_view
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -69,7 +69,7 @@ def test_a_session_without_an_adapter_says_nothing_of_them():
         torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(2))
     assert session.transfers == session.kernel_specs == ()
     assert "Transfers" not in str(session)
-    assert transfers_view(session.record) == {"summary": "", "transfers": [], "kernels": []}
+    assert transfers_view(session.record) == {"summary": "", "transfers": [], "kernels": [], "left_out": 0}
 
 
 def test_a_comparison_tells_of_its_candidate():
@@ -107,6 +107,43 @@ def test_the_view_has_rows_and_a_summary():
     )
     assert first["values"] == "[0, 1, 2, 3, 4, 5, 6, 7, …]"
     assert json.loads(view["kernels"][0]["spec"])["copy_range"] == [2, 64]
+    assert first["line"].startswith(CLONE_LINE)
+
+
+def test_a_spec_is_readable_json():
+    spec = {"shape": [2, 64], "inputs": [{"range": [1, 2]}], "names": ["a, b", "c"], "none": []}
+    text = kernel_json(KernelSpec("mm", spec=spec))
+    assert json.loads(text) == spec
+    assert '"shape": [2, 64],' in text
+    assert '"names": ["a, b", "c"],' in text
+
+
+def test_choosing_a_row_selects_its_node():
+    model = nn.Linear(64, 64)
+    with capture(keep_inputs=True) as session:
+        torch.compile(model, backend=stick())(torch.randn(2, 64)).sum().backward()
+    view = transfers_view(session.record)
+    chosen = [(row["name"], row["selection"]["stage"], row["selection"]["node"]) for row in view["transfers"]]
+    assert ("primals_1", "forward", "primals_1") in chosen
+    assert ("tangents_1", "backward", "tangents_1") in chosen
+    kernels = {(row["graph"], row["node"]): row["selection"] for row in view["kernels"]}
+    assert kernels["forward", "addmm"]["line"] == session.captures[0].graph("forward").node("addmm").source.line
+    # A comparison compiles again, under an id that was not captured: the same op of the same name is meant.
+    before = len(session.kernel_specs)
+    session.diff("eager", StickAdapter(faults=(), check=False))
+    again = transfers_view(session.record)["kernels"][before:]
+    assert {row["op"] for row in again} >= {"aten.addmm.default"}
+    assert all(row["selection"]["compile_id"] == "0/0" for row in again if row["selection"])
+    assert any(row["selection"] for row in again)
+
+
+def test_no_more_rows_are_made_than_asked_for_and_the_rest_is_counted():
+    with capture() as session:
+        torch.compile(nn.Linear(64, 64), backend=stick())(torch.randn(2, 64))
+    view = transfers_view(session.record, limit=2)
+    left = len(session.transfers) + len(session.kernel_specs) - len(view["transfers"]) - len(view["kernels"])
+    assert (len(view["transfers"]), view["left_out"]) == (2, left)
+    assert view["summary"].startswith(f"{len(session.transfers) - 1} transfers to the device")
 
 
 def test_no_more_is_kept_than_a_session_can_hold(monkeypatch):

@@ -213,6 +213,13 @@ class LabPage:
             raise AssertionError(f"{expression}: {value['ename']}: {value['evalue']}")
         return json.loads(ast.literal_eval(value["data"]["text/plain"]))
 
+    def eventually(self, expression: str, expected: Any, seconds: float = 10) -> None:
+        """Wait until the kernel's value is that: widgets hold a message back while an earlier one is on its way."""
+        deadline = time.monotonic() + seconds
+        while (value := self.python(expression)) != expected:
+            assert time.monotonic() < deadline, f"{expression} is {value!r}, not {expected!r}"
+            self.page.wait_for_timeout(100)
+
     def outputs(self, cell: int) -> list[dict[str, Any]]:
         """The outputs of a cell, as the notebook file would hold them."""
         found = self.page.evaluate(f"index => {_PANEL}.content.model.cells.get(index).outputs.toJSON()", cell)

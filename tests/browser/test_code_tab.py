@@ -45,7 +45,7 @@ def test_a_line_a_node_and_a_kernel_light_each_other(lab: LabPage) -> None:
     assert {"relu", "add"} <= set(lit.evaluate_all("rows => rows.map(row => row.dataset.node)"))
     shown = document.evaluate("select => select.selectedOptions[0].textContent")
     assert shown.startswith("● cpp_fused_")
-    assert lab.python("session.selection['line']") == 10
+    lab.eventually("session.selection['line']", 10)
 
     # A kernel of the backward: its lines light up.
     backward = lab.python(
@@ -58,7 +58,7 @@ def test_a_line_a_node_and_a_kernel_light_each_other(lab: LabPage) -> None:
     lab.wait_idle()
     lines = panel.locator("[data-idj='code-source'] [data-idj='line'].idj-lit")
     assert set(lines.evaluate_all("rows => rows.map(row => Number(row.dataset.line))")) == {10, 11}
-    assert lab.python("session.selection['kernel']") == wanted
+    lab.eventually("session.selection['kernel']", wanted)
 
     # A node of the backward graph: its forward line.
     stage = panel.locator("[data-idj='code-stage']")

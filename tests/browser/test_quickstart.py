@@ -73,7 +73,8 @@ def test_a_strict_failure_stops_run_all(lab: LabPage) -> None:
 HOSTILE = """
 name = "<img src=x onerror=alert(1)>"
 def forward(self, x):
-    return hostile(x.double())  # <img src=x onerror=alert(1)>
+    print("<img src=x onerror=alert(3)>")
+    return hostile(x + 1)  # <img src=x onerror=alert(1)>
 hostile = torch.relu
 Model = type(name, (torch.nn.Module,), {"forward": forward})
 outer = torch.nn.Sequential()
@@ -86,7 +87,7 @@ def test_names_and_source_from_a_model_never_become_markup(lab: LabPage) -> None
     cells = [
         "%load_ext inductor_debug_jupyter\nimport torch",
         HOSTILE,
-        "%%inductor_debug --lower aot --as session\nouter(x)",
+        "%%inductor_debug --target stick128 --deny aten.relu --diff --candidate stick128 --as session\nouter(x)",
     ]
     dialogs: list[str] = []
     lab.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
@@ -95,9 +96,14 @@ def test_names_and_source_from_a_model_never_become_markup(lab: LabPage) -> None
     panel = lab.cell(2)
     panel.locator("[data-idj='finding']").first.click()
     panel.locator("[data-idj='line'].idj-lit").first.wait_for()
-    for tab in ("overview", "graph", "findings"):
+    tabs = panel.locator("[data-idj='tab']").evaluate_all("tabs => tabs.map(tab => tab.dataset.tab)")
+    assert tabs == [
+        "overview", "findings", "graph", "code", "memory", "placement", "transfers", "guards", "diff"
+    ]  # fmt: skip
+    for tab in tabs:
         panel.locator(f"[data-idj='tab'][data-tab='{tab}']").click()
-        lab.page.wait_for_timeout(200)
+        lab.page.wait_for_timeout(300)
+        assert lab.page.locator("img[src='x']").count() == 0, tab
     panel.locator("summary", has_text="Static snapshot").click()
     assert "onerror=alert" in (panel.text_content() or "")
     assert lab.page.locator("img[src='x']").count() == 0

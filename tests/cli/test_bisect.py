@@ -104,6 +104,10 @@ def test_an_adapter_that_crashes_is_a_failed_rung(cli: Cli) -> None:
             "--timeout: 'soon' is not allowed; allowed: a number of seconds above 0",
         ),
         (["bisect_me:make", "--adapter", "aot_eagr", "--isolate"], "--adapter='aot_eagr'; did you mean aot_eager?"),
+        (
+            ["bisect_me:make", "--memory-limit", "4GiB"],
+            "--memory-limit limits a process of its own: give --isolate as well",
+        ),
         (["bad_syntax:make"], "bad_syntax cannot be imported: SyntaxError"),
         (["needs_more:make"], "needs_more cannot be imported: No module named 'not_here'"),
     ],

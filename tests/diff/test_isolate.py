@@ -12,7 +12,7 @@ from torch import nn
 from inductor_debug_jupyter.pipeline.bisect import bisect_stages
 from inductor_debug_jupyter.pipeline.bisect.ladder import STEPS
 from inductor_debug_jupyter.pipeline.diff import KernelDiffHarness
-from inductor_debug_jupyter.pipeline.errors import CannotSendError, OptionError
+from inductor_debug_jupyter.pipeline.errors import CannotSendError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.options import parse_magic_line
 from inductor_debug_jupyter.pipeline.records import SessionRecord, dump_session, load_session
 from inductor_debug_jupyter.pipeline.session import DebugSession
@@ -37,6 +37,9 @@ def crashes(gm, inputs):
 
 def killed(gm, inputs):
     os.kill(os.getpid(), signal.SIGKILL)
+
+def eats_memory(gm, inputs):
+    return lambda *args: torch.ones(2 * 1024**3)
 
 def hangs(gm, inputs):
     ctypes.PyDLL(None).pause()
@@ -102,6 +105,15 @@ def test_a_side_that_dies_is_not_compared_and_says_why(backend: str, kind: str, 
     assert said in str(report)
 
 
+def test_a_backend_over_its_memory_limit_is_reported_as_such() -> None:
+    report = KernelDiffHarness(
+        Small(), torch.randn(4, 8), test_backend="chip:eats_memory", isolate=True, timeout=60, memory_limit=2 * 1024**3
+    ).compare()
+    (crash,) = report.record.crashes
+    assert (report.verdict, crash.kind, crash.limit) == ("not_compared", "out_of_memory", "2048 MiB")
+    assert "chip:eats_memory found no memory within its limit of 2048 MiB while it ran a graph of" in str(report)
+
+
 def test_what_came_before_the_crash_is_compared() -> None:
     report = KernelDiffHarness(
         Small(), torch.randn(4, 8), test_backend="chip:dies_backward", isolate=True, timeout=60, backward=True
@@ -132,8 +144,8 @@ def test_a_rung_that_crashes_has_failed() -> None:
 
 
 def test_the_magics_options_reach_the_session_which_keeps_the_crash() -> None:
-    said = parse_magic_line("--diff --isolate --timeout 60 --lower dynamo")
-    assert (said["isolate"], said["timeout"]) == (True, 60.0)
+    said = parse_magic_line("--diff --isolate --timeout 60 --memory-limit 4GiB --lower dynamo")
+    assert (said["isolate"], said["timeout"], said["memory_limit"]) == (True, 60.0, 4 * 1024**3)
     session = DebugSession(resolve(said), eager=True)
     session.open()
     Small()(torch.randn(4, 8))
@@ -148,6 +160,10 @@ def test_the_magics_options_reach_the_session_which_keeps_the_crash() -> None:
 def test_what_cannot_be_isolated_is_one_line() -> None:
     with pytest.raises(CannotSendError, match="backend: a lambda cannot go to another process"):
         KernelDiffHarness(Small(), torch.randn(4, 8), test_backend=lambda gm, inputs: gm.forward, isolate=True)
+    with pytest.raises(UsageError, match="memory_limit limits a process of its own: give isolate=True as well"):
+        KernelDiffHarness(Small(), torch.randn(4, 8), memory_limit=2 * 1024**3)
+    with pytest.raises(OptionError, match="memory=5; allowed: bytes from"):
+        KernelDiffHarness(Small(), torch.randn(4, 8), isolate=True, memory_limit=5)
     with pytest.raises(OptionError, match="isolate='yes'; allowed: True or False"):
         KernelDiffHarness(Small(), torch.randn(4, 8), isolate="yes")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="test_backend='inductr'; did you mean inductor"):

@@ -67,7 +67,7 @@ def test_no_panel_prints_and_shows_nothing(ready):
 def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
     outcome = ready.run("%%inductor_debug --target stick128\ny = block(x)")
     assert outcome.stdout == ""
-    panel, snapshot = outcome.displays
+    *_, panel, snapshot = outcome.displays  # on a slow machine the progress line comes first
     assert "application/vnd.jupyter.widget-view+json" in panel
     assert "784 is not a multiple of 64" in panel["text/plain"]
     assert "784 is not a multiple of 64" in snapshot["text/html"]
@@ -82,6 +82,13 @@ def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
         ("--alignment x", "--alignment: 'x' is not allowed"),
         ("--max-memory lots", "--max-memory: 'lots' is not allowed"),
         ("--dtypes float33", "dtype: 'float33' is not allowed"),
+        ("--diff egaer", "--diff='egaer'; did you mean eager?"),
+        ("--diff --candidate inductr", "--candidate='inductr'; did you mean inductor?"),
+        ("--diff --memory-limit 4GiB", "--memory-limit limits a process of its own: give --isolate as well"),
+        ("--memory-limit 1MiB --isolate", "--memory-limit: '1MiB' is not allowed; allowed: bytes from 512MiB up"),
+        ("--timeout soon", "--timeout: 'soon' is not allowed"),
+        ("--lower triton", "--lower: 'triton' is not allowed; allowed: dynamo, aot, inductor"),
+        ("--model 1x", "--model: '1x' is not allowed"),
     ],
 )
 def test_a_bad_option_is_one_line_and_the_cell_does_not_run(ready, options, message):
@@ -114,6 +121,9 @@ def test_help_is_complete(ready):
         ("%%inductor_debug --al", "--alignment"),
         ("%%inductor_debug --strict --target st", "stick128"),
         ("%%inductor_debug --lower ", "aot"),
+        ("%inductor_debug --mem", "--memory-limit"),
+        ("%%inductor_debug --diff --candidate st", "stick128"),
+        ("%%inductor_debug --dtypes bf", "bfloat16"),
     ],
 )
 def test_tab_completes_options_and_targets(ready, typed, expected):

@@ -197,7 +197,7 @@ def test_an_empty_session_has_a_panel() -> None:
 
 def test_show_displays_the_widget_and_then_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs: list[Any] = []
-    monkeypatch.setattr(debug, "display", outputs.append)
+    monkeypatch.setattr(debug, "display", lambda shown, **options: outputs.append(shown))
     panel = DebugPanel(record())
     panel.show()
     assert outputs[0] is panel

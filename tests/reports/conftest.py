@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.records import (
     Guard,
     Heatmap,
     KernelRecord,
+    KernelSpec,
     NodeRecord,
     Note,
     OutputDiff,
@@ -27,6 +28,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SessionRecord,
     SourceLine,
     TensorSpec,
+    Transfer,
     Violation,
 )
 from inductor_debug_jupyter.pipeline.store import ArtifactStore, save_benchmark
@@ -83,6 +85,10 @@ def hostile_session(session_id: str = "s-evil") -> SessionRecord:
         notes=(Note(EVIL, EVIL_CLOSER),),
         sources={EVIL: EVIL},
         repros=(EVIL,),
+        transfers=(
+            Transfer("copy_to_device", EVIL, (65,), EVIL, (2, 64), EVIL, 256, 130, EVIL, "forward", "0/0", EVIL),
+        ),
+        kernel_specs=(KernelSpec(EVIL_CLOSER, EVIL, EVIL, "forward", "0/0", {EVIL: EVIL_CLOSER}),),
     )
 
 

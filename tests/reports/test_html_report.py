@@ -52,6 +52,12 @@ class Page(HTMLParser):
         return [attrs for tag, attrs in self.elements if tag == name]
 
 
+def test_transfers_and_kernel_specs_are_in_the_page(full_store: ArtifactStore) -> None:
+    text = Page(html_report(full_store)).text
+    assert "1 transfer to the device (256 B), 1 kernel" in text
+    assert f"copy_to_device: shape=[65] dtype={EVIL} device_layout=[2, 64]" in text
+
+
 def test_hostile_names_stay_text(full_store: ArtifactStore) -> None:
     html = html_report(full_store)
     page = Page(html)

@@ -6,15 +6,25 @@ from collections.abc import Callable
 import pytest
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
-from inductor_debug_jupyter.pipeline.records import Place, SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.views.panel import (
-    findings_view,
-    header_view,
-    node_view,
-    overview_view,
-    source_view,
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    CoverageRecord,
+    DiffRecord,
+    GraphCoverage,
+    MemoryRecord,
+    OpRow,
+    OutputDiff,
+    Phase,
+    Place,
+    SessionRecord,
+    Transfer,
+    Violation,
 )
+from inductor_debug_jupyter.pipeline.views.overview import overview_view
+from inductor_debug_jupyter.pipeline.views.panel import findings_view, header_view, node_view, source_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup
+
+from .conftest import small_graph
 
 Make = Callable[..., SessionRecord]
 
@@ -55,6 +65,62 @@ def test_what_to_do_next_has_at_most_three_lines_worst_first(make_record: Make) 
         "Remove the print.",
         "0/1: size of x changed",
     ]
+
+
+def test_tiles_lead_to_tabs_that_are_there(make_record: Make) -> None:
+    phases = (
+        Phase("entire_frame_compile", 0.0, 4.0, 0),
+        Phase("bytecode_tracing", 0.0, 1.0, 1),
+        Phase("create_aot_dispatcher_function", 1.0, 2.5, 1),
+        Phase("unknown to us", 1.5, 0.5, 2),
+        Phase("Scheduler.codegen", 2.0, 0.001, 2),
+    )
+    rows = (OpRow("mm", "supported", 999), OpRow("sort", "fallback", 1, "not there"))
+    record = make_record(
+        captures=(CompileCapture("0/0", graphs={"forward": small_graph()}, phases=phases),),
+        coverage=CoverageRecord("stick128", (GraphCoverage("0/0", "forward", 1000, rows),)),
+        memory=(MemoryRecord("0/0", "forward", 1, "mm", (1,), ()),),
+        diff=DiffRecord("MLP", "eager", "inductor", "mismatch", (OutputDiff("out", "mismatch"),)),
+        transfers=(Transfer("copy_to_device", "x", (65,), "float16", (2, 64), bytes=256),),
+    )
+    view = overview_view(record)
+    tiles = {tile["title"]: (tile["value"], tile["tab"], tile["kind"]) for tile in view["tiles"]}
+    assert tiles == {
+        "Graphs": ("1", "graph", ""),
+        "Graph breaks": ("1", "guards", "warning"),
+        "Recompiles": ("1", "guards", "warning"),
+        "Findings": ("✗ 1 ⚠ 1 ℹ 1", "findings", "error"),
+        "Coverage": ("99%", "placement", "warning"),
+        "Peak memory": ("38 MiB", "memory", ""),
+        "KernelDiff": ("✗ 1 output differs", "diff", "error"),
+        "Transfers": ("1", "transfers", ""),
+    }
+    there = {tab["id"] for tab in header_view(record)["tabs"]}
+    assert {tab for _, tab, _ in tiles.values()} <= there
+    assert [(phase["name"], phase["seconds"]) for phase in view["phases"]] == [
+        ("tracing forward and backward", "2.5 s"),
+        ("tracing Python", "1.0 s"),
+        ("everything else in the compiler", "501 ms"),
+    ]
+    assert sum(phase["share"] for phase in view["phases"]) == pytest.approx(1)
+
+
+def test_a_tile_of_what_is_not_there_is_no_link_and_no_praise(make_record: Make) -> None:
+    view = overview_view(make_record(captures=(), findings=(), graph_breaks=(), recompiles=(), peak_memory=None))
+    tiles = {tile["title"]: tile for tile in view["tiles"]}
+    assert {tile["tab"] for tile in tiles.values()} == {""}
+    assert (tiles["Findings"]["value"], tiles["Findings"]["note"]) == ("–", "nothing was checked")
+
+
+def test_findings_know_their_groups(make_record: Make) -> None:
+    assert findings_view(make_record())[0]["groups"] == {
+        "severity": "errors",
+        "rule": "align.innermost",
+        "module": "up",
+        "line": "In [4], line 3",
+    }
+    alone = findings_view(make_record(findings=(Violation("peak", "error", "too much memory", ()),)))[0]["groups"]
+    assert (alone["module"], alone["line"]) == ("outside of any module", "no line known")
 
 
 def test_the_overview_tells_stages_and_gaps(make_record: Make) -> None:

@@ -57,6 +57,10 @@ def test_the_views_are_json_and_harmless():
     assert [segment["side"] for segment in view["segments"]] == ["device", "cpu", "device"]
     assert view["counts"] == {"supported": 2, "decomposable": 0, "fallback": 1, "refused": 0}
     assert placement_views(None) == []
+    (entry,) = view["ledger"]
+    assert (entry["op"], entry["status"], entry["size"]) == ("sort", "fallback", "512 KiB")
+    assert view["moved"][0] == "2 transfers (border): 512 KiB, about 2.52 ms"
+    assert {row["selection"] for row in view["transfers"]} == {None}, "without a lookup nothing can be chosen"
     record = memory_of(GRAPH, "0/0")
     shown = memory_view(record, limit=1)
     assert shown["over"]

@@ -30,14 +30,15 @@ from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
 from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
+from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, TransfersPanel
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
+from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.panel import (
     findings_view,
     header_view,
     node_view,
-    overview_view,
     source_view,
 )
 from inductor_debug_jupyter.pipeline.views.picture import picture_view
@@ -46,6 +47,7 @@ from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
 from inductor_debug_jupyter.pipeline.views.shapes import PictureView, Selection
 from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
 from inductor_debug_jupyter.pipeline.views.text import session_text
+from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
 
 SelectCallback = Callable[[dict[str, Any]], None]
 PLACES_SENT = 200
@@ -62,27 +64,54 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     selection = traitlets.Dict(default_value=nothing())
     """What is chosen: ``finding, compile_id, stage, node, label, line``. Read it; set it with :meth:`select`."""
+    has_code = False
+    """Whether there is a Code tab."""
+    header: HeaderBar
+    _body: Any
 
     def __init__(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
+        self._lock = RLock()
+        self._panes: list[Pane] = []
+        self._links: list[Any] = []
+        self._form: Any = None
+        self._snapshot: Any = None
+        self._session: Any = None
+        super().__init__()
+        self.add_class("idj-frame")
+        self.load(record, on_select=on_select)
+
+    def load(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
+        """Show another session in this one's place, and in its snapshot's."""
+        before = [*self._links, *self._panes, *([self._body] if self._panes else [])]
         self.record = record
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._pictures: dict[tuple[str, str, tuple[str, ...]], PictureView] = {}
-        self._lock = RLock()
         self._make_panes()
-        super().__init__(children=[self.header, self._body])
-        self.add_class("idj-frame")
+        self._lay_out()
+        self._connect()
+        for widget in before:
+            widget.close()
+        if self._snapshot is not None:
+            self._snapshot.update(HTML(snapshot_html(record)))
+
+    def _lay_out(self) -> None:
+        self.children = [self.header, *([self._form] if self._form is not None else []), self._body]
+
+    def _connect(self) -> None:
+        """Link the panes with each other, choose the worst finding, and listen."""
         self._links = [
             ipywidgets.jslink((self.header, trait), (pane, trait))
             for pane in self._panes[1:]
             for trait in ("selection", "tab")
         ]
-        if self._lookup.ordered:
-            self._assign(self._lookup.of_finding(self._lookup.ordered[0][0]))
+        ordered = self._lookup.ordered
+        self._assign(self._lookup.of_finding(ordered[0][0]) if ordered else nothing())
         if self.header.tab in ("findings", "graph"):
             self._guarded(self._prepare)
         self.header.observe(self._on_selection, names="selection")
         self.header.observe(self._on_tab, names="tab")
+        self.header.observe(self._on_asked, names="asked")
         self.graph.observe(self._on_wanted, names="wanted")
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
@@ -92,19 +121,23 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
         sources = source_view(self.record, self._lookup)
         tab, there = header["tab"], {each["id"] for each in header["tabs"]}
-        explained = ["findings", "graph", "guards", "placement"]
+        explained = ["findings", "graph", "guards", "placement", "transfers"]
         self.header = HeaderBar(view=header, tab=tab)
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
         self.graph = GraphPanel(choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
         self.guards = GuardsPanel(view=dict(guards_view(self.record)), tab=tab, tabs=["guards"])
         self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
-        self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.guards]
+        self._panes = [self.header, self.overview, self.findings, self.graph, self.guards]
         if "placement" in there:
             views = placement_views(self.record.coverage, self._lookup)
             self._panes.append(PlacementPanel(graphs=views, tab=tab, tabs=["placement"]))
+        if "transfers" in there:
+            moved = transfers_view(self.record, self._lookup, limit=ROWS_SENT)
+            self._panes.append(TransfersPanel(view=dict(moved), tab=tab, tabs=["transfers"]))
         self._panes.append(self.detail)
-        if "code" in there:
+        self.has_code = "code" in there
+        if self.has_code:
             self.code = CodePanel(sources=sources, choices=self._lookup.choices, tab=tab, tabs=["code"])
             self._panes.append(self.code)
         if self.record.diff is not None:
@@ -123,7 +156,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def show(self) -> None:
         """Display the panel and, as an output of its own, the snapshot that stays when there is no kernel."""
         display(self)
-        display(HTML(snapshot_html(self.record)))
+        self._snapshot = display(HTML(snapshot_html(self.record)), display_id=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """The widget and, for whoever has no widgets, what it says."""
@@ -177,10 +210,43 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def _on_tab(self, change: dict[str, Any]) -> None:
         if change["new"] in ("findings", "graph", "guards"):
             self._guarded(self._prepare)
+        elif change["new"] in ("placement", "transfers"):
+            self._guarded(lambda: self._show_node(self.header.selection))
         elif change["new"] == "code":
             self._guarded(lambda: self._show_code(self.header.selection))
         if self.memory is not None:
             self._guarded(self.memory.enter if change["new"] == "memory" else self.memory.leave)
+
+    def _on_asked(self, change: dict[str, Any]) -> None:
+        if change["new"]:
+            self.header.asked = ""
+            self._guarded(self._toggle_form)
+
+    def _toggle_form(self) -> None:
+        """The quick run's form between header and body; what it ran is shown here."""
+        from inductor_debug_jupyter.jupyter.quick_run import QuickRunForm
+
+        if self._form is None:
+            self._form = QuickRunForm(target=self.record.target, on_session=self._show_session)
+        else:
+            self._form = None
+        self._lay_out()
+
+    @classmethod
+    def of(cls, session: Any) -> DebugPanel:
+        """The panel of a session: a click in it is a call on the session, and the other way round."""
+        panel = cls(session.record, on_select=session.choose)
+        panel._listen_to(session)
+        return panel
+
+    def _show_session(self, session: Any) -> None:
+        """Show another one: the one before has nothing to say here any more."""
+        self.load(session.record, on_select=session.choose)
+        self._listen_to(session)
+
+    def _listen_to(self, session: Any) -> None:
+        self._session = session
+        session.on_select(lambda chosen: self.follow(chosen) if self._session is session else None)
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]
@@ -196,11 +262,6 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self._show_code(chosen)
         if self.on_select is not None:
             self.on_select(dict(chosen))
-
-    @property
-    def has_code(self) -> bool:
-        """Whether there is a Code tab."""
-        return hasattr(self, "code")
 
     def _on_code_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]

@@ -8,9 +8,13 @@ from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 
 
 class HeaderBar(Pane):
-    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.shapes.HeaderView`, ``error`` the error strip."""
+    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.shapes.HeaderView`, ``error`` the error strip.
+
+    ``asked`` is what a button asked for (``quick_run``); whoever does it takes it away again.
+    """
 
     _esm = asset("header.js")
     _css = asset("header.css")
     view = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
+    asked = traitlets.Unicode("").tag(sync=True)

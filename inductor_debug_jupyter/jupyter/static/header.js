@@ -32,15 +32,27 @@ function tabStrip(model, view) {
     if (tab.badge) item.append(make("span", `idj-badge idj-${tab.kind}`, tab.badge));
     pressable(item, () => open(model, tab.id));
     item.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      const next = step && view.tabs[number + step];
-      if (!next) return;
-      open(model, next.id);
-      strip.children[number + step].focus();
+      const last = view.tabs.length - 1;
+      const to = { ArrowRight: number + 1, ArrowLeft: number - 1, Home: 0, End: last }[event.key];
+      if (to === undefined || !view.tabs[to]) return;
+      event.preventDefault();
+      open(model, view.tabs[to].id);
+      strip.children[to].focus();
     });
     strip.append(item);
   });
   return strip;
+}
+
+/** The button that opens and closes the form of a quick run. @param {Model} model @returns {HTMLElement} */
+function quickRun(model) {
+  const button = make("button", "idj-quick", "▷", { title: "Quick run: another model, batch, dtype, target or backend, shown here", "aria-label": "Quick run", "data-idj": "quick-run" });
+  button.append(make("span", "idj-quick-label", " Quick run"));
+  button.addEventListener("click", () => {
+    model.set("asked", "quick_run");
+    model.save_changes();
+  });
+  return button;
 }
 
 function render({ model, el, signal }) {
@@ -48,13 +60,16 @@ function render({ model, el, signal }) {
   keepKeys(el);
   const trouble = make("div", "idj-trouble", "", { role: "alert", "data-idj": "error" });
   follow(model, ["view"], signal, () => {
-    el.replaceChildren(answerLine(model, model.get("view")), tabStrip(model, model.get("view")), trouble);
+    const strip = make("div", "idj-strip-bar");
+    strip.append(tabStrip(model, model.get("view")), quickRun(model));
+    el.replaceChildren(answerLine(model, model.get("view")), strip, trouble);
   });
   follow(model, ["tab", "view"], signal, () => {
     for (const tab of el.querySelectorAll(".idj-tab")) {
       const chosen = tab.getAttribute("data-tab") === model.get("tab");
       tab.classList.toggle("idj-chosen", chosen);
       tab.setAttribute("aria-selected", String(chosen));
+      tab.tabIndex = chosen ? 0 : -1; // the strip is one stop for the Tab key; arrow keys move inside it
     }
   });
   follow(model, ["error"], signal, () => {

@@ -1,4 +1,4 @@
-/** The first page: verdict, what to do next, graph breaks, recompiles, what was captured and what was not. */
+/** The first page: verdict, what to do next, a tile for each tab, time by phase, breaks, recompiles, what was captured. */
 
 /** @param {string} title @param {HTMLElement[]} content @returns {HTMLElement} */
 function section(title, content) {
@@ -27,6 +27,45 @@ function itemRow(model, item, kind) {
     pressable(row, () => choose(model, item.selection, item.tab));
   }
   return row;
+}
+
+/** One figure; pressing it opens its tab. @param {Model} model @param {any} tile @returns {HTMLElement} */
+function tileBox(model, tile) {
+  const box = make("div", "idj-tile", "", { "data-idj": "tile", "data-title": tile.title, title: [tile.title, tile.value, tile.note].filter(Boolean).join(": ") });
+  box.append(make("div", "idj-tile-title idj-quiet", tile.title), make("div", `idj-tile-value ${tile.kind ? `idj-${tile.kind}` : ""}`, tile.value), make("div", "idj-tile-note idj-quiet", tile.note));
+  if (tile.tab) {
+    box.classList.add("idj-link");
+    box.setAttribute("role", "link");
+    box.setAttribute("data-tab", tile.tab);
+    pressable(box, () => {
+      model.set("tab", tile.tab);
+      model.save_changes();
+    });
+  }
+  return box;
+}
+
+/** A backend's process that ended, and the last that it wrote. @param {any} crash @returns {HTMLElement} */
+function crashBox(crash) {
+  const box = make("div", "idj-crash", "", { "data-idj": "crash" });
+  const head = make("div", "idj-item");
+  head.append(make("span", "idj-icon idj-error", "✗"), make("span", "idj-told", crash.text));
+  box.append(head);
+  if (crash.stderr.length) box.append(make("pre", "idj-mono idj-last-words", crash.stderr.join("\n"), { tabindex: 0, "aria-label": "The last that it wrote" }));
+  return box;
+}
+
+/** Where the compiler's time went: a bar for each phase. @param {any[]} phases @returns {HTMLElement} */
+function phaseBars(phases) {
+  const box = make("div", "idj-phases", "", { "data-idj": "phases" });
+  for (const phase of phases) {
+    const bar = make("div", "idj-phase-bar");
+    const fill = make("div", "idj-phase-fill");
+    fill.style.width = `${(100 * phase.share).toFixed(1)}%`;
+    bar.append(fill);
+    box.append(make("span", "idj-phase-name", phase.name), bar, make("span", "idj-phase-time", phase.seconds));
+  }
+  return box;
 }
 
 /** The breaks or recompiles; Python sends the first of very many. @param {Model} model @param {any} view @param {string} kind */
@@ -65,6 +104,11 @@ function render({ model, el, signal }) {
     const view = model.get("view");
     const parts = [make("div", `idj-verdict idj-${view.kind}`, view.verdict, { "data-idj": "verdict" })];
     if (view.next.length) parts.push(section("What to do next", view.next.map((item) => itemRow(model, item, "next"))));
+    const tiles = make("div", "idj-tiles");
+    tiles.append(...view.tiles.map((tile) => tileBox(model, tile)));
+    parts.push(tiles);
+    if (view.crashes.length) parts.push(section("A backend's process ended, and this one did not", view.crashes.map(crashBox)));
+    if (view.phases.length) parts.push(section("Where the compiler's time went", [phaseBars(view.phases)]));
     if (view.breaks.length) {
       parts.push(section(`Graph breaks (${view.counts.breaks})`, rows(model, view, "break")));
     }

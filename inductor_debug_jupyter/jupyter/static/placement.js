@@ -4,9 +4,10 @@ const ROW = 40;
 const TRANSFER = 22;
 const WORDS = { supported: "on the target", decomposable: "in parts", fallback: "on the CPU", refused: "refused" };
 
-/** @param {any} op @returns {HTMLElement} */
-function opRow(op) {
-  const row = make("div", `idj-op idj-op-${op.status}`, "", { role: "option", "data-idj": "op", "data-op": op.op, title: [op.op, op.reason, ...op.lines].filter(Boolean).join("\n") });
+/** @param {any} op @param {boolean} lit @returns {HTMLElement} */
+function opRow(op, lit) {
+  const row = make("div", `idj-op idj-op-${op.status}`, "", { role: "option", "data-idj": "op", "data-op": op.op, "aria-selected": lit, title: [op.op, op.reason, ...op.lines].filter(Boolean).join("\n") });
+  row.classList.toggle("idj-lit", lit);
   const kind = { refused: "error", fallback: "warning" }[op.status] ?? "good";
   const head = make("div", "idj-op-head");
   head.append(make("span", `idj-icon idj-${kind}`, op.icon), make("span", "idj-op-name", op.op), make("span", "idj-quiet", `×${op.count}`), make("span", `idj-op-status idj-${kind}`, WORDS[op.status] ?? op.status));
@@ -27,11 +28,21 @@ function strip(graph) {
   return box;
 }
 
-/** @param {any} transfer @returns {HTMLElement} */
-function transferRow(transfer) {
-  const row = make("div", "idj-transfer idj-mono", "", { role: "option", title: `${transfer.kind} → ${transfer.to}: ${transfer.value} ${transfer.spec}` });
+/** The ledger: every op that leaves the target, and what that moves. @param {Model} model @param {any} entry @returns {HTMLElement} */
+function ledgerRow(model, entry) {
+  const kind = entry.status === "refused" ? "error" : "warning";
+  const row = make("div", "idj-ledger", "", { "data-idj": "ledger", "data-op": entry.op, title: entry.text });
+  row.append(make("span", `idj-icon idj-${kind}`, entry.icon), make("span", "idj-ledger-text", entry.text));
+  if (entry.selection) pressable(row, () => choose(model, entry.selection));
+  return row;
+}
+
+/** @param {any} transfer @param {boolean} lit @returns {HTMLElement} */
+function transferRow(transfer, lit) {
+  const row = make("div", "idj-transfer idj-mono", "", { role: "option", "data-idj": "planned-transfer", "aria-selected": lit, title: `${transfer.kind} → ${transfer.to}: ${transfer.value} ${transfer.spec}` });
+  row.classList.toggle("idj-lit", lit);
   row.append(
-    make("span", "idj-transfer-way", transfer.to === "cpu" ? "device → CPU" : "CPU → device"),
+    make("span", "idj-transfer-way", transfer.to === "cpu" ? "→ CPU" : "→ device"),
     make("span", "idj-quiet idj-transfer-kind", transfer.kind),
     make("span", "idj-transfer-value", transfer.value),
     make("span", "idj-transfer-size", transfer.size || "symbolic"),
@@ -49,13 +60,32 @@ function render({ model, el, signal }) {
   const left = make("div", "idj-placement-left");
   const bar = make("div", "idj-bar");
   bar.append(chooser, filter);
-  const ops = new VirtualList({ name: "ops", label: "Ops", height: ROW, build: opRow, pick: (op) => op.selection && choose(model, op.selection) }, signal);
+  /** Whether a row stands for the chosen node. @param {any} row */
+  const lit = (row) => Boolean(row.selection && row.selection.node && ["compile_id", "stage", "node"].every((key) => row.selection[key] === model.get("selection")[key]));
+  const listed = (name, label, height, build) => {
+    const list = new VirtualList({
+      name, label, height,
+      build: (row) => build(row, lit(row)),
+      pick: (row, at) => {
+        cursor.set(name, at);
+        if (row.selection) choose(model, row.selection);
+        list.reveal(at);
+      },
+      chosen: () => cursor.get(name) ?? list.items.findIndex(lit),
+    }, signal);
+    return list;
+  };
+  /** Where the arrow keys are in each list: not every row selects something. @type {Map<string, number>} */
+  const cursor = new Map();
+  const ops = listed("ops", "Ops", ROW, opRow);
   left.append(bar, ops.element);
   const right = make("div", "idj-placement-right");
   const told = make("div", "idj-placement-told", "", { role: "status", "data-idj": "placement-told" });
   const picture = make("div");
-  const transfers = new VirtualList({ name: "transfers", label: "Transfers", height: TRANSFER, build: transferRow }, signal);
-  right.append(told, picture, transfers.element);
+  const ledger = make("div", "idj-ledgers");
+  const moved = make("div", "idj-quiet idj-moved", "", { "data-idj": "moved" });
+  const transfers = listed("planned-transfers", "Transfers that this would take", TRANSFER, transferRow);
+  right.append(told, picture, ledger, moved, transfers.element);
   el.replaceChildren(left, right);
 
   const draw = () => {
@@ -64,16 +94,25 @@ function render({ model, el, signal }) {
     const wanted = filter.value.toLowerCase();
     ops.fill(graph.rows.filter((op) => `${op.op} ${op.status} ${op.reason}`.toLowerCase().includes(wanted)));
     const counts = Object.entries(graph.counts).filter(([, number]) => number).map(([status, number]) => `${number} ${WORDS[status] ?? status}`);
-    const border = graph.transfers.filter((one) => one.kind === "border").length;
-    told.textContent = `${counts.join(" · ")} · ${graph.segments.length} ${graph.segments.length === 1 ? "segment" : "segments"} · ${graph.transfers.length} transfers, ${border} between segments`;
+    told.textContent = `${counts.join(" · ")} · ${graph.segments.length} ${graph.segments.length === 1 ? "segment" : "segments"}`;
+    ledger.replaceChildren(...graph.ledger.map((entry) => ledgerRow(model, entry)));
+    moved.replaceChildren(...graph.moved.map((text) => make("div", "", text)));
     picture.replaceChildren(strip(graph), ...graph.narrowed.map((text) => make("div", "idj-quiet idj-narrowed", text)));
     transfers.fill(graph.transfers);
   };
-  chooser.addEventListener("change", draw);
-  filter.addEventListener("input", draw);
+  const redraw = () => {
+    cursor.clear();
+    draw();
+  };
+  chooser.addEventListener("change", redraw);
+  filter.addEventListener("input", redraw);
   follow(model, ["graphs"], signal, () => {
     chooser.replaceChildren(...model.get("graphs").map((graph, at) => make("option", "", graph.title, { value: at })));
-    draw();
+    redraw();
+  });
+  follow(model, ["selection"], signal, () => {
+    ops.draw();
+    transfers.draw();
   });
 }
 

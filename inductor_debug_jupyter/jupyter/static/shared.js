@@ -88,12 +88,13 @@ function keepKeys(el) {
 
 /**
  * A list of rows of one height, of which only those in sight are in the page: a hundred thousand cost no more than forty.
- * `build` makes the row of an item; the list places it. Arrow keys, Page Up and Down, Home and End call `step`.
+ * `build` makes the row of an item; the list places it. Arrow keys, Page Up and Down, Home and End move from the `chosen`
+ * row and `pick` another. A click, Enter and Space `press` the row, which picks it unless somebody says otherwise.
  */
 class VirtualList {
   /**
    * @param {{name: string, label: string, height: number, build: (item: any, at: number) => HTMLElement,
-   *          pick?: (item: any, at: number) => void, chosen?: () => number}} options
+   *          pick?: (item: any, at: number) => void, press?: (item: any, at: number) => void, chosen?: () => number}} options
    * @param {AbortSignal} [signal]
    */
   constructor(options, signal) {
@@ -107,7 +108,7 @@ class VirtualList {
     this.element.addEventListener("keydown", (event) => this.move(event));
     this.sheet.addEventListener("click", (event) => {
       const row = event.target.closest?.("[data-at]");
-      if (row) this.pick(Number(row.getAttribute("data-at")));
+      if (row) this.press(Number(row.getAttribute("data-at")));
       this.element.focus({ preventScroll: true });
     });
     const watch = new ResizeObserver(() => this.reveal());
@@ -151,8 +152,18 @@ class VirtualList {
     if (this.items[at]) this.options.pick?.(this.items[at], at);
   }
 
+  /** @param {number} at */
+  press(at) {
+    if (this.items[at]) (this.options.press ?? this.options.pick)?.(this.items[at], at);
+  }
+
   /** @param {KeyboardEvent} event */
   move(event) {
+    if (event.target === this.element && (event.key === "Enter" || event.key === " ")) {
+      event.preventDefault();
+      this.press(this.options.chosen?.() ?? -1);
+      return;
+    }
     const page = Math.max(1, Math.floor(this.element.clientHeight / this.options.height) - 1);
     const count = this.items.length;
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -count, End: count }[event.key];

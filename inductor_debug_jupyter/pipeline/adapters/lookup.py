@@ -59,12 +59,17 @@ def check_name(name: str, origin: str, also: Sequence[str] = ()) -> None:
     Raises:
         OptionError: with the nearest name.
     """
-    known = [*also, *backend_names(), *BUILT_IN, *registered_adapters()]
+    known = [*also, *adapter_names()]
     if name in known:
         return
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(known)}, or MODULE:ATTRIBUTE"
     raise OptionError(f"{origin}={name!r}; {hint}")
+
+
+def adapter_names() -> tuple[str, ...]:
+    """Every name that stands for an adapter or a ``torch.compile`` backend, each once; nothing is imported."""
+    return tuple(dict.fromkeys((*backend_names(), *BUILT_IN, *registered_adapters())))
 
 
 def adapter_of(found: Any, name: str, origin: str, args: Any = (), kwargs: Any = None) -> AcceleratorAdapter:

@@ -89,6 +89,7 @@ def bisect_stages(
     steps: Sequence[Step] = STEPS,
     isolate: bool = False,
     timeout: float | None = None,
+    memory_limit: int | None = None,
 ) -> BisectRecord:
     """Find the first step of the compiler, or the device, that brings an error in.
 
@@ -105,15 +106,20 @@ def bisect_stages(
         isolate: run each rung that generates code, and the device, in a process of its own: one that crashes has
             failed, and we have not.
         timeout: seconds for a rung, with ``isolate`` for each step of its backend.
+        memory_limit: with ``isolate``, bytes that the backend's process may have, torch included.
 
     Raises:
         UsageError: an argument cannot be understood.
     """
     ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
     harnesses = [
-        KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, alone, limit, backward)
+        KernelDiffHarness(
+            model, inputs, model_name, "eager", step.backend, config, alone, limit, backward, memory_limit=memory
+        )
         for step in ladder
-        for alone, limit in [(False, None) if isolate and step.is_eager else (isolate, timeout)]
+        for alone, limit, memory in [
+            (False, None, None) if isolate and step.is_eager else (isolate, timeout, memory_limit)
+        ]
     ]
     rungs: list[Rung] = []
     first_bad: Step | None = None

@@ -7,19 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-_WORDS = {
-    "bytecode_tracing": "tracing Python",
-    "create_aot_dispatcher_function": "tracing forward and backward",
-    "_recursive_joint_graph_passes": "rewriting the joint graph",
-    "min_cut_rematerialization_partition": "dividing forward and backward",
-    "GraphLowering.run": "lowering to Inductor's IR",
-    "Scheduler.__init__": "fusing",
-    "Scheduler.codegen": "generating code",
-    "PyCodeCache.load_by_key_path": "compiling kernels",
-    "async_compile.wait": "compiling kernels",
-    "build_guards": "writing guards",
-}
-"""torch's name of a phase → what a person would call it. Phases that are not here are over before one could read."""
+from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
 
 _BACKWARD = "entire_backward_compile"
 
@@ -62,7 +50,7 @@ class Steps:
         compile_id = metadata["compile_id"]
         if event["name"] == _BACKWARD:
             self._backward.add(compile_id)
-        if (doing := _WORDS.get(event["name"])) is not None and compile_id:
+        if (doing := PHASE_WORDS.get(event["name"])) is not None and compile_id:
             side = ", backward" if compile_id in self._backward else ""
             step = Step(compile_id, self._names.get(compile_id, "") + side, doing)
             if step != self._last:

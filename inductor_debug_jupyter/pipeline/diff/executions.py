@@ -80,8 +80,10 @@ def resolve_backend(value: Any, option: str) -> Backend:
     raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable or an adapter")
 
 
-def isolated_backend(value: Any, option: str, timeout: float | None) -> Backend:
+def isolated_backend(value: Any, option: str, timeout: float | None, memory: int | None = None) -> Backend:
     """The backend that was meant, in a process of its own; ``eager`` is the user's own code and stays here.
+
+    ``timeout`` and ``memory`` are the limits of that process.
 
     Raises:
         UsageError: there is no such backend, or it cannot go to another process.
@@ -95,7 +97,7 @@ def isolated_backend(value: Any, option: str, timeout: float | None) -> Backend:
         if not callable(value):
             raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable or an adapter")
         value = BackendAdapter(value)
-    alone = IsolatedAdapter(value, timeout=timeout)
+    alone = IsolatedAdapter(value, timeout=timeout, memory=memory)
     return Backend(alone.name, alone.as_backend(fallback=False), alone.close)
 
 

@@ -51,6 +51,7 @@ class KernelDiffHarness:
         timeout: give up on a side after so many seconds (main thread only); it then counts as not compared. With
             ``isolate``: after so many seconds for one step of the backend (compile, run, backward); 600 when not said.
         backward: also compare the gradients of parameters and of inputs that require one.
+        memory_limit: with ``isolate``, bytes that the process may have, torch included.
         kwargs: keyword arguments beside positional ``inputs``.
 
     Raises:
@@ -69,12 +70,16 @@ class KernelDiffHarness:
         timeout: float | None = None,
         backward: bool = False,
         *,
+        memory_limit: int | None = None,
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(isolate, bool):
             raise OptionError(f"isolate={isolate!r}; allowed: True or False")
         check_time_limit(timeout, isolate=isolate)
+        if memory_limit is not None and not isolate:
+            raise UsageError("memory_limit limits a process of its own: give isolate=True as well")
         self.timeout = timeout
+        self.memory_limit = memory_limit
         self.isolate = isolate
         if not callable(model):
             raise OptionError(f"model={type(model).__name__}; allowed: a torch.nn.Module or another callable")
@@ -89,7 +94,9 @@ class KernelDiffHarness:
         self._call = Call(model, args, named, backward)
 
     def _backend(self, value: Any, option: str) -> Backend:
-        return isolated_backend(value, option, self.timeout) if self.isolate else resolve_backend(value, option)
+        if self.isolate:
+            return isolated_backend(value, option, self.timeout, self.memory_limit)
+        return resolve_backend(value, option)
 
     def compare(self, generate_visualizations: bool = False, output_dir: str | Path | None = None) -> DiffReport:
         """Run both and compare.

@@ -12,13 +12,13 @@ import sys
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.options import LEAST_PROCESS_MEMORY
 
 DEFAULT_SECONDS = 600.0
 """A step that nobody limited: long enough for any compile that is not hanging."""
 START_SECONDS = 180.0
 """A fresh interpreter that imports torch takes a few seconds, on a busy machine many."""
-LEAST_MEMORY = 512 * 1024**2
-"""Torch and its compiler need some 350 MB before the first tensor."""
+LEAST_MEMORY = LEAST_PROCESS_MEMORY
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,21 @@ class Phase:
     depth: int = 0
 
 
+PHASE_WORDS = {
+    "bytecode_tracing": "tracing Python",
+    "create_aot_dispatcher_function": "tracing forward and backward",
+    "_recursive_joint_graph_passes": "rewriting the joint graph",
+    "min_cut_rematerialization_partition": "dividing forward and backward",
+    "GraphLowering.run": "lowering to Inductor's IR",
+    "Scheduler.__init__": "fusing",
+    "Scheduler.codegen": "generating code",
+    "PyCodeCache.load_by_key_path": "compiling kernels",
+    "async_compile.wait": "compiling kernels",
+    "build_guards": "writing guards",
+}
+"""torch's name of a phase → what a person would call it. Phases that are not here are over before one could read."""
+
+
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
     """Why Dynamo split the graph, and on which line."""

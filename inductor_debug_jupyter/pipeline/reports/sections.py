@@ -23,9 +23,11 @@ from inductor_debug_jupyter.pipeline.reports.collect import ReportData
 from inductor_debug_jupyter.pipeline.reports.images import graph_image, heatmap_image, stored_image
 from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed
 from inductor_debug_jupyter.pipeline.store import Artifact
+from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.guards import GuardRow, guard_rows
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, worst_first
 from inductor_debug_jupyter.pipeline.views.text import header_line, severity_text
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_lines, transfers_summary
 from inductor_debug_jupyter.pipeline.views.words import count, label_of
 
 ILLUSTRATED_SESSIONS = 12
@@ -35,6 +37,7 @@ GUARDS = 100
 LINES = 5
 OUTPUTS = 40
 KERNELS = 12
+TRANSFERS = 200
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,7 @@ class ToldDiff:
     outputs: list[ToldOutput]
     more_outputs: int
     images: list[str]
+    crashes: list[str]
 
 
 def diffs(data: ReportData) -> list[ToldDiff]:
@@ -172,7 +176,8 @@ def _told_diff(record: SessionRecord, diff: DiffRecord, folder: Path) -> ToldDif
     ]
     drawn = any(told.heatmap for told in outputs)
     images = [] if drawn else [image for path in diff.images if (image := stored_image(path, folder))]
-    return ToldDiff(record, diff, outputs, max(0, len(diff.outputs) - OUTPUTS), images)
+    crashes = [crash_text(crash) for crash in diff.crashes]
+    return ToldDiff(record, diff, outputs, max(0, len(diff.outputs) - OUTPUTS), images, crashes)
 
 
 @dataclass(frozen=True)
@@ -203,6 +208,10 @@ class SessionSection:
     texts: list[Text]
     guards: list[GuardRow]
     more_guards: int
+    moved: str
+    transfers: list[str]
+    specs: list[tuple[str, str]]
+    more_moved: int
     missing: list[tuple[str, str, str]]
     artifacts: tuple[Artifact, ...]
     illustrated: bool
@@ -225,6 +234,10 @@ def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], *, 
         texts=_texts(record) if illustrated else [],
         guards=guards[:GUARDS],
         more_guards=max(0, len(guards) - GUARDS),
+        moved=transfers_summary(record.transfers, record.kernel_specs),
+        transfers=transfer_lines(record.transfers[:TRANSFERS]),
+        specs=[(kernel_line(kernel), kernel_json(kernel)) for kernel in record.kernel_specs[:TRANSFERS]],
+        more_moved=max(0, len(record.transfers) - TRANSFERS) + max(0, len(record.kernel_specs) - TRANSFERS),
         missing=[
             (capture.compile_id, stage, reason)
             for capture in record.captures

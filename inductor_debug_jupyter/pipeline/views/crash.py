@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inductor_debug_jupyter.pipeline.records import CrashRecord
+from inductor_debug_jupyter.pipeline.views.words import plain
 
 _MEANING = {
     "SIGSEGV": "it read or wrote memory that is not its own",
@@ -22,15 +23,20 @@ _DOING = {
 
 def crash_line(crash: CrashRecord) -> str:
     """One sentence: who, how, where."""
-    return f"{crash.backend} {_end(crash)} {_where(crash)}".rstrip()
+    return plain(f"{crash.backend} {_end(crash)} {_where(crash)}".rstrip())
 
 
 def crash_text(crash: CrashRecord) -> str:
     """The sentence, and the end of what the process wrote."""
     lines = [crash_line(crash)]
     if crash.stderr:
-        lines += ["the last it wrote:", *(f"  | {line}" for line in crash.stderr.splitlines())]
+        lines += ["the last it wrote:", *(f"  | {line}" for line in last_words(crash))]
     return "\n".join(lines)
+
+
+def last_words(crash: CrashRecord) -> list[str]:
+    """The end of what the process wrote, line by line."""
+    return [plain(line) for line in crash.stderr.splitlines()]
 
 
 def _end(crash: CrashRecord) -> str:

@@ -1,36 +1,25 @@
-"""The dicts that the panels are given: header, overview, findings, sources, and raw detail of a node."""
+"""The dicts that the panels are given: header, findings, sources, and raw detail of a node."""
 
 from __future__ import annotations
 
 from inductor_debug_jupyter.pipeline.records import (
-    CompileCapture,
-    GraphBreak,
     Place,
-    Recompile,
     SessionRecord,
     Violation,
 )
 from inductor_debug_jupyter.pipeline.views import text, words
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.shapes import (
-    CaptureView,
     FigureView,
     FindingView,
     HeaderView,
-    ItemView,
     LineView,
-    MissingView,
     NodeView,
-    OverviewView,
     PlaceView,
     SourceView,
-    StageView,
     TabView,
 )
 from inductor_debug_jupyter.pipeline.views.words import ICONS, RANK, label_of, plain
-
-NEXT_STEPS = 3
-_MAX_ITEMS = 100
 
 
 def header_view(record: SessionRecord) -> HeaderView:
@@ -52,10 +41,12 @@ def header_view(record: SessionRecord) -> HeaderView:
         left = sum(record.coverage.count(status) for status in ("fallback", "refused"))
         badge = f"{left:,}" if left else ""
         tabs.append(TabView(id="placement", title="Placement", badge=badge, kind="warning" if left else ""))
+    if record.transfers or record.kernel_specs:
+        tabs.append(TabView(id="transfers", title="Transfers", badge=f"{len(record.transfers):,}", kind=""))
     if _has_guards(record):
         badge = f"{len(record.guards):,}" if record.guards else ""
         tabs.append(TabView(id="guards", title="Guards", badge=badge, kind=""))
-    wrong = _diff_kind(record)
+    wrong = diff_kind(record)
     if record.diff is not None:
         tabs.append(TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[wrong], kind=wrong))
     return HeaderView(
@@ -73,7 +64,8 @@ def _has_guards(record: SessionRecord) -> bool:
     return bool(record.guards or record.graph_breaks or record.recompiles)
 
 
-def _diff_kind(record: SessionRecord) -> str:
+def diff_kind(record: SessionRecord) -> str:
+    """``error``, ``warning`` or ``good``; empty without a comparison."""
     if record.diff is None:
         return ""
     return {"mismatch": "error", "not_compared": "warning"}.get(record.diff.verdict, "good")
@@ -104,20 +96,21 @@ def _figures(record: SessionRecord, counts: dict[str, int], graph_tab: str) -> l
             told = f"{ICONS[severity]} {words.count(number, severity)}"
             figures.append(FigureView(text=told, tab="findings", kind=severity))
     if not record.findings:
-        figures.append(FigureView(text=text.verdict_text(record), tab="overview", kind=_verdict_kind(record)))
+        figures.append(FigureView(text=text.verdict_text(record), tab="overview", kind=verdict_kind(record)))
     if record.diff is not None:
-        kind = _diff_kind(record)
+        kind = diff_kind(record)
         figures.append(FigureView(text=text.diff_verdict(record.diff), tab="diff", kind=kind))
     if record.notes:
         figures.append(FigureView(text=words.count(len(record.notes), "note"), tab="overview", kind=""))
     if memory := text.memory_text(record):
-        figures.append(FigureView(text=memory, tab="", kind=""))
+        figures.append(FigureView(text=memory, tab="memory" if record.memory else "", kind=""))
     if record.seconds:
         figures.append(FigureView(text=words.duration(record.seconds), tab="", kind=""))
     return figures
 
 
-def _verdict_kind(record: SessionRecord) -> str:
+def verdict_kind(record: SessionRecord) -> str:
+    """The worst that the rules found; ``good`` only for what was checked, ``warning`` when nothing was captured."""
     if not record.captures:
         return "warning"
     for severity, number in text.severity_counts(record.findings).items():
@@ -126,102 +119,9 @@ def _verdict_kind(record: SessionRecord) -> str:
     return "good" if record.target else ""
 
 
-def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> OverviewView:
-    """The first page: the verdict, what to do next, what was captured and what was not."""
-    lookup = lookup or Lookup(record)
-    breaks = [_break_item(item, lookup) for item in record.graph_breaks[:_MAX_ITEMS]]
-    recompiles = [_recompile_item(item, lookup) for item in record.recompiles[:_MAX_ITEMS]]
-    return OverviewView(
-        verdict=_verdict(record),
-        kind=_verdict_kind(record),
-        next=_next_steps(lookup, breaks, recompiles),
-        severities=text.severity_counts(record.findings),
-        counts={"breaks": len(record.graph_breaks), "recompiles": len(record.recompiles)},
-        captures=[_capture(capture) for capture in record.captures],
-        breaks=breaks,
-        recompiles=recompiles,
-        notes=[f"{plain(note.part)}: {plain(note.message)}" for note in record.notes],
-        repros=list(record.repros),
-    )
-
-
-def _verdict(record: SessionRecord) -> str:
-    target = plain(record.target)
-    if not record.captures:
-        return text.NOTHING_CAPTURED
-    if record.findings:
-        told = text.severity_text(record.findings)
-        refuses = text.severity_counts(record.findings)["error"]
-        return f"{target or 'The target'} {'refuses this' if refuses else 'would take this, with remarks'}: {told}"
-    if not target:
-        return "Captured, but not checked: no target was given (--target NAME)."
-    return f"✓ {target} takes everything that was captured."
-
-
-def _next_steps(lookup: Lookup, breaks: list[ItemView], recompiles: list[ItemView]) -> list[ItemView]:
-    """At most three: what the worst findings hint at, then breaks, then recompiles."""
-    steps: list[ItemView] = []
-    for index, finding in lookup.ordered[:NEXT_STEPS]:
-        place = finding.places[0] if finding.places else None
-        line = place.line if place else None
-        advice = (*finding.fixits, *finding.hints)
-        steps.append(
-            ItemView(
-                where=f"{plain(label_of(line))}, line {line.line}" if line else "",
-                code=plain(line.text.strip()) if line else "",
-                text=plain(advice[0] if advice else finding.title),
-                hints=[],
-                kind=finding.severity,
-                tab="findings",
-                selection=lookup.of_finding(index),
-            )
-        )
-    for item in (*breaks, *recompiles):
-        steps.append({**item, "text": item["hints"][0] if item["hints"] else item["text"], "hints": []})
-    return steps[:NEXT_STEPS]
-
-
-def _break_item(item: GraphBreak, lookup: Lookup) -> ItemView:
-    many = f" (×{item.count})" if item.count > 1 else ""
-    return _line_item(item, plain_lines(item.reason) + many, [plain(hint) for hint in item.hints], lookup)
-
-
-def _recompile_item(item: Recompile, lookup: Lookup) -> ItemView:
-    return _line_item(item, f"{plain(item.compile_id)}: {'; '.join(map(plain, item.reasons))}", [], lookup)
-
-
-def _line_item(item: GraphBreak | Recompile, told: str, hints: list[str], lookup: Lookup) -> ItemView:
-    line = item.source
-    return ItemView(
-        where=f"{plain(label_of(line))}, line {line.line}" if line else "",
-        code=plain(line.text.strip()) if line else "",
-        text=told,
-        hints=hints,
-        kind="warning",
-        tab="graph" if lookup.graphs and line else "",
-        selection=lookup.of_line(label_of(line), line.line) if line else None,
-    )
-
-
 def plain_lines(told: str) -> str:
     """Several lines as one; each made plain."""
     return " ".join(plain(part.strip()) for part in told.splitlines() if part.strip())
-
-
-def _capture(capture: CompileCapture) -> CaptureView:
-    stages = []
-    for stage in capture.stages:
-        graph = capture.graph(stage)
-        nodes, calls = (len(graph.nodes), len(graph.calls)) if graph else (None, None)
-        stages.append(StageView(stage=stage, nodes=nodes, calls=calls))
-    return CaptureView(
-        compile_id=plain(capture.compile_id),
-        name=plain(capture.name),
-        where=text.line_text(capture.source) if capture.source else "",
-        stages=stages,
-        kernels=len(capture.kernels),
-        missing=[MissingView(stage=stage, reason=plain(why)) for stage, why in capture.missing.items()],
-    )
 
 
 def findings_view(
@@ -250,8 +150,20 @@ def _finding(index: int, finding: Violation, lookup: Lookup, max_places: int | N
         fixits=[plain_lines(fixit) for fixit in finding.fixits],
         places=[_place(place) for place in finding.places[:max_places]],
         selection=lookup.of_finding(index),
+        groups=_groups(finding, first),
         search=f"{finding.severity} {finding.rule_id} {finding.title} {where}".lower(),
     )
+
+
+def _groups(finding: Violation, place: Place | None) -> dict[str, str]:
+    """Of a finding with several places the first one counts."""
+    line = place.line if place else None
+    return {
+        "severity": f"{finding.severity}s",
+        "rule": plain(finding.rule_id),
+        "module": plain(place.module_path if place else "") or "outside of any module",
+        "line": f"{plain(label_of(line))}, line {line.line}" if line else "no line known",
+    }
 
 
 def _short_where(place: Place | None) -> str:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypedDict
 
-from inductor_debug_jupyter.pipeline.records import OP_STATUSES, CoverageRecord, Fallback, GraphCoverage, OpRow, Place
+from inductor_debug_jupyter.pipeline.records import (
+    OP_STATUSES,
+    CoverageRecord,
+    Fallback,
+    GraphCoverage,
+    OpRow,
+    Place,
+    PlannedTransfer,
+)
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.places import Lookup, of_place
 from inductor_debug_jupyter.pipeline.views.shapes import Selection
@@ -50,10 +58,22 @@ class TransferView(TypedDict):
     spec: str
     size: str
     seconds: str
+    selection: Selection | None
+
+
+class LedgerView(TypedDict):
+    """One op that leaves the target: how often, why, and the bytes that move for it (empty: none, or not known)."""
+
+    op: str
+    icon: str
+    status: str
+    text: str
+    size: str
+    selection: Selection | None
 
 
 class PlacementView(TypedDict):
-    """One graph on the target."""
+    """One graph on the target; ``moved`` has one line for each kind of transfer."""
 
     title: str
     compile_id: str
@@ -61,7 +81,9 @@ class PlacementView(TypedDict):
     counts: dict[str, int]
     rows: list[OpRowView]
     segments: list[SegmentView]
+    ledger: list[LedgerView]
     transfers: list[TransferView]
+    moved: list[str]
     narrowed: list[str]
 
 
@@ -81,18 +103,9 @@ def _graph_view(graph: GraphCoverage, lookup: Lookup | None) -> PlacementView:
         counts={status: graph.count(status) for status in OP_STATUSES},
         rows=[_row_view(row, lookup) for row in graph.rows],
         segments=[SegmentView(index=s.index, side=s.side, nodes=list(s.nodes)) for s in graph.segments],
-        transfers=[
-            TransferView(
-                value=plain(each.value),
-                to=each.to,
-                kind=each.kind,
-                segment=each.segment,
-                spec=each.spec,
-                size="" if each.bytes is None else words.size(each.bytes),
-                seconds="" if each.seconds is None else _short(each.seconds),
-            )
-            for each in graph.transfers
-        ],
+        ledger=[_ledger_view(entry, lookup) for entry in graph.fallbacks],
+        transfers=[_transfer_view(each, graph, lookup) for each in graph.transfers],
+        moved=list(_moved(graph)),
         narrowed=[f"{number:,} tensors of {dtype} are kept as {kept}" for dtype, kept, number in graph.narrowed],
     )
 
@@ -107,6 +120,32 @@ def _row_view(row: OpRow, lookup: Lookup | None) -> OpRowView:
         parts=list(row.parts),
         lines=_lines(row.places),
         selection=_selection(row.places, lookup),
+    )
+
+
+def _transfer_view(transfer: PlannedTransfer, graph: GraphCoverage, lookup: Lookup | None) -> TransferView:
+    captured = lookup.graphs.get((graph.compile_id, graph.stage)) if lookup else None
+    node = captured.node(transfer.value) if captured else None
+    return TransferView(
+        value=plain(transfer.value),
+        to=transfer.to,
+        kind=transfer.kind,
+        segment=transfer.segment,
+        spec=transfer.spec,
+        size="" if transfer.bytes is None else words.size(transfer.bytes),
+        seconds="" if transfer.seconds is None else _short(transfer.seconds),
+        selection=lookup.of_node(graph.compile_id, graph.stage, node) if lookup and node else None,
+    )
+
+
+def _ledger_view(entry: Fallback, lookup: Lookup | None) -> LedgerView:
+    return LedgerView(
+        op=plain(entry.op),
+        icon=_ICONS[entry.status],
+        status=entry.status,
+        text=fallback_line(entry),
+        size=words.size(entry.bytes_moved) if entry.bytes_moved else "",
+        selection=_selection(entry.places, lookup),
     )
 
 
@@ -151,6 +190,13 @@ def _graph_lines(graph: GraphCoverage, all_rows: bool) -> Iterator[str]:
             yield f"  {_ICONS[row.status]} {plain(row.op)} ×{row.count:,}: {row.status}{_why(row.reason)}"
             for line in _lines(row.places)[:_LINES]:
                 yield f"      {line}"
+    yield from (f"  {line}" for line in _moved(graph))
+    for dtype, kept, number in graph.narrowed:
+        yield f"  {words.count(number, 'tensor')} of {dtype} kept as {kept}"
+
+
+def _moved(graph: GraphCoverage) -> Iterator[str]:
+    """One line for each kind of transfer: ``2 transfers (border): 256 KiB, about 12 µs``."""
     for kind in ("border", "input", "resident", "output", "written"):
         transfers = [each for each in graph.transfers if each.kind == kind]
         if transfers:
@@ -158,9 +204,7 @@ def _graph_lines(graph: GraphCoverage, all_rows: bool) -> Iterator[str]:
             seconds = [each.seconds for each in transfers if each.seconds is not None]
             cost = f", about {_short(sum(seconds))}" if len(seconds) == len(transfers) else ""
             total = "symbolic sizes" if moved is None else words.size(moved)
-            yield f"  {words.count(len(transfers), 'transfer')} ({kind}): {total}{cost}"
-    for dtype, kept, number in graph.narrowed:
-        yield f"  {words.count(number, 'tensor')} of {dtype} kept as {kept}"
+            yield f"{words.count(len(transfers), 'transfer')} ({kind}): {total}{cost}"
 
 
 def fallback_line(entry: Fallback) -> str:

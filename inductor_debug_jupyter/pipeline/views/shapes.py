@@ -58,7 +58,10 @@ class PlaceView(TypedDict):
 
 
 class FindingView(TypedDict):
-    """One row of the list and all that its explanation needs; ``count`` counts places, also those left out."""
+    """One row of the list and all that its explanation needs; ``count`` counts places, also those left out.
+
+    ``groups`` says for ``severity``, ``rule``, ``module`` and ``line`` which group the row belongs to.
+    """
 
     index: int
     rule_id: str
@@ -74,6 +77,7 @@ class FindingView(TypedDict):
     fixits: list[str]
     places: list[PlaceView]
     selection: Selection
+    groups: dict[str, str]
     search: str
 
 
@@ -132,13 +136,40 @@ class ItemView(TypedDict):
     selection: Selection | None
 
 
+class TileView(TypedDict):
+    """One figure of the overview; clicking it opens ``tab`` (empty: not a link)."""
+
+    title: str
+    value: str
+    note: str
+    tab: str
+    kind: str
+
+
+class PhaseView(TypedDict):
+    """What the compiler did for how long; ``share`` is of all its time, from 0 to 1."""
+
+    name: str
+    seconds: str
+    share: float
+
+
+class CrashView(TypedDict):
+    """A backend whose process ended: how and where, and the last that it wrote."""
+
+    text: str
+    stderr: list[str]
+
+
 class OverviewView(TypedDict):
     """The first page. ``breaks`` and ``recompiles`` are the first of very many; ``counts`` has all."""
 
     verdict: str
     kind: str
     next: list[ItemView]
-    severities: dict[str, int]
+    tiles: list[TileView]
+    phases: list[PhaseView]
+    crashes: list[CrashView]
     counts: dict[str, int]
     captures: list[CaptureView]
     breaks: list[ItemView]

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
-from inductor_debug_jupyter.pipeline.records import KernelSpec, SessionRecord, Transfer
+from inductor_debug_jupyter.pipeline.records import KernelSpec, NodeRecord, SessionRecord, Transfer
 from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.words import plain
 
 _RANGES = ("copy_range", "accumulate", "work_division")
 """What of a spec stands on its line, where the adapter says it; the rest is in the JSON."""
 
 
-class TransferRow(TypedDict):
-    """One transfer, ready to show."""
+_FLAT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
+_BREAK = re.compile(r"(?<=,)\n\s+")
+"""In an indented JSON text line breaks stand between values only: those inside a text are escaped."""
 
+
+class TransferRow(TypedDict):
+    """One transfer, ready to show; ``line`` is how a log says it, and choosing it selects the tensor's node."""
+
+    line: str
     direction: str
     name: str
     shape: str
@@ -30,10 +39,11 @@ class TransferRow(TypedDict):
     graph: str
     compile_id: str
     values: str
+    selection: Selection | None
 
 
 class KernelRow(TypedDict):
-    """One kernel, ready to show; ``spec`` is its JSON."""
+    """One kernel, ready to show; ``spec`` is its JSON, and choosing it selects its node."""
 
     op: str
     node: str
@@ -41,22 +51,34 @@ class KernelRow(TypedDict):
     compile_id: str
     line: str
     spec: str
+    selection: Selection | None
 
 
 class TransfersView(TypedDict):
-    """All of it, for one tab of a panel; ``summary`` is one line."""
+    """All of it, for one tab of a panel; ``summary`` is one line, ``left_out`` counts rows that are not there."""
 
     summary: str
     transfers: list[TransferRow]
     kernels: list[KernelRow]
+    left_out: int
 
 
-def transfers_view(record: SessionRecord) -> TransfersView:
-    """Rows of everything; a record without any has empty lists and an empty summary."""
+def transfers_view(record: SessionRecord, lookup: Lookup | None = None, *, limit: int | None = None) -> TransfersView:
+    """Rows of everything; a record without any has empty lists and an empty summary.
+
+    Args:
+        record: what to show.
+        lookup: the record's, if there is one already.
+        limit: at most so many transfers and so many kernels; the summary counts all.
+    """
+    lookup = lookup or Lookup(record)
+    rows = [_transfer_row(transfer, lookup) for transfer in record.transfers[:limit]]
+    kernels = [_kernel_row(kernel, lookup) for kernel in record.kernel_specs[:limit]]
     return TransfersView(
         summary=transfers_summary(record.transfers, record.kernel_specs),
-        transfers=[_transfer_row(transfer) for transfer in record.transfers],
-        kernels=[_kernel_row(kernel) for kernel in record.kernel_specs],
+        transfers=rows,
+        kernels=kernels,
+        left_out=len(record.transfers) - len(rows) + len(record.kernel_specs) - len(kernels),
     )
 
 
@@ -110,8 +132,9 @@ def kernel_line(kernel: KernelSpec) -> str:
 
 
 def kernel_json(kernel: KernelSpec) -> str:
-    """The spec as a JSON text, as the adapter wrote it."""
-    return json.dumps(kernel.spec, indent=2, ensure_ascii=False)
+    """The spec as a JSON text, as the adapter wrote it; a list of plain values stands on one line."""
+    whole = json.dumps(kernel.spec, indent=2, ensure_ascii=False)
+    return _FLAT_LIST.sub(lambda found: f"[{_BREAK.sub(' ', found[1])}]", whole)
 
 
 def _where(event: Transfer | KernelSpec) -> str:
@@ -136,10 +159,11 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _transfer_row(transfer: Transfer) -> TransferRow:
+def _transfer_row(transfer: Transfer, lookup: Lookup) -> TransferRow:
     elements, cells = math.prod(transfer.shape), math.prod(transfer.device_layout)
     waste = 1 - elements / cells if cells else 0.0
     return TransferRow(
+        line=transfer_line(transfer),
         direction=transfer.direction,
         name=plain(transfer.name),
         shape=str(list(transfer.shape)),
@@ -152,10 +176,11 @@ def _transfer_row(transfer: Transfer) -> TransferRow:
         graph=plain(transfer.graph),
         compile_id=plain(transfer.compile_id),
         values=plain(transfer.values),
+        selection=_node_of(transfer, transfer.name, lookup),
     )
 
 
-def _kernel_row(kernel: KernelSpec) -> KernelRow:
+def _kernel_row(kernel: KernelSpec, lookup: Lookup) -> KernelRow:
     return KernelRow(
         op=plain(kernel.op),
         node=plain(kernel.node),
@@ -163,4 +188,28 @@ def _kernel_row(kernel: KernelSpec) -> KernelRow:
         compile_id=plain(kernel.compile_id),
         line=kernel_line(kernel),
         spec=kernel_json(kernel),
+        selection=_node_of(kernel, kernel.node, lookup),
     )
+
+
+def _node_of(event: Transfer | KernelSpec, name: str, lookup: Lookup) -> Selection | None:
+    """The captured node that an adapter told of.
+
+    Its own graph is asked first. An adapter that ran somewhere else (a comparison compiles again) tells of a compile
+    that was not captured, or has no AOT graph here; then a node of that name counts if it is also the same thing.
+    """
+    if not name:
+        return None
+    own = (event.compile_id, event.graph)
+    rank = {key: (key != own, key[0] != event.compile_id, key[1] != event.graph) for key in lookup.graphs}
+    for key in sorted(lookup.graphs, key=rank.__getitem__):
+        node = lookup.graphs[key].node(name)
+        if node is not None and (key == own or _is_same(event, node)):
+            return lookup.of_node(*key, node)
+    return None
+
+
+def _is_same(event: Transfer | KernelSpec, node: NodeRecord) -> bool:
+    if isinstance(event, KernelSpec):
+        return node.target == event.op
+    return node.shape is not None and tuple(node.shape) == event.shape

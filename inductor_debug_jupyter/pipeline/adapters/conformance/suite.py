@@ -30,6 +30,7 @@ def run_conformance(
     *,
     isolate: bool = True,
     timeout: float = DEFAULT_SECONDS,
+    memory_limit: int | None = None,
     checks: Sequence[str] | None = None,
 ) -> ConformanceRecord:
     """What holds of an adapter.
@@ -38,6 +39,7 @@ def run_conformance(
         adapter: an adapter, its class, or a name (``module:attribute``, a registered adapter, a backend).
         isolate: run in a process of its own, which may crash. An adapter of a notebook can only be run here.
         timeout: with ``isolate``, seconds for each check.
+        memory_limit: with ``isolate``, bytes that the process may have, torch included.
         checks: ids of the checks to run; all when not said.
 
     Raises:
@@ -46,7 +48,9 @@ def run_conformance(
     ids = [check.check_id for check in CHECKS] if checks is None else list(checks)
     if unknown := [each for each in ids if each not in _BY_ID]:
         raise OptionError(f"checks={unknown[0]!r}; allowed: {', '.join(_BY_ID)}")
-    with (_there if isolate else _here)(adapter, timeout) as (name, said, ask):
+    if memory_limit is not None and not isolate:
+        raise UsageError("memory_limit limits a process of its own: leave it out, or isolate")
+    with (_there if isolate else _here)(adapter, timeout, memory_limit) as (name, said, ask):
         found = tuple(ask(each) for each in ids)
     return ConformanceRecord(name, found, said)
 
@@ -66,7 +70,7 @@ def look(subject: Subject, check_id: str) -> CheckRecord:
 
 
 @contextmanager
-def _here(adapter: Any, timeout: float) -> Iterator[tuple[str, str, Ask]]:
+def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
     made = find_adapter(adapter) if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
     subject = Subject(made)
     name, said = _introduction(made)
@@ -74,13 +78,13 @@ def _here(adapter: Any, timeout: float) -> Iterator[tuple[str, str, Ask]]:
 
 
 @contextmanager
-def _there(adapter: Any, timeout: float) -> Iterator[tuple[str, str, Ask]]:
+def _there(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
     made = adapter if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
     if isinstance(made, str) and ":" not in made:
         check_name(made, "adapter")
     written = reference(made)
     name = made if isinstance(made, str) else _introduction(made)[0]
-    with Worker(SERVER, Limits(timeout), name=name) as worker:
+    with Worker(SERVER, Limits(timeout, memory), name=name) as worker:
         first = worker.ask("open", written, phase="import")
         said = ""
         if isinstance(first, CrashRecord):
@@ -92,16 +96,18 @@ def _there(adapter: Any, timeout: float) -> Iterator[tuple[str, str, Ask]]:
         yield name, said, lambda check_id: _asked(worker, written, check_id)
 
 
+_ADVICE = {
+    "timeout": "a step must end: look at what the device waits for, or give it more time with --timeout",
+    "out_of_memory": "a small graph must fit: look at what the adapter keeps, or give it more with --memory-limit",
+}
+_NO_CRASH = "nothing that a graph asks for may end the process: refuse in compile() what the device cannot do"
+
+
 def _asked(worker: Worker, written: dict[str, Any], check_id: str) -> CheckRecord:
     answer = worker.ask("check", written, check_id, phase=f"check {check_id}")
     title = _BY_ID[check_id].title
     if isinstance(answer, CrashRecord):
-        advice = (
-            "a step must end: look at what the device waits for, or give it more time with --timeout"
-            if answer.kind == "timeout"
-            else "nothing that a graph asks for may end the process: refuse in compile() what the device cannot do"
-        )
-        return CheckRecord(check_id, title, "fails", crash_line(answer), advice, answer)
+        return CheckRecord(check_id, title, "fails", crash_line(answer), _ADVICE.get(answer.kind, _NO_CRASH), answer)
     if answer.error:
         return CheckRecord(check_id, title, "fails", f"{answer.error}: {answer.message}", "it cannot be made again")
     status, detail, advice = answer.value

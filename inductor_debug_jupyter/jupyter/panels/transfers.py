@@ -1,0 +1,19 @@
+"""The Transfers tab: what a device was sent, what came back, and the kernels that ran there."""
+
+from __future__ import annotations
+
+import traitlets
+
+from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+
+TAB = "transfers"
+ROWS_SENT = 2_000
+"""So many transfers, and so many kernels, go to the browser; the summary counts all."""
+
+
+class TransfersPanel(Pane):
+    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.transfers.TransfersView`."""
+
+    _esm = asset("transfers.js")
+    _css = asset("transfers.css")
+    view = traitlets.Dict().tag(sync=True)

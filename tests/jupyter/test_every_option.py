@@ -1,0 +1,76 @@
+"""Each option of the magic does what its help says, in a real kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from inductor_debug_jupyter.pipeline.options import MAGIC_OPTIONS
+
+from .conftest import Kernel
+
+SETUP = """
+import torch
+from torch import nn
+from pathlib import Path
+torch._dynamo.reset()
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(70, 30)
+    def forward(self, x):
+        return torch.relu(self.up(x))
+net, other, x, y, session = Net(), nn.Linear(3, 3), torch.randn(2, 70), torch.randn(2, 3), None
+Path("chip.toml").write_text('name = "my-chip"\\n[dtypes]\\nsupported = ["float16"]\\n')
+rules = lambda: sorted({finding.rule_id.partition(".")[0] for finding in session.findings})
+"""
+EFFECTS = {
+    "strict": ("--strict --alignment 64", "session.strict", "True"),
+    "warn": ("--strict --warn --alignment 64", "session.strict", "False"),
+    "target": ("--target stick128", "session.record.target, rules()", "('stick128', ['align'])"),
+    "a file as target": ("--target chip.toml", "session.record.target, rules()", "('my-chip', ['dtype'])"),
+    "alignment": ("--alignment 64", "rules()", "['align']"),
+    "max_memory": ("--max-memory 1KiB", "rules()", "['memory']"),
+    "dtypes": ("--dtypes float16,bfloat16", "rules()", "['dtype']"),
+    "deny": ("--deny aten.relu", "[each.op for each in session.coverage.fallbacks]", "['relu']"),
+    "lower": ("--lower dynamo", "session.captures[0].stages", "('dynamo',)"),
+    "diff": ("--diff", "session.record.diff.reference, session.record.diff.passed", "('eager', True)"),
+    "candidate": ("--diff --candidate aot_eager", "session.record.diff.candidate", "'aot_eager'"),
+    "backward": (
+        "--diff --candidate aot_eager --backward",
+        "any('grad:up.weight' in each.path for each in session.record.diff.outputs)",
+        "True",
+    ),
+    "isolate": ("--diff --candidate aot_eager --isolate", "session.record.diff.verdict", "'match'"),
+    "timeout": ("--diff --candidate aot_eager --timeout 100", "session.settings['timeout']", "100.0"),
+    "memory_limit": (
+        "--diff --candidate aot_eager --isolate --memory-limit 8GiB",
+        "session.settings['memory_limit'], session.record.diff.verdict",
+        "(8589934592, 'match')",
+    ),
+    "model": ("--model net", "[each.name for each in session.captures]", "['Net.forward']"),
+    "artifacts": ("--artifacts elsewhere", "Path('elsewhere').is_dir()", "True"),
+    "quiet": ("--quiet", "len(session.captures)", "2"),
+}
+"""Option → what is put on the line, an expression, and what that must say. The cell calls two models."""
+SLOW = {"diff"}
+"""These compile with Inductor, because that is what they do when nothing else is said."""
+
+
+def test_no_option_is_forgotten() -> None:
+    shown_elsewhere = {"as", "no_panel"}  # on every line below
+    assert set(MAGIC_OPTIONS) - shown_elsewhere == set(EFFECTS) - {"warn", "a file as target"}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_an_option_does_what_it_says(kernel: Kernel, name: str) -> None:
+    options, expression, expected = EFFECTS[name]
+    assert not kernel.run(SETUP).error
+    lower = "" if "--lower" in options or name in SLOW else "--lower aot "
+    panel = "" if name == "quiet" else "--no-panel "
+    outcome = kernel.run(f"%%inductor_debug {lower}{panel}--as session {options}\nother(y).shape\nnet(x).shape")
+    assert outcome.results == ["torch.Size([2, 30])"]
+    assert outcome.stdout == ""
+    assert outcome.error.startswith("ConstraintViolationError" if name == "strict" else "")
+    assert bool(outcome.error) == (name == "strict"), outcome.error
+    assert len(outcome.displays) == (2 if name == "quiet" else 0)
+    assert kernel.value(expression) == expected
