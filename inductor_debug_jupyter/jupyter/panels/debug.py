@@ -32,6 +32,7 @@ from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
 from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
+from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.panel import (
     findings_view,
@@ -40,10 +41,9 @@ from inductor_debug_jupyter.pipeline.views.panel import (
     overview_view,
     source_view,
 )
-from inductor_debug_jupyter.pipeline.views.picture import picture_view
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
-from inductor_debug_jupyter.pipeline.views.shapes import PictureView, Selection
+from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
 from inductor_debug_jupyter.pipeline.views.text import session_text
 
@@ -58,16 +58,19 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     Args:
         record: the session to show.
         on_select: called with the new selection whenever it changes, by a click or by :meth:`select`.
+        views: the session's graphs as they are looked at; the panel's own when it belongs to no session.
     """
 
     selection = traitlets.Dict(default_value=nothing())
     """What is chosen: ``finding, compile_id, stage, node, label, line``. Read it; set it with :meth:`select`."""
 
-    def __init__(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
+    def __init__(
+        self, record: SessionRecord, *, on_select: SelectCallback | None = None, views: GraphViews | None = None
+    ) -> None:
         self.record = record
         self.on_select = on_select
         self._lookup = Lookup(record)
-        self._pictures: dict[tuple[str, str, tuple[str, ...]], PictureView] = {}
+        self._views = views or GraphViews(record, lookup=self._lookup)
         self._lock = RLock()
         self._make_panes()
         super().__init__(children=[self.header, self._body])
@@ -84,6 +87,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.header.observe(self._on_selection, names="selection")
         self.header.observe(self._on_tab, names="tab")
         self.graph.observe(self._on_wanted, names="wanted")
+        self.graph.observe(self._on_act, names="act")
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
@@ -96,7 +100,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.header = HeaderBar(view=header, tab=tab)
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
-        self.graph = GraphPanel(choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
+        self.graph = GraphPanel(self._views, choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
         self.guards = GuardsPanel(view=dict(guards_view(self.record)), tab=tab, tabs=["guards"])
         self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.guards]
@@ -144,8 +148,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             UsageError: not exactly one of the three was given.
             NotFoundError: there is no such finding, node or line.
         """
-        shown = (self.graph.picture["compile_id"], self.graph.picture["stage"])
-        chosen = self._lookup.find(finding=finding, node=node, line=line, label=label, near=shown)
+        chosen = self._lookup.find(finding=finding, node=node, line=line, label=label, near=self.graph.shown)
         self._assign(chosen)
         return dict(chosen)
 
@@ -184,14 +187,21 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]
-        self._guarded(lambda: self._show_graph(wanted["compile_id"], wanted["stage"], wanted.get("inside", "")))
+        self._guarded(lambda: self.graph.show(wanted["compile_id"], wanted["stage"]))
+
+    def _on_act(self, change: dict[str, Any]) -> None:
+        act = change["new"]
+        if act.get("do") == "choose":  # a search's find: nothing in the browser knows where it stands
+            chosen = self._lookup.find_node(act["node"], near=self.graph.shown)
+            self._guarded(lambda: self._assign(chosen))
+        else:
+            self._guarded(lambda: self.graph.do(act))
 
     def _answer(self, chosen: dict[str, Any]) -> None:
         self.selection = dict(chosen)
         self._show_node(chosen)
-        key = (chosen["compile_id"], chosen["stage"])
-        if key in self._lookup.graphs and not (self._shows(*key) and self._draws(chosen["node"])):
-            self._show_graph(chosen["compile_id"], chosen["stage"])
+        if (chosen["compile_id"], chosen["stage"]) in self._lookup.graphs or not chosen["stage"]:
+            self.graph.light(chosen)
         if self.header.tab == "code":
             self._show_code(chosen)
         if self.on_select is not None:
@@ -254,34 +264,10 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def _prepare(self) -> None:
         """The first picture and the first detail, when a tab that shows them is opened for the first time."""
         self._show_node(self.header.selection)
-        if not self.graph.picture["svg"] and self._lookup.first_graph is not None:
-            self._show_graph(*self._lookup.first_graph)
+        if not self.graph.shown[1] and self._lookup.first_graph is not None:
+            self.graph.show(*self._lookup.first_graph)
+            self.graph.light(self.header.selection)
 
     def _show_node(self, chosen: dict[str, Any]) -> None:
         found = node_view(self._lookup, chosen["compile_id"], chosen["stage"], chosen["node"])
         self.detail.node = dict(found) if found else NO_NODE
-
-    def _shows(self, compile_id: str, stage: str) -> bool:
-        return bool(self.graph.picture["compile_id"] == compile_id and self.graph.picture["stage"] == stage)
-
-    def _draws(self, name: str) -> bool:
-        """Whether the picture on show has that node; when a group is open, it may not."""
-        return not name or any(name in drawn["names"] for drawn in self.graph.picture["nodes"].values())
-
-    def _show_graph(self, compile_id: str, stage: str, inside: str = "") -> None:
-        """Put that graph on show, or only the group in it that the node ``inside`` is drawn as."""
-        try:
-            names = self._group_of(inside) if inside and self._shows(compile_id, stage) else ()
-            key = (compile_id, stage, names)
-            if key not in self._pictures:
-                self._pictures[key] = picture_view(self._lookup, compile_id, stage, inside=names)
-        except Exception as error:
-            answers = {"compile_id": compile_id, "stage": stage}
-            note = f"{compile_id} {stage} could not be drawn: {error}"
-            self.graph.picture = {**self.graph.picture, "answers": answers, "note": note}
-            raise
-        self.graph.picture = dict(self._pictures[key])
-
-    def _group_of(self, name: str) -> tuple[str, ...]:
-        groups = [drawn["names"] for drawn in self.graph.picture["nodes"].values() if drawn["kind"] == "group"]
-        return next((tuple(names) for names in groups if name in names), ())
