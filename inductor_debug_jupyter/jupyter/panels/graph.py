@@ -68,7 +68,7 @@ class GraphPanel(Pane):
             if view is not self._view:
                 view.anchor = ""
             self._view = view
-            self._send()
+            self._send_picture()
         except Exception as error:
             answers = {"compile_id": compile_id, "stage": stage}
             note = f"{compile_id} {stage} could not be drawn: {error}"
@@ -118,9 +118,9 @@ class GraphPanel(Pane):
 
     def _on_change(self, view: GraphView) -> None:
         if view is self._view:
-            self._send()
+            self._send_picture()
 
-    def _send(self) -> None:
+    def _send_picture(self) -> None:
         assert self._view is not None
         picture = self._view.picture()
         with self.hold_sync():

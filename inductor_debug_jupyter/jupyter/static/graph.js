@@ -160,8 +160,8 @@ class GraphPane {
     const foot = make("div", "idj-foot");
     foot.append(this.legend, this.status);
     const stack = make("div", "idj-stack");
-    stack.append(this.area, foot);
-    el.replaceChildren(toolbar(this.parts), stack);
+    stack.append(this.area);
+    el.replaceChildren(toolbar(this.parts), stack, foot);
   }
 
   get picture() {
@@ -218,8 +218,6 @@ class GraphPane {
     const box = held && this.elementOf(held.box)?.getBBox();
     if (box) {
       camera.bring(box.x + box.width / 2, box.y + HEAD, held);
-      const whole = camera.whole;  // never so far that the picture is out of sight
-      camera.x = camera.within(camera.x, whole.x, whole.width, this.area.clientWidth);
     } else {
       camera.x = camera.within(before.x, camera.whole.x, camera.whole.width, this.area.clientWidth);
       camera.y = camera.within(before.y, camera.whole.y, camera.whole.height, this.area.clientHeight);
@@ -360,8 +358,8 @@ class GraphPane {
       const sign = document.createElementNS(SVG, "text");
       sign.textContent = entry.sign;
       sign.setAttribute("class", "idj-sign");
-      sign.setAttribute("x", String(Number(rect.getAttribute("x")) + 6));
-      sign.setAttribute("y", String(Number(rect.getAttribute("y")) + 9));
+      sign.setAttribute("x", String(Number(rect.getAttribute("x")) + 4));
+      sign.setAttribute("y", String(Number(rect.getAttribute("y")) + 10));
       group.append(sign);
     }
     this.legend.replaceChildren(

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby, pairwise
 
 from inductor_debug_jupyter.pipeline.records import NodeRecord
@@ -109,8 +111,13 @@ class Tree:
     def alone_in_module(self, position: int) -> str:
         """The last part of an op's module path, when the module is nothing but that op (``query``)."""
         path = self.ops[position].module_path
-        neighbours = {self.ops[at].module_path for at in (position - 1, position + 1) if 0 <= at < len(self.ops)}
-        return path.rpartition(".")[2] if path and path not in neighbours else ""
+        return path.rpartition(".")[2] if path in self._single_op_modules else ""
+
+    @cached_property
+    def _single_op_modules(self) -> set[str]:
+        ops = Counter(node.module_path for node in self.ops)
+        around = {path.rpartition(".")[0] for path in ops}
+        return {path for path, number in ops.items() if number == 1 and path and path not in around}
 
     # Runs by module ---------------------------------------------------------------------------------------------
 
@@ -173,15 +180,17 @@ class Tree:
         if isinstance(item, Box):
             return self._of_box[item.id]
         node = self.ops[item]
-        tensor = node.tensor
-        return self._sign((node.target, tensor and tensor.shape, tensor and tensor.dtype))
+        key = (node.target, node.outputs[0].shape, node.outputs[0].dtype) if node.outputs else (node.target,)
+        return self._signatures.setdefault(key, len(self._signatures))
 
     def _folded(self, box: Box, items: list[Box | int]) -> list[Box | int]:
         """The items with repeats as one box each."""
         if len(items) < REPEATED or (len(items) <= WIDE and not any(isinstance(item, Box) for item in items)):
             return items
         keys = [
-            self._sign((self._signature(item), _DIGITS.sub("#", item.path) if isinstance(item, Box) else ""))
+            self._sign((self._signature(item), _DIGITS.sub("#", item.path)))
+            if isinstance(item, Box)
+            else self._signature(item)
             for item in items
         ]
         folded: list[Box | int] = []
@@ -237,7 +246,7 @@ class Tree:
         if len(items) <= WIDE:
             return items
         by_line = [list(run) for _, run in groupby(items, key=self._line)]
-        if len(by_line) * 2 <= len(items):
+        if 1 < len(by_line) <= len(items) // 2:
             items = [run[0] if len(run) == 1 else self._section(box, run, self._line(run[0])) for run in by_line]
         if len(items) <= WIDE:
             return items

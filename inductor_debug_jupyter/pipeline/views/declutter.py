@@ -10,7 +10,7 @@ Everything here is positions: ``ops[3]`` is the third op that is drawn, and one 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
 from inductor_debug_jupyter.pipeline.views.words import short_op
@@ -69,40 +69,42 @@ def declutter(graph: GraphRecord) -> Drawn:
     for node in graph.nodes:
         if node.op == "output":
             continue
-        if not node.is_call or _is_constant(node):
+        inputs = node.inputs
+        kind = _kind_of(node.target) if node.is_call else "input"
+        if kind == "input" or (kind == "constant" and not inputs):
             outside[node.name] = node
-        elif (given := _given(node, outside)) is not None:
-            outside[node.name] = given
-        elif (behind := _host_of(node, graph, host)) is not None:
-            host[node.name] = behind
+        elif kind == "hands on" and len(inputs) == 1 and inputs[0] in outside:
+            outside[node.name] = outside[inputs[0]]
+        elif _is_plumbing(kind, node, graph) and inputs[0] in host:
+            host[node.name] = host[inputs[0]]
         else:
             host[node.name] = len(ops)
             ops.append(node)
-            before.append(tuple(dict.fromkeys(host[name] for name in node.inputs if name in host)))
-            reads.append(tuple({each.name: each for name in node.inputs if (each := outside.get(name))}.values()))
+            before.append(_each_once(tuple(host[name] for name in inputs if name in host)))
+            read = tuple(outside[name] for name in inputs if name in outside)
+            reads.append(read if len(read) < 2 else tuple({each.name: each for each in read}.values()))
     return Drawn(graph, tuple(ops), tuple(before), tuple(reads), host)
 
 
 def kept_by_model(node: NodeRecord) -> bool:
     """Whether it is a parameter, a buffer or a constant: something that is there before the first call."""
-    return node.op == "get_attr" or node.is_call or node.role in _KEPT_BY_MODEL
+    return node.role in _KEPT_BY_MODEL or node.op == "get_attr" or node.is_call
 
 
-def _is_constant(node: NodeRecord) -> bool:
-    return not node.inputs and short_op(node.target) in _MAKES_CONSTANT
+@lru_cache(maxsize=4096)
+def _kind_of(target: str) -> str:
+    op = short_op(target)
+    if op in _PASSES_ON:
+        return "hands on"
+    return "constant" if op in _MAKES_CONSTANT else "getitem" if op == "getitem" else ""
 
 
-def _given(node: NodeRecord, outside: dict[str, NodeRecord]) -> NodeRecord | None:
-    """The input that the node only hands on."""
-    hands_on = len(node.inputs) == 1 and short_op(node.target) in _PASSES_ON
-    return outside.get(node.inputs[0]) if hands_on else None
+def _is_plumbing(kind: str, node: NodeRecord, graph: GraphRecord) -> bool:
+    """Whether the node is a part of the op that it reads from; indexing a tensor is an op of its own."""
+    if not kind or len(node.inputs) != 1:
+        return False
+    return kind == "hands on" or (kind == "getitem" and len(graph.by_name[node.inputs[0]].outputs) != 1)
 
 
-def _host_of(node: NodeRecord, graph: GraphRecord, host: dict[str, int]) -> int | None:
-    """The op that the node is a part of, if it is plumbing."""
-    if len(node.inputs) != 1 or node.inputs[0] not in host:
-        return None
-    op = short_op(node.target)
-    if op in _PASSES_ON or (op == "getitem" and len(graph.by_name[node.inputs[0]].outputs) != 1):
-        return host[node.inputs[0]]
-    return None
+def _each_once(positions: tuple[int, ...]) -> tuple[int, ...]:
+    return positions if len(positions) < 2 else tuple(dict.fromkeys(positions))

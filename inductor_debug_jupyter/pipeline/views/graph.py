@@ -309,7 +309,10 @@ def _kept_text(nodes: list[NodeRecord]) -> str:
     """The parameters of an op: a few by name, many as a count."""
     if len(nodes) > _NAMED:
         return words.count(len(nodes), "parameter")
-    return ", ".join(node.origin.rpartition(".")[2] or node.origin or words.op_of(node) for node in nodes)
+    names = [
+        node.origin.rpartition(".")[2] or ("constant" if node.op != "placeholder" else node.name) for node in nodes
+    ]
+    return ", ".join(dict.fromkeys(names))
 
 
 def _where(box: Box) -> str:

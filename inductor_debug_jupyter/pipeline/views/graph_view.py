@@ -115,8 +115,12 @@ class GraphView:
 
     def expand_all(self) -> None:
         """Open boxes from the outside in, as many as can be drawn."""
-        self._opened = dict.fromkeys(_first_open(self.tree, MAX_SHAPES, modules_only=False))
-        self._make_room(keep=set())
+        limit = MAX_SHAPES
+        while True:
+            self._opened, self._drawing = dict.fromkeys(_first_open(self.tree, limit, modules_only=False)), None
+            if limit < FIRST_VIEW or len(self.drawing.shapes) <= MAX_SHAPES:
+                break
+            limit = limit * 3 // 4
         self._changed("")
 
     def collapse_all(self) -> None:
@@ -358,7 +362,7 @@ def _first_open(tree: Tree, limit: int, *, modules_only: bool = True) -> list[st
 
     Repeats and sections stay closed: that they are is their news. A graph of few ops has everything open.
     """
-    everything = len(tree.ops) <= min(_ALL_OPS, limit)
+    everything = len(tree.ops) <= (_ALL_OPS if limit >= FIRST_VIEW else limit)
     seen = len(tree.root.items)
     opened: list[str] = []
     waiting = [tree.root]
