@@ -142,6 +142,18 @@ class OneBuffer(Good):
         return tuple(kept.copy_(out) for kept, out in zip(self.buffer, outputs, strict=True))
 
 
+class NoisyInOneBuffer(OneBuffer):
+    def after(self, outputs: Any) -> Any:
+        return super().after(tuple(out + 1e-7 * torch.rand(out.shape) for out in outputs))
+
+
+class BufferPerSize(Good):
+    def after(self, outputs: Any) -> Any:
+        buffers = self.__dict__.setdefault("buffers", {})
+        shapes = tuple(out.shape for out in outputs)
+        return tuple(kept.copy_(out) for kept, out in zip(buffers.setdefault(shapes, outputs), outputs, strict=True))
+
+
 class RemembersFirst(Good):
     def after(self, outputs: Any) -> Any:
         self.first = getattr(self, "first", outputs)
@@ -231,6 +243,7 @@ class TightTransfers(Good):
         (WorksOnCopies, "outputs.views", "has memory of its own", "return views as views"),
         (IgnoresStrides, "inputs.strides", "not contiguous are read wrongly", "tensor.stride()"),
         (Noisy, "runs.repeat", "gives other numbers each time", "the order of sums"),
+        (NoisyInOneBuffer, "runs.repeat", "gives other numbers each time", "the order of sums"),
         (OneBuffer, "runs.twice", "after the second run the first run's output is wrong", "output memory of its own"),
         (RemembersFirst, "runs.twice", "the second run, on other inputs, is wrong", "do not keep values"),
         (FixedSizes, "runs.sizes", "with another size the answer is wrong", "torch.SymInt"),
@@ -253,6 +266,11 @@ def test_a_planted_fault_fails_with_what_to_do(
     assert found.status == "fails", found
     assert seen in found.detail
     assert advice in found.advice
+
+
+def test_outputs_in_the_same_memory_are_blamed_once() -> None:
+    record = run_conformance(BufferPerSize, isolate=False, checks=["runs.repeat", "runs.twice", "runs.sizes"])
+    assert [each.status for each in record.checks] == ["holds", "fails", "holds"]
 
 
 def test_the_same_checks_hold_of_a_good_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,13 @@ def test_without_captures_it_says_that_nothing_was_checked(make_record: Make) ->
         assert "✓" not in text
 
 
+def test_without_captures_it_says_where_to_look(make_record: Make) -> None:
+    broken = session_text(make_record(captures=(), findings=(), notes=()))
+    assert "Dynamo stopped before the first op" in broken
+    plain = session_text(make_record(captures=(), findings=(), notes=(), graph_breaks=()))
+    assert "capture(eager=True)" in plain
+
+
 def test_findings_come_worst_first_with_the_users_own_lines(make_record: Make) -> None:
     text = session_text(make_record())
     assert text.index("✗ error: 784") < text.index("⚠ warning: read") < text.index("ℹ info:")

@@ -163,8 +163,11 @@ class _Ink:
 def _nothing_hints(record: SessionRecord) -> list[str]:
     if record.notes:
         return ["  See the notes below for why."]
+    if record.graph_breaks:
+        return ["  Dynamo stopped before the first op: see the graph breaks below for why."]
     return [
-        "  Was a model compiled and called? torch.compile does its work at the first call; use --eager for plain calls."
+        "  Was a model called? torch.compile does its work at the first call of what it returns;",
+        "  a script's capture() sees plain, not compiled modules only with capture(eager=True).",
     ]
 
 

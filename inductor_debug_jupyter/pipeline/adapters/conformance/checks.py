@@ -137,7 +137,7 @@ def _strides(subject: Subject) -> str:
 
 def _aliases(subject: Subject) -> str:
     (x,) = _clones(subject.inputs(OPS["clone"]))
-    ((view, _),) = subject.run(lambda x: (x.t(), x + 1), (x,))
+    ((view, _),) = subject.run(lambda x: (x.t(), x + 1), (x,), held=True)
     with torch.no_grad():
         x[0, 0] = 5
     if view[0, 0] != 5:
@@ -165,7 +165,7 @@ def _runs_twice(subject: Subject) -> str:
     sample = _BY_NAME["pointwise"]
     one = subject.inputs(sample)
     other = tuple(each + 1 for each in one)
-    first, second = subject.run(sample.function, _clones(one), _clones(other))
+    first, second = subject.run(sample.function, _clones(one), _clones(other), held=True)
     expected = sample.function(*one), sample.function(*other)
     try:
         subject.compare(second, expected[1])

@@ -11,6 +11,7 @@ from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter,
 from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
 from inductor_debug_jupyter.pipeline.adapters.conformance.samples import Sample
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 
 class FailsError(Exception):
@@ -59,8 +60,10 @@ class Subject:
         """A sample's inputs for this adapter."""
         return sample.inputs(self.size, dtype or self.dtype)
 
-    def run(self, function: Callable[..., Any], *calls: Sequence[Any]) -> list[Any]:
+    def run(self, function: Callable[..., Any], *calls: Sequence[Any], held: bool = False) -> list[Any]:
         """Compile a function as ``torch.compile`` does, and call what comes out, once for each set of inputs.
+
+        What each call gave is copied before the next one, which may write into the same memory; not when ``held``.
 
         Raises:
             DoesNotApplyError: the adapter refuses it, and may.
@@ -81,7 +84,7 @@ class Subject:
             compiled = compile_alone(function, backend)
             for inputs in calls:
                 try:
-                    outputs.append(compiled(*inputs))
+                    output = compiled(*inputs)
                 except Exception as error:
                     raise FailsError(
                         f"it compiled the graph and then raised {_told(error)} when it ran",
@@ -90,6 +93,7 @@ class Subject:
                     ) from error
                 if problems:
                     raise problems[0]
+                outputs.append(output if held else map_tensors(torch.clone, output))
         return outputs
 
     def _built(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
