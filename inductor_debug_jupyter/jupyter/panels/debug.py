@@ -5,6 +5,9 @@ other panes, which light up at once; the header's copy tells Python. Python then
 out the graph that the selection stands in, if another one is on show, fetches the node's raw detail, and calls
 ``on_select``. It never answers with a selection, so there is nothing to run in circles.
 
+What a tab shows is made when it is first opened (``_late``), and a source file is sent when something on it is chosen:
+of a large model both are megabytes that most people never look at.
+
 Whatever goes wrong in a callback is shown in the header's error strip. Callbacks may come on another thread
 (ipykernel 7.3 runs them while a cell is busy), so a lock keeps them one after the other.
 """
@@ -94,22 +97,29 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def _make_panes(self) -> None:
         header = header_view(self.record)
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
-        sources = source_view(self.record, self._lookup)
+        cells = [label for label in self.record.sources if label.startswith("In [")] or [*self.record.sources][:1]
+        sources = source_view(self.record, self._lookup, cells)
         tab, there = header["tab"], {each["id"] for each in header["tabs"]}
         explained = ["findings", "graph", "guards", "placement"]
         self.header = HeaderBar(view=header, tab=tab)
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
         self.graph = GraphPanel(self._views, choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
-        self.guards = GuardsPanel(view=dict(guards_view(self.record)), tab=tab, tabs=["guards"])
+        self.guards = GuardsPanel(tab=tab, tabs=["guards"])
+        self._late: dict[str, Callable[[], None]] = {
+            "guards": lambda: self.guards.set_trait("view", dict(guards_view(self.record)))
+        }
         self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.guards]
         if "placement" in there:
-            views = placement_views(self.record.coverage, self._lookup)
-            self._panes.append(PlacementPanel(graphs=views, tab=tab, tabs=["placement"]))
+            placement = PlacementPanel(tab=tab, tabs=["placement"])
+            self._panes.append(placement)
+            self._late["placement"] = lambda: placement.set_trait(
+                "graphs", placement_views(self.record.coverage, self._lookup)
+            )
         self._panes.append(self.detail)
         if "code" in there:
-            self.code = CodePanel(sources=sources, choices=self._lookup.choices, tab=tab, tabs=["code"])
+            self.code = CodePanel(choices=self._lookup.choices, tab=tab, tabs=["code"])
             self._panes.append(self.code)
         if self.record.diff is not None:
             self.kernel_diff = KernelDiffPanel(self.record.diff, tab=tab)
@@ -178,6 +188,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._guarded(lambda: self._answer(change["new"]))
 
     def _on_tab(self, change: dict[str, Any]) -> None:
+        if (fill := self._late.pop(change["new"], None)) is not None:
+            self._guarded(fill)
         if change["new"] in ("findings", "graph", "guards"):
             self._guarded(self._prepare)
         elif change["new"] == "code":
@@ -225,6 +237,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             return
         if not self.code.documents:
             self.code.documents = list(documents_view(self.record))
+            self.code.sources = source_view(self.record, self._lookup)
         key = (chosen["compile_id"], chosen["stage"])
         if key in self._lookup.graphs or not self.code.nodes["rows"]:
             self._show_nodes(*(key if key in self._lookup.graphs else self._lookup.first_graph or ("", "")))
@@ -271,3 +284,6 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def _show_node(self, chosen: dict[str, Any]) -> None:
         found = node_view(self._lookup, chosen["compile_id"], chosen["stage"], chosen["node"])
         self.detail.node = dict(found) if found else NO_NODE
+        label = chosen["label"]
+        if label in self.record.sources and label not in self.detail.sources:  # a library's files are large
+            self.detail.sources = {**self.detail.sources, **source_view(self.record, self._lookup, [label])}
