@@ -243,12 +243,12 @@ def _compiler_error(text: str, source: Path) -> str:
 
 def _graphviz() -> Check:
     """Lay a graph out as the panel does."""
-    from inductor_debug_jupyter.pipeline.views.layout import layout_svg
+    from inductor_debug_jupyter.pipeline.views.layout import run_graphviz
 
     try:
-        layout_svg("digraph { a -> b }", timeout=60)
+        run_graphviz("digraph { a -> b }", timeout=60)
     except LayoutError as error:
-        return Check("graphviz", "warning", str(error), "graphs are drawn as a plain list")
+        return Check("graphviz", "warning", str(error), "graphs are drawn with a simple layout of our own")
     dot = shutil.which("dot")
     return Check("graphviz", "ok", f"{dot} laid a graph out" if dot else "no dot; pygraphviz laid a graph out instead")
 

@@ -54,6 +54,7 @@ from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
+from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, Trace
 from inductor_debug_jupyter.pipeline.views.text import session_text
@@ -129,6 +130,7 @@ class DebugSession:
         self._started = 0.0
         self._record: SessionRecord | None = None
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
+        self._views: GraphViews | None = None
 
     # Capturing --------------------------------------------------------------------------------------------------
 
@@ -279,6 +281,14 @@ class DebugSession:
     def memory(self) -> tuple[MemoryRecord, ...]:
         """Memory over time of each captured AOT graph, with the tensors that are alive at its peak."""
         return self.record.memory
+
+    @property
+    def graph_views(self) -> GraphViews:
+        """The captured graphs as the Graph tab shows them: ``.of(stage="forward").expand("encoder.layer.3")``."""
+        record = self.record
+        if self._views is None or self._views.record.captures is not record.captures:
+            self._views = GraphViews(record)
+        return self._views
 
     def trace(
         self,

@@ -104,11 +104,11 @@ def test_without_graphviz_and_without_widgets(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    from inductor_debug_jupyter.pipeline.views.layout import layout_svg
+    from inductor_debug_jupyter.pipeline.views.layout import run_graphviz
 
-    layout_svg.cache_clear()
+    run_graphviz.cache_clear()
     graphviz = health._graphviz()
-    assert (graphviz.state, graphviz.consequence) == ("warning", "graphs are drawn as a plain list")
+    assert (graphviz.state, graphviz.consequence) == ("warning", "graphs are drawn with a simple layout of our own")
     assert "no graphviz" in graphviz.found
     packages = health._packages()
     assert packages.state == "warning"

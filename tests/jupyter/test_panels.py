@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import inductor_debug_jupyter.jupyter.panels.debug as debug
+import inductor_debug_jupyter.pipeline.views.graph_view as graph_view
 from inductor_debug_jupyter.jupyter.panels import DebugPanel
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
@@ -20,6 +21,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
     Violation,
 )
+from inductor_debug_jupyter.pipeline.session import DebugSession
 
 STATIC = Path(debug.__file__).parents[1] / "static"
 LABEL = "In [1]"
@@ -134,7 +136,7 @@ def test_a_graph_that_cannot_be_drawn_ends_the_wait(monkeypatch: pytest.MonkeyPa
     def fail(*args: object, **options: object) -> None:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(debug, "picture_view", fail)
+    monkeypatch.setattr(graph_view, "place", fail)
     panel.graph.wanted = {"compile_id": "0/0", "stage": "dynamo"}
     assert panel.header.error == "RuntimeError: no ink"
     assert shown(panel) == ("0/0", "forward")
@@ -143,42 +145,83 @@ def test_a_graph_that_cannot_be_drawn_ends_the_wait(monkeypatch: pytest.MonkeyPa
 
 
 def test_each_graph_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[str, str]] = []
-    real = debug.picture_view
+    calls: list[Any] = []
+    real = graph_view.place
 
-    def counted(lookup: Any, compile_id: str, stage: str, **options: Any) -> Any:
-        calls.append((compile_id, stage))
-        return real(lookup, compile_id, stage, **options)
+    def counted(drawing: Any, **options: Any) -> Any:
+        calls.append(drawing)
+        return real(drawing, **options)
 
-    monkeypatch.setattr(debug, "picture_view", counted)
+    monkeypatch.setattr(graph_view, "place", counted)
     panel = DebugPanel(record())
     for finding in (0, 1, 0, 1):
         panel.select(finding=finding)
-    assert calls == [("0/0", "forward"), ("0/1", "forward")]
+    assert len(calls) == 2
 
 
-def test_a_group_opens_and_a_finding_elsewhere_leads_back() -> None:
+def layers(*findings: Violation) -> SessionRecord:
     nodes = tuple(
         NodeRecord(
-            f"op_{number}", "call_function", "aten.relu.default", (f"op_{number - 1}",), (), f"layers.{number // 100}"
+            f"op_{number}", "call_function", f"aten.op{number % 7}.default", (f"op_{number - 1}",), (),
+            f"layers.{number // 100}.part{number // 10 % 10}",
         )
         for number in range(1_000)
-    )
-    findings = (
-        Violation("a", "error", "far", (Place("0/0", "forward", "op_950"),)),
-        Violation("b", "error", "near", (Place("0/0", "forward", "op_250"),)),
-    )
+    )  # fmt: skip
     capture = CompileCapture("0/0", graphs={"forward": GraphRecord("forward", nodes)})
-    panel = DebugPanel(record(captures=(capture,), findings=findings))
-    assert len(panel.graph.picture["nodes"]) == 10
-    panel.graph.wanted = {"compile_id": "0/0", "stage": "forward", "inside": "op_250"}
-    assert panel.graph.picture["inside"] == "layers.2"
-    assert ["op_250"] in [node["names"] for node in panel.graph.picture["nodes"].values()]
-    panel.select(finding=1)
-    assert panel.graph.picture["inside"] == "layers.2"
-    panel.select(finding=0)
-    assert panel.graph.picture["inside"] == ""
+    return record(captures=(capture,), findings=findings)
+
+
+def boxes(panel: DebugPanel) -> list[str]:
+    return [node["box"] for node in panel.graph.picture["nodes"].values() if node["kind"] == "group"]
+
+
+def act(panel: DebugPanel, what: str, **more: Any) -> None:
+    """What the browser does."""
+    panel.graph.act = {"do": what, **more}
     assert panel.header.error == ""
+
+
+def test_a_box_opens_and_closes_and_python_can_do_the_same() -> None:
+    session = DebugSession.of_record(layers())
+    panel = DebugPanel(session.record, views=session.graph_views)
+    panel.header.tab = "graph"
+    act(panel, "collapse_all")
+    act(panel, "expand", box="layers.3")
+    assert "layers.3.part2" in boxes(panel)
+    assert panel.graph.picture["anchor"] == "layers.3"
+    act(panel, "collapse", box="layers.3")
+    assert "layers.3" in boxes(panel)
+    session.graph_views.of().expand("layers.4.part1")
+    assert "op_415" in [node["node"] for node in panel.graph.picture["nodes"].values()], "the panel follows"
+    act(panel, "expand_all")
+    assert len(panel.graph.picture["nodes"]) >= 1_000
+    panel.graph.act = {"do": "fly"}
+    assert "'fly'; allowed: expand" in panel.header.error
+
+
+def test_a_finding_in_a_closed_box_opens_it() -> None:
+    far = Violation("a", "error", "far", (Place("0/0", "forward", "op_950"),))
+    near = Violation("b", "error", "near", (Place("0/0", "forward", "op_250"),))
+    panel = DebugPanel(layers(far, near))
+    for finding, node in ((0, "op_950"), (1, "op_250")):
+        panel.select(finding=finding)
+        (lit,) = panel.graph.lit["ids"]
+        assert panel.graph.picture["nodes"][lit]["names"] == [node]
+    assert panel.header.error == ""
+
+
+def test_search_and_colours_are_answered() -> None:
+    panel = DebugPanel(layers())
+    panel.header.tab = "graph"
+    act(panel, "search", text="op_77")
+    assert panel.graph.found["count"] == 11
+    act(panel, "choose", node="op_777")
+    assert panel.selection["node"] == "op_777"
+    (lit,) = panel.graph.lit["ids"]
+    assert panel.graph.found["of"][lit] == 1, "what was found is told again for the new picture"
+    panel = DebugPanel(record(findings=()))
+    panel.header.tab = "graph"
+    assert panel.graph.picture["colours"] == [["nothing", "Findings only"]], "these nodes have no tensors"
 
 
 def test_without_findings_no_graph_is_laid_out_before_its_tab_opens() -> None:

@@ -18,26 +18,24 @@ from inductor_debug_jupyter.pipeline.records import (
     NodeRecord,
     Place,
     SessionRecord,
+    TensorSpec,
     Violation,
 )
 from inductor_debug_jupyter.pipeline.views import layout
-from inductor_debug_jupyter.pipeline.views.graph import MAX_CALLS, Drawing, draw, to_dot
-from inductor_debug_jupyter.pipeline.views.layout import fallback_svg, layout_svg, picture_svg
+from inductor_debug_jupyter.pipeline.views.geometry import Geometry, Rect
+from inductor_debug_jupyter.pipeline.views.graph import Drawing
+from inductor_debug_jupyter.pipeline.views.graph_view import GraphView
+from inductor_debug_jupyter.pipeline.views.layered import layered
+from inductor_debug_jupyter.pipeline.views.layout import place, run_graphviz, to_dot
 from inductor_debug_jupyter.pipeline.views.picture import picture_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.snapshot import MAX_BYTES, snapshot_html
+from inductor_debug_jupyter.pipeline.views.svg import to_svg
+
+from .graphs import chain, op, transformer, view_of
 
 Make = Callable[..., SessionRecord]
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs graphviz's dot")
-
-
-def chain(count: int, layers: int = 10) -> GraphRecord:
-    nodes = [NodeRecord("x", "placeholder", "x")]
-    for number in range(count):
-        path = f"layers.{number * layers // count}.part{number % 7}"
-        nodes.append(NodeRecord(f"op_{number}", "call_function", "aten.relu.default", (nodes[-1].name,), (), path))
-    nodes.append(NodeRecord("output", "output", "output", (nodes[-1].name,)))
-    return GraphRecord("forward", tuple(nodes))
 
 
 def texts(svg: str) -> str:
@@ -47,88 +45,94 @@ def texts(svg: str) -> str:
 
 
 def kinds(drawing: Drawing) -> dict[str, int]:
-    found = [node.kind for node in drawing.nodes]
+    found = [shape.kind for shape in drawing.shapes]
     return {kind: found.count(kind) for kind in dict.fromkeys(found)}
 
 
+# What is drawn -----------------------------------------------------------------------------------------------------
+
+
 def test_inputs_stand_beside_each_consumer_and_the_output_has_no_edges(make_record: Make) -> None:
-    graph = make_record().captures[0].graphs["forward"]
-    drawing = draw(graph, {}, [])
+    drawing = view_of(make_record().captures[0].graphs["forward"]).drawing
     assert kinds(drawing) == {"node": 3, "input": 2, "copy": 1}
-    assert not any("output" in node.names for node in drawing.nodes)
+    assert not any("output" in shape.names for shape in drawing.shapes)
+
+
+def test_parameters_and_constants_are_named_in_the_op_that_reads_them() -> None:
+    nodes = (
+        NodeRecord("w", "placeholder", "w", role="parameter", origin="up.weight"),
+        NodeRecord("x", "placeholder", "x", role="input", origin="x"),
+        NodeRecord("full", "call_function", "aten.full.default"),
+        op("mm", "x", "w"),
+        op("add", "mm", "full"),
+    )
+    view = view_of(GraphRecord("forward", nodes))
+    assert [shape.label for shape in view.drawing.shapes] == [("mm", "weight"), ("add", "constant"), ("x",)]
+    assert view.lit({"compile_id": "0/0", "stage": "forward", "node": "w"}) == ["n0"], "choosing w lights its reader"
+
+
+def test_getitem_of_several_outputs_and_detach_belong_to_their_producer() -> None:
+    two = (TensorSpec((2,), "float32"), TensorSpec((2,), "float32"))
+    nodes = (
+        NodeRecord("norm", "call_function", "aten.native_layer_norm.default", (), two),
+        NodeRecord("getitem", "call_function", "<built-in function getitem>", ("norm",), two[:1]),
+        NodeRecord("detach", "call_function", "aten.detach.default", ("getitem",), two[:1]),
+        NodeRecord("relu", "call_function", "aten.relu.default", ("getitem",), two[:1]),
+        NodeRecord("row", "call_function", "<built-in function getitem>", ("relu",), two[:1]),
+    )
+    view = view_of(GraphRecord("dynamo", nodes))
+    assert [shape.names for shape in view.drawing.shapes] == [("norm", "getitem", "detach"), ("relu",), ("row",)]
+    assert view.drawing.edges == (("n0", "n1"), ("n1", "n2")), "indexing a tensor is an op of its own"
 
 
 def test_a_long_edge_becomes_a_portal_to_its_far_end() -> None:
-    nodes = [*chain(20).nodes[:-1], NodeRecord("late", "call_function", "aten.add.Tensor", ("op_19", "op_0"))]
-    drawing = draw(GraphRecord("forward", tuple(nodes)), {}, [])
-    (portal,) = [node for node in drawing.nodes if node.kind == "portal"]
+    view = view_of(GraphRecord("forward", (*chain(20).nodes[:-1], op("late", "op_19", "op_0"))))
+    drawing = view.drawing
+    (portal,) = [shape for shape in drawing.shapes if shape.kind == "portal"]
     assert portal.names == ("op_0",)
-    late = next(node.id for node in drawing.nodes if node.names == ("late",))
+    late = next(shape.id for shape in drawing.shapes if shape.names == ("late",))
     assert (portal.id, late) in drawing.edges
     assert len([edge for edge in drawing.edges if edge[1] == late]) == 2
 
 
 def test_what_hangs_on_inputs_alone_needs_no_portal() -> None:
-    nodes = [
-        NodeRecord("w", "placeholder", "w"),
-        NodeRecord("t", "call_function", "aten.t.default", ("w",)),
-        *chain(20).nodes[:-1],
-        NodeRecord("late", "call_function", "aten.mm.default", ("op_19", "t")),
-    ]
-    assert "portal" not in kinds(draw(GraphRecord("forward", tuple(nodes)), {}, []))
+    nodes = (NodeRecord("w", "placeholder", "w"), op("t", "w"), *chain(20).nodes[:-1], op("late", "op_19", "t"))
+    assert "portal" not in kinds(view_of(GraphRecord("forward", nodes)).drawing)
 
 
-def test_findings_are_marked_by_shape_and_icon(make_record: Make) -> None:
-    record = make_record()
-    drawing = draw(record.captures[0].graphs["forward"], {"mm": (1, 0)}, ["warning", "error", "info"])
-    (marked,) = [node for node in drawing.nodes if node.severity]
-    assert (marked.severity, marked.label[0]) == ("error", "✗ mm")
-    assert "peripheries=2" in to_dot(drawing)
+def test_findings_are_marked_by_line_and_icon(make_record: Make) -> None:
+    view = GraphView(Lookup(make_record()), "0/0", "forward")
+    marked = {shape.names[0]: (shape.severity, shape.label[0]) for shape in view.drawing.shapes if shape.severity}
+    assert marked["norm"] == ("error", "✗ ln: native_layer_norm")
+    assert marked["evil"][0] == "info"
+    assert "stroke-dasharray" in view.picture()["svg"]
 
 
-@pytest.mark.parametrize("count", [401, 5_000, 100_000])
-def test_any_size_collapses_without_losing_a_node_or_making_a_cycle(count: int) -> None:
-    drawing = draw(chain(count), {}, [])
-    groups = [node for node in drawing.nodes if node.kind in ("node", "group")]
-    assert len(groups) <= MAX_CALLS
-    assert sum(len(node.names) for node in groups) == count
-    number = {node.id: at for at, node in enumerate(drawing.nodes)}
-    inside = [(number[a], number[b]) for a, b in drawing.edges if max(number[a], number[b]) < len(groups)]
-    assert all(tail < head for tail, head in inside)
-    assert "groups" in drawing.note
+def test_the_many_inputs_of_a_group_are_one_shape_except_those_with_findings() -> None:
+    weights = tuple(NodeRecord(f"w{number}", "placeholder", f"w{number}") for number in range(70))
+    calls = tuple(op(f"c{number}", f"w{number}", path="m") for number in range(70))
+    graph = GraphRecord("forward", weights + calls)
+    view = view_of(graph, Violation("r", "error", "wrong", (Place("0/0", "forward", "w3"),)))
+    view.collapse_all()
+    assert [shape.label[0] for shape in view.drawing.shapes] == ["m", "✗ w3", "69 inputs"]
 
 
-def test_graphs_without_module_paths_collapse_too() -> None:
-    nodes = tuple(NodeRecord(f"n{number}", "call_function", "aten.relu.default") for number in range(3_000))
-    assert len(draw(GraphRecord("forward", nodes), {}, []).nodes) <= MAX_CALLS
+# Layout ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_many_inputs_of_a_group_are_one_shape() -> None:
-    weights = tuple(NodeRecord(f"w{number}", "placeholder", f"w{number}") for number in range(20))
-    calls = tuple(
-        NodeRecord(f"c{number}", "call_function", "aten.t.default", (f"w{number}",), (), "m") for number in range(20)
-    )
-    drawing = draw(GraphRecord("forward", weights + calls), {}, [], limit=5)
-    assert [node.label[0] for node in drawing.nodes] == ["m", "20 inputs"]
-    marked = draw(GraphRecord("forward", weights + calls), {"w3": (0,)}, ["error"], limit=5)
-    assert [node.label[0] for node in marked.nodes] == ["m", "✗ w3", "19 inputs"]
-
-
-def test_dot_ids_are_indices_and_names_only_data(make_record: Make) -> None:
-    dot = to_dot(draw(make_record().captures[0].graphs["forward"], {}, []))
-    for statement in dot.splitlines()[5:-1]:
-        assert re.match(r"n\d+ (\[label=|-> n\d+( \[weight=6\])?;$)", statement), statement
-    assert "\x1b" not in dot
+def test_graphviz_is_given_numbers_only(make_record: Make) -> None:
+    dot = to_dot(GraphView(Lookup(make_record()), "0/0", "forward").drawing)
+    for statement in dot.splitlines()[4:-1]:
+        assert re.match(r"n\d+ (\[width=[\d.]+, height=[\d.]+\];$|-> n\d+( \[weight=6\])?;$)", statement), statement
 
 
 @needs_dot
 def test_a_label_reads_as_it_was_written() -> None:
     hostile = '<b>"q"\\N\\n&lt;&amp;'
-    svg = layout_svg(to_dot(draw(GraphRecord("forward", (NodeRecord("a", "call_function", hostile),)), {}, [])))
-    assert hostile in texts(svg)
+    picture = view_of(GraphRecord("forward", (NodeRecord("a", "call_function", hostile),))).picture()
+    assert hostile in texts(picture["svg"])
 
 
-@needs_dot
 def test_the_evil_name_is_text_in_the_picture(make_record: Make) -> None:
     picture = picture_view(Lookup(make_record()), "0/0", "forward")
     root = ElementTree.fromstring(picture["svg"])
@@ -136,15 +140,14 @@ def test_the_evil_name_is_text_in_the_picture(make_record: Make) -> None:
     assert "<img src=x onerror=alert(1)>" in texts(picture["svg"])
 
 
-@needs_dot
-def test_every_drawn_node_says_what_it_selects(make_record: Make) -> None:
+def test_every_drawn_shape_says_what_it_selects(make_record: Make) -> None:
     picture = picture_view(Lookup(make_record()), "0/0", "forward")
     drawn = {one.group(1) for one in re.finditer(r"<title>(n\d+)</title>", picture["svg"])}
     assert drawn == set(picture["nodes"])
     (mm,) = [node for node in picture["nodes"].values() if node["names"] == ["mm"]]
     assert mm["findings"] == [1, 0]
     assert mm["lines"] == ["In [4]:4"]
-    assert mm["selection"]["finding"] == 1
+    assert (mm["finding"], mm["node"], mm["label"], mm["line"]) == (1, "mm", "In [4]", 4)
 
 
 def test_a_graph_that_is_not_there_is_not_found(make_record: Make) -> None:
@@ -155,39 +158,81 @@ def test_a_graph_that_is_not_there_is_not_found(make_record: Make) -> None:
 @needs_dot
 def test_bad_dot_is_a_layout_error() -> None:
     with pytest.raises(LayoutError, match="graphviz failed"):
-        layout_svg("digraph {{{")
+        run_graphviz("digraph {{{")
 
 
-def test_a_layout_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "_command", lambda: [sys.executable, "-c", "import time; time.sleep(60)"])
-    with pytest.raises(LayoutError, match=r"within 0\.2 s"):
-        layout_svg("digraph { slow }", timeout=0.2)
+def test_a_layout_that_takes_too_long_is_stopped_and_ours_steps_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "_command", lambda kind: [sys.executable, "-c", "import time; time.sleep(60)"])
+    geometry, said = place(view_of(chain(3)).drawing, timeout=0.2)
+    assert "within 0.2 s" in said
+    assert set(geometry.shapes) == {"n0", "n1", "n2", "n3"}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pygraphviz") is None, reason="needs pygraphviz")
 def test_without_dot_pygraphviz_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "only_pygraphviz" in layout_svg("digraph { only_pygraphviz }", timeout=60)
+    assert "only_pygraphviz" in run_graphviz("digraph { only_pygraphviz }", timeout=60)
 
 
-def test_without_graphviz_there_is_still_a_picture_and_the_reason(
-    make_record: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_graphviz_our_own_layout_draws_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    drawing = draw(make_record().captures[0].graphs["forward"], {}, [], limit=17)
-    layout_svg.cache_clear()
-    svg, note = picture_svg(drawing)
-    assert svg == fallback_svg(drawing)
-    assert "<img src=x" in texts(svg)
-    assert "no graphviz here" in note
+    run_graphviz.cache_clear()
+    view = view_of(transformer(4))
+    picture = view.picture()
+    assert "no graphviz here" in picture["note"]
+    assert "Layer ×4" in texts(picture["svg"])
+    view.expand("layers.2")
+    assert "layers.2" in texts(view.picture()["svg"])
 
 
-def test_the_fallback_stays_small() -> None:
-    drawing = draw(chain(3_000), {}, [], limit=3_000)
-    svg = fallback_svg(drawing)
-    assert "2,600 more" in svg
-    ElementTree.fromstring(svg)
+def overlap(one: Rect, other: Rect) -> bool:
+    return (
+        one.x < other.x + other.width - 0.01
+        and other.x < one.x + one.width - 0.01
+        and one.y < other.y + other.height - 0.01
+        and other.y < one.y + one.height - 0.01
+    )
+
+
+def inside(inner: Rect, outer: Rect) -> bool:
+    right, bottom = outer.x + outer.width, outer.y + outer.height
+    return (
+        outer.x <= inner.x
+        and inner.x + inner.width <= right
+        and outer.y <= inner.y
+        and inner.y + inner.height <= bottom
+    )
+
+
+def assert_readable(drawing: Drawing, geometry: Geometry) -> None:
+    rects = list(geometry.shapes.values())
+    for at, one in enumerate(rects):
+        assert not any(overlap(one, other) for other in rects[at + 1 :])
+    for item in (*drawing.shapes, *drawing.frames):
+        own = geometry.shapes.get(item.id) or geometry.frames[item.id]
+        if item.frame:
+            assert inside(own, geometry.frames[item.frame])
+    for tail, head in drawing.edges:
+        assert geometry.shapes[tail].y < geometry.shapes[head].y, "arrows point down"
+
+
+def test_our_own_layout_keeps_shapes_apart_frames_around_them_and_arrows_down() -> None:
+    view = view_of(transformer(5))
+    for name in ("layers.0", "layers.0.attention", "layers.3"):
+        view.expand(name)
+    assert len(view.drawing.frames) >= 4
+    assert_readable(view.drawing, layered(view.drawing))
+
+
+def test_our_own_layout_takes_two_thousand_shapes() -> None:
+    view = view_of(transformer(160))
+    view.expand_all()
+    assert 1_000 < len(view.drawing.shapes) <= 2_000
+    ElementTree.fromstring(to_svg(view.drawing, layered(view.drawing)))
+
+
+# Snapshot ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_snapshot_survives_sanitizers(make_record: Make) -> None:

@@ -8,7 +8,9 @@ from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 
 
 class CodePanel(Pane):
-    """``documents`` and ``choices`` are known from the start; ``nodes`` and ``document`` are Python's answers.
+    """``choices`` are known from the start, ``documents`` and ``sources`` when the tab is first opened.
+
+    ``nodes`` and ``document`` are Python's answers.
 
     ``wanted`` is what the choosers were set to: a graph (``compile_id``, ``stage``) or a document (``document``).
     """

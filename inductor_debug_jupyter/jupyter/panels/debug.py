@@ -5,6 +5,9 @@ other panes, which light up at once; the header's copy tells Python. Python then
 out the graph that the selection stands in, if another one is on show, fetches the node's raw detail, and calls
 ``on_select``. It never answers with a selection, so there is nothing to run in circles.
 
+What a tab shows is made when it is first opened (``_late``), and a source file is sent when something on it is chosen:
+of a large model both are megabytes that most people never look at.
+
 Whatever goes wrong in a callback is shown in the header's error strip. Callbacks may come on another thread
 (ipykernel 7.3 runs them while a cell is busy), so a lock keeps them one after the other.
 """
@@ -33,6 +36,7 @@ from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, TransfersPanel
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
+from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.panel import (
@@ -41,10 +45,9 @@ from inductor_debug_jupyter.pipeline.views.panel import (
     node_view,
     source_view,
 )
-from inductor_debug_jupyter.pipeline.views.picture import picture_view
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
-from inductor_debug_jupyter.pipeline.views.shapes import PictureView, Selection
+from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
 from inductor_debug_jupyter.pipeline.views.text import session_text
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
@@ -60,6 +63,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     Args:
         record: the session to show.
         on_select: called with the new selection whenever it changes, by a click or by :meth:`select`.
+        views: the session's graphs as they are looked at; the panel's own when it belongs to no session.
     """
 
     selection = traitlets.Dict(default_value=nothing())
@@ -69,7 +73,9 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     header: HeaderBar
     _body: Any
 
-    def __init__(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
+    def __init__(
+        self, record: SessionRecord, *, on_select: SelectCallback | None = None, views: GraphViews | None = None
+    ) -> None:
         self._lock = RLock()
         self._panes: list[Pane] = []
         self._links: list[Any] = []
@@ -78,15 +84,17 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
-        self.load(record, on_select=on_select)
+        self.load(record, on_select=on_select, views=views)
 
-    def load(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
+    def load(
+        self, record: SessionRecord, *, on_select: SelectCallback | None = None, views: GraphViews | None = None
+    ) -> None:
         """Show another session in this one's place, and in its snapshot's."""
         before = [*self._links, *self._panes, *([self._body] if self._panes else [])]
         self.record = record
         self.on_select = on_select
         self._lookup = Lookup(record)
-        self._pictures: dict[tuple[str, str, tuple[str, ...]], PictureView] = {}
+        self._views = views or GraphViews(record, lookup=self._lookup)
         self._make_panes()
         self._lay_out()
         self._connect()
@@ -113,32 +121,43 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.header.observe(self._on_tab, names="tab")
         self.header.observe(self._on_asked, names="asked")
         self.graph.observe(self._on_wanted, names="wanted")
+        self.graph.observe(self._on_act, names="act")
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
     def _make_panes(self) -> None:
         header = header_view(self.record)
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
-        sources = source_view(self.record, self._lookup)
+        cells = [label for label in self.record.sources if label.startswith("In [")] or [*self.record.sources][:1]
+        sources = source_view(self.record, self._lookup, cells)
         tab, there = header["tab"], {each["id"] for each in header["tabs"]}
         explained = ["findings", "graph", "guards", "placement", "transfers"]
         self.header = HeaderBar(view=header, tab=tab)
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
-        self.graph = GraphPanel(choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
-        self.guards = GuardsPanel(view=dict(guards_view(self.record)), tab=tab, tabs=["guards"])
+        self.graph = GraphPanel(self._views, choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
+        self.guards = GuardsPanel(tab=tab, tabs=["guards"])
+        self._late: dict[str, Callable[[], None]] = {
+            "guards": lambda: self.guards.set_trait("view", dict(guards_view(self.record)))
+        }
         self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes = [self.header, self.overview, self.findings, self.graph, self.guards]
         if "placement" in there:
-            views = placement_views(self.record.coverage, self._lookup)
-            self._panes.append(PlacementPanel(graphs=views, tab=tab, tabs=["placement"]))
+            placement = PlacementPanel(tab=tab, tabs=["placement"])
+            self._panes.append(placement)
+            self._late["placement"] = lambda: placement.set_trait(
+                "graphs", placement_views(self.record.coverage, self._lookup)
+            )
         if "transfers" in there:
-            moved = transfers_view(self.record, self._lookup, limit=ROWS_SENT)
-            self._panes.append(TransfersPanel(view=dict(moved), tab=tab, tabs=["transfers"]))
+            transfers = TransfersPanel(tab=tab, tabs=["transfers"])
+            self._panes.append(transfers)
+            self._late["transfers"] = lambda: transfers.set_trait(
+                "view", dict(transfers_view(self.record, self._lookup, limit=ROWS_SENT))
+            )
         self._panes.append(self.detail)
         self.has_code = "code" in there
         if self.has_code:
-            self.code = CodePanel(sources=sources, choices=self._lookup.choices, tab=tab, tabs=["code"])
+            self.code = CodePanel(choices=self._lookup.choices, tab=tab, tabs=["code"])
             self._panes.append(self.code)
         if self.record.diff is not None:
             self.kernel_diff = KernelDiffPanel(self.record.diff, tab=tab)
@@ -177,8 +196,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             UsageError: not exactly one of the three was given.
             NotFoundError: there is no such finding, node or line.
         """
-        shown = (self.graph.picture["compile_id"], self.graph.picture["stage"])
-        chosen = self._lookup.find(finding=finding, node=node, line=line, label=label, near=shown)
+        chosen = self._lookup.find(finding=finding, node=node, line=line, label=label, near=self.graph.shown)
         self._assign(chosen)
         return dict(chosen)
 
@@ -208,6 +226,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._guarded(lambda: self._answer(change["new"]))
 
     def _on_tab(self, change: dict[str, Any]) -> None:
+        if (fill := self._late.pop(change["new"], None)) is not None:
+            self._guarded(fill)
         if change["new"] in ("findings", "graph", "guards"):
             self._guarded(self._prepare)
         elif change["new"] in ("placement", "transfers"):
@@ -235,13 +255,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     @classmethod
     def of(cls, session: Any) -> DebugPanel:
         """The panel of a session: a click in it is a call on the session, and the other way round."""
-        panel = cls(session.record, on_select=session.choose)
+        panel = cls(session.record, on_select=session.choose, views=session.graph_views)
         panel._listen_to(session)
         return panel
 
     def _show_session(self, session: Any) -> None:
         """Show another one: the one before has nothing to say here any more."""
-        self.load(session.record, on_select=session.choose)
+        self.load(session.record, on_select=session.choose, views=session.graph_views)
         self._listen_to(session)
 
     def _listen_to(self, session: Any) -> None:
@@ -250,14 +270,21 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]
-        self._guarded(lambda: self._show_graph(wanted["compile_id"], wanted["stage"], wanted.get("inside", "")))
+        self._guarded(lambda: self.graph.show(wanted["compile_id"], wanted["stage"]))
+
+    def _on_act(self, change: dict[str, Any]) -> None:
+        act = change["new"]
+        if act.get("do") == "choose":  # a search's find: nothing in the browser knows where it stands
+            chosen = self._lookup.find_node(act["node"], near=self.graph.shown)
+            self._guarded(lambda: self._assign(chosen))
+        else:
+            self._guarded(lambda: self.graph.do(act))
 
     def _answer(self, chosen: dict[str, Any]) -> None:
         self.selection = dict(chosen)
         self._show_node(chosen)
-        key = (chosen["compile_id"], chosen["stage"])
-        if key in self._lookup.graphs and not (self._shows(*key) and self._draws(chosen["node"])):
-            self._show_graph(chosen["compile_id"], chosen["stage"])
+        if (chosen["compile_id"], chosen["stage"]) in self._lookup.graphs or not chosen["stage"]:
+            self.graph.light(chosen)
         if self.header.tab == "code":
             self._show_code(chosen)
         if self.on_select is not None:
@@ -276,6 +303,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             return
         if not self.code.documents:
             self.code.documents = list(documents_view(self.record))
+            self.code.sources = source_view(self.record, self._lookup)
         key = (chosen["compile_id"], chosen["stage"])
         if key in self._lookup.graphs or not self.code.nodes["rows"]:
             self._show_nodes(*(key if key in self._lookup.graphs else self._lookup.first_graph or ("", "")))
@@ -315,34 +343,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def _prepare(self) -> None:
         """The first picture and the first detail, when a tab that shows them is opened for the first time."""
         self._show_node(self.header.selection)
-        if not self.graph.picture["svg"] and self._lookup.first_graph is not None:
-            self._show_graph(*self._lookup.first_graph)
+        if not self.graph.shown[1] and self._lookup.first_graph is not None:
+            self.graph.show(*self._lookup.first_graph)
+            self.graph.light(self.header.selection)
 
     def _show_node(self, chosen: dict[str, Any]) -> None:
         found = node_view(self._lookup, chosen["compile_id"], chosen["stage"], chosen["node"])
         self.detail.node = dict(found) if found else NO_NODE
-
-    def _shows(self, compile_id: str, stage: str) -> bool:
-        return bool(self.graph.picture["compile_id"] == compile_id and self.graph.picture["stage"] == stage)
-
-    def _draws(self, name: str) -> bool:
-        """Whether the picture on show has that node; when a group is open, it may not."""
-        return not name or any(name in drawn["names"] for drawn in self.graph.picture["nodes"].values())
-
-    def _show_graph(self, compile_id: str, stage: str, inside: str = "") -> None:
-        """Put that graph on show, or only the group in it that the node ``inside`` is drawn as."""
-        try:
-            names = self._group_of(inside) if inside and self._shows(compile_id, stage) else ()
-            key = (compile_id, stage, names)
-            if key not in self._pictures:
-                self._pictures[key] = picture_view(self._lookup, compile_id, stage, inside=names)
-        except Exception as error:
-            answers = {"compile_id": compile_id, "stage": stage}
-            note = f"{compile_id} {stage} could not be drawn: {error}"
-            self.graph.picture = {**self.graph.picture, "answers": answers, "note": note}
-            raise
-        self.graph.picture = dict(self._pictures[key])
-
-    def _group_of(self, name: str) -> tuple[str, ...]:
-        groups = [drawn["names"] for drawn in self.graph.picture["nodes"].values() if drawn["kind"] == "group"]
-        return next((tuple(names) for names in groups if name in names), ())
+        label = chosen["label"]
+        if label in self.record.sources and label not in self.detail.sources:  # a library's files are large
+            self.detail.sources = {**self.detail.sources, **source_view(self.record, self._lookup, [label])}

@@ -10,7 +10,7 @@ NO_NODE = {"compile_id": "", "stage": "", "node": "", "title": "", "label": "", 
 
 
 class DetailPanel(Pane):
-    """``sources`` and ``rows`` are known from the start; ``node`` is Python's answer to a selection."""
+    """``rows`` are known from the start; ``node`` and further ``sources`` are Python's answers to a selection."""
 
     _esm = asset("detail.js")
     _css = asset("detail.css")

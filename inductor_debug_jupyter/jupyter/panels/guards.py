@@ -6,10 +6,14 @@ import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 
+NO_GUARDS: dict[str, object] = {
+    "summary": "", "rows": [], "total": 0, "breaks": [], "recompiles": [], "graphs": {}, "hints": {},
+}  # fmt: skip
+
 
 class GuardsPanel(Pane):
     """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.guards.GuardsView`."""
 
     _esm = asset("guards.js")
     _css = asset("guards.css")
-    view = traitlets.Dict().tag(sync=True)
+    view = traitlets.Dict(default_value=NO_GUARDS).tag(sync=True)

@@ -46,6 +46,7 @@ def graph_record(
     is_dynamo = stage == "dynamo"
     placeholders = iter(roles)
     storages: dict[int, int] = {}
+    modules: dict[str, str] = {}
     nodes = []
     for node in graph_module.graph.nodes:
         role, origin = "", ""
@@ -53,7 +54,9 @@ def graph_record(
             role, origin = next(placeholders, ("input", "")) if is_dynamo else torch_graphs.aot_role(node, roles)
         source, cell = _lines_of(node, callers)
         composite, call = torch_graphs.composite_of(node)
-        path, kind = torch_graphs.module_of(node) if node.op != "placeholder" else ("", "")
+        around = torch_graphs.modules_of(node) if node.op != "placeholder" else []
+        modules.update(around)
+        path, kind = around[-1] if around else ("", "")
         nodes.append(
             NodeRecord(
                 name=node.name,
@@ -78,7 +81,7 @@ def graph_record(
             )
         )
     ranges, hints = torch_graphs.symbol_ranges(graph_module)
-    return GraphRecord(stage, tuple(nodes), ranges, hints)
+    return GraphRecord(stage, tuple(nodes), ranges, hints, modules)
 
 
 def with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> GraphRecord:

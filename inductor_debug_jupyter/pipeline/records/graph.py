@@ -148,13 +148,15 @@ class NodeRecord:
 class GraphRecord:
     """One FX graph: nodes in execution order, and the value ranges of its symbols (``{"s0": "[2, 512]"}``).
 
-    ``hints`` has the sizes that the symbols had when the graph was captured (``{"s0": 30}``).
+    ``hints`` has the sizes that the symbols had when the graph was captured (``{"s0": 30}``). ``modules`` has the class
+    name of every module that a node is in, those around it included (``{"encoder.layer.0": "BertLayer"}``).
     """
 
     stage: str
     nodes: tuple[NodeRecord, ...]
     symbols: dict[str, str] = field(default_factory=dict)
     hints: dict[str, int] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def by_name(self) -> dict[str, NodeRecord]:

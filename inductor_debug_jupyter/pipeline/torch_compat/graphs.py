@@ -67,16 +67,18 @@ def target_name(node: torch.fx.Node) -> str:
     return f"{module.removeprefix('_')}.{name}"
 
 
-def module_of(node: torch.fx.Node) -> tuple[str, str]:
-    """Path and class name of the module that a node belongs to; a backward node has its forward's."""
-    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-    if not stack:
-        return "", ""
-    path, kind = list(stack.values())[-1]
+def modules_of(node: torch.fx.Node) -> list[tuple[str, str]]:
+    """Path and class name of the modules that a node is in, outermost first; a backward node has its forward's."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    return [(readable_path(str(path)), _class_name(kind)) for path, kind in stack.values()]
+
+
+def _class_name(kind: object) -> str:
     name = kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
-    return readable_path(str(path)), name.rsplit(".", 1)[-1]
+    return name.rsplit(".", 1)[-1]
 
 
+@functools.lru_cache(maxsize=4096)
 def readable_path(expression: str) -> str:
     """``L['self']._modules['net']._parameters['weight']`` → ``net.weight``."""
     dotted = _MODULES.sub(lambda match: "." + (match[1] or match[2] or ""), expression)
@@ -87,8 +89,7 @@ def outermost_module(graph_module: torch.fx.GraphModule) -> str:
     """Class name of the module that the graph starts in, or an empty string."""
     for node in graph_module.graph.nodes:
         if node.op.startswith("call_") and (stack := node.meta.get("nn_module_stack")):
-            kind = next(iter(stack.values()))[1]
-            return str(kind if isinstance(kind, str) else getattr(kind, "__name__", kind)).rsplit(".", 1)[-1]
+            return _class_name(next(iter(stack.values()))[1])
     return ""
 
 

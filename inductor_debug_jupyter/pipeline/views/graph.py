@@ -1,68 +1,87 @@
-"""GraphRecord → drawing → DOT.
+"""A graph with some boxes open → a drawing: shapes, frames around open boxes, and arrows.
 
 Graphviz takes minutes on a real graph because of its long edges, so they are taken out first: the near end of an edge
-that spans many ranks becomes a small *portal* that names the far node; inputs and attributes are drawn again beside
-each consumer; edges into ``output`` are dropped. Graphs beyond :data:`MAX_CALLS` are collapsed by module.
+that spans many ranks becomes a small *portal* that names the far shape; inputs are drawn again beside each consumer;
+parameters and constants are only named in the box that reads them; edges into ``output`` are dropped.
 
-Node ids in DOT are indices (``n12``), never names. A label is data: see :func:`_quoted`.
+Ids of shapes and frames are indices (``n12``, ``c3``), never names.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
-from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
+from inductor_debug_jupyter.pipeline.records import NodeRecord
 from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.collapse import Unit, collapse
+from inductor_debug_jupyter.pipeline.views.collapse import Box, Tree
+from inductor_debug_jupyter.pipeline.views.declutter import Drawn, kept_by_model
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.shapes import PictureNode
-from inductor_debug_jupyter.pipeline.views.words import ICONS, RANK, label_of, plain
+from inductor_debug_jupyter.pipeline.views.words import ICONS, RANK, clip, plain
 
-MAX_CALLS = 400
 LONG_EDGE = 5
 """An edge over more ranks than this gets a portal."""
-_LABEL = 34
+LABEL = 40
 _GROUP_INPUTS = 2
 """A group with more inputs than this shows them as one shape."""
-_CURVED = 150
-"""Up to so many nodes edges are curved; beyond, straight ones are much faster to lay out."""
-
-_SEVERITY_STYLE = {
-    "error": 'shape=box, peripheries=2, color="#D55E00", penwidth=2',
-    "warning": 'shape=box, style="filled,diagonals", color="#E69F00", penwidth=2',
-    "info": 'shape=box, style="filled,dashed", color="#0072B2", penwidth=1.6',
-}
-_BESIDE = {"input", "copy", "portal"}
-_KIND_STYLE = {
-    "group": 'style="filled,rounded", penwidth=1.6',
-    "copy": 'shape=ellipse, fillcolor="#F2F2F2", fontsize=8, margin="0.02,0.01", height=0.2',
-    "portal": 'shape=cds, fillcolor="#F2F2F2", fontsize=8, margin="0.06,0.02", height=0.2',
-}
+_NAMED = 2
+"""So many parameters of an op are named; more are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnNode:
+class Shape:
     """One shape of the picture, and the nodes of the record that it stands for.
 
     ``kind`` is as in :class:`~inductor_debug_jupyter.pipeline.views.shapes.PictureNode`, or ``input`` for the first
-    drawing of an input or attribute.
+    drawing of an input. A group has no ``names``, but the id of its ``box`` and the range of its ops.
     """
 
     id: str
     kind: str
-    names: tuple[str, ...]
     label: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    box: str = ""
+    start: int = 0
+    end: int = 0
+    frame: str = ""
     severity: str = ""
     findings: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """Shapes and arrows; ``note`` says what was simplified."""
+class Frame:
+    """What is drawn around the inside of an open box; ``frame`` is the one that it stands in itself."""
 
-    nodes: tuple[DrawnNode, ...]
+    id: str
+    box: str
+    title: str
+    start: int
+    end: int
+    frame: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Shapes and arrows; the first ``units`` shapes are the ops and closed boxes, in execution order."""
+
+    shapes: tuple[Shape, ...]
+    frames: tuple[Frame, ...]
     edges: tuple[tuple[str, str], ...]
-    note: str = ""
+    units: int
+    _starts: list[int] = field(repr=False, default_factory=list)
+    _of_input: dict[str, list[str]] = field(repr=False, default_factory=dict)
+
+    def unit_at(self, position: int) -> Shape:
+        """The op or closed box that an op is drawn as."""
+        return self.shapes[bisect_right(self._starts, position) - 1]
+
+    def drawn_as(self, name: str, drawn: Drawn) -> list[str]:
+        """The ids of the shapes that show a node: its own, its box's, its host's, or that of its first reader."""
+        if name in self._of_input:
+            return self._of_input[name]
+        position = drawn.position(name)
+        return [] if position is None else [self.unit_at(position).id]
 
 
 Marks = dict[str, tuple[int, ...]]
@@ -78,189 +97,253 @@ def marks_of(lookup: Lookup, compile_id: str, stage: str) -> Marks:
     }
 
 
-def draw(graph: GraphRecord, marks: Marks, severities: list[str], *, limit: int = MAX_CALLS) -> Drawing:
-    """The decluttered picture of ``graph``.
+def count_units(tree: Tree, opened: Collection[str]) -> int:
+    """How many ops and closed boxes are seen when those boxes are open."""
+    total = 0
+    waiting = [tree.root]
+    while waiting:
+        for item in waiting.pop().items:
+            if isinstance(item, Box) and item.id in opened:
+                waiting.append(item)
+            else:
+                total += 1
+    return total
+
+
+def draw(drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severities: list[str]) -> Drawing:
+    """The picture of a graph.
 
     Args:
-        graph: what to draw.
-        marks: the findings on its nodes.
+        drawn: the ops.
+        tree: their boxes.
+        opened: ids of the boxes that are open; one inside a closed box is not seen.
+        marks: the findings on the graph's nodes.
         severities: the severity of each finding, by index.
-        limit: collapse by module when more nodes than this compute something.
     """
-    return _Painter(graph, marks, severities, limit).paint()
+    return _Painter(drawn, tree, opened, marks, severities).paint()
 
 
 class _Painter:
     """Builds one drawing; every shape gets the next index as its id."""
 
-    def __init__(self, graph: GraphRecord, marks: Marks, severities: list[str], limit: int) -> None:
-        self.graph, self.marks, self.severities = graph, marks, severities
-        self.units = collapse(graph.calls, limit)
-        self.unit_of = {node.name: number for number, unit in enumerate(self.units) for node in unit.nodes}
-        self.nodes: list[DrawnNode] = []
+    def __init__(self, drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severities: list[str]) -> None:
+        self.drawn, self.tree, self.opened = drawn, tree, opened
+        self.marks, self.severities = marks, severities
+        self.marked_at: dict[int, list[str]] = {}
+        for name in marks:
+            if (position := drawn.host.get(name)) is not None:
+                self.marked_at.setdefault(position, []).append(name)
+        self.marked_positions = sorted(self.marked_at)
+        self.shapes: list[Shape] = []
+        self.frames: list[Frame] = []
         self.edges: dict[tuple[str, str], None] = {}
-        self.drawn_inputs: set[str] = set()
-        self.portals: dict[tuple[int, int], None] = {}
+        self.of_input: dict[str, list[str]] = {}
 
     def paint(self) -> Drawing:
-        ids = [self._add(self._unit_shape(unit)) for unit in self.units]
-        ranks = self._ranks()
-        for number, unit in enumerate(self.units):
-            for source in self._units_before(number, unit):
-                self._connect(source, number, ids, ranks)
-            for inputs in self._inputs_before(unit):
-                self.edges[self._add(self._input_shape(*inputs)), ids[number]] = None
-        for node in self.graph.nodes:
-            unused = not node.is_call and node.op != "output" and node.name not in self.drawn_inputs
-            if unused or (node.op == "output" and node.name in self.marks):
-                self._add(self._input_shape(node))
-        return Drawing(tuple(self.nodes), tuple(self.edges), self._note())
+        self._add_items(self.tree.root, "")
+        units = len(self.shapes)
+        unit_of: list[int] = []
+        for number, shape in enumerate(self.shapes):
+            unit_of += [number] * (shape.end - shape.start)
+        before = self._before(unit_of, units)
+        ranks = _ranks(before)
+        for number, sources in enumerate(before):
+            for source in sources:
+                self._connect(source, number, ranks)
+            self._add_inputs(self.shapes[number])
+        self._add_unread()
+        starts = [shape.start for shape in self.shapes[:units]]
+        return Drawing(tuple(self.shapes), tuple(self.frames), tuple(self.edges), units, starts, self.of_input)
 
-    def _note(self) -> str:
-        calls = len(self.graph.calls)
-        return f"{calls:,} ops drawn as {len(self.units):,} groups, by module" if len(self.units) < calls else ""
+    # Ops, boxes and frames --------------------------------------------------------------------------------------
 
-    def _units_before(self, number: int, unit: Unit) -> list[int]:
-        """The other units that flow into this one, each once."""
-        found = (self.unit_of.get(name, number) for node in unit.nodes for name in node.inputs)
-        return [source for source in dict.fromkeys(found) if source != number]
+    def _add_items(self, box: Box, frame: str) -> None:
+        for item in box.items:
+            if not isinstance(item, Box):
+                self._add(self._op_shape(item, frame))
+            elif item.id not in self.opened:
+                self._add(self._group_shape(item, frame))
+            else:
+                name = f"c{len(self.frames)}"
+                self.frames.append(Frame(name, item.id, self._frame_title(item), item.start, item.end, frame))
+                self._add_items(item, name)
 
-    def _inputs_before(self, unit: Unit) -> list[tuple[NodeRecord, ...]]:
-        """The inputs of a unit, each to be drawn by itself; the many of a group as one, except those with findings."""
-        names = dict.fromkeys(name for node in unit.nodes for name in node.inputs if name not in self.unit_of)
-        inputs = [node for name in names if (node := self.graph.node(name)) is not None]
-        if len(unit.nodes) == 1 or len(inputs) <= _GROUP_INPUTS:
-            return [(node,) for node in inputs]
-        quiet = tuple(node for node in inputs if node.name not in self.marks)
-        return [*((node,) for node in inputs if node.name in self.marks), *([quiet] if quiet else [])]
+    def _frame_title(self, box: Box) -> str:
+        where = "" if box.kind == "section" else plain(box.path)
+        return "  ".join(filter(None, [box.title, where if where != box.title else ""]))
 
-    def _connect(self, source: int, number: int, ids: list[str], ranks: list[int]) -> None:
-        if ranks[number] - ranks[source] <= LONG_EDGE:
-            self.edges[ids[source], ids[number]] = None
-        elif (source, number) not in self.portals:
-            self.portals[source, number] = None
-            far = self.nodes[source]  # units were added first, so a unit's number is its shape's
-            shape = DrawnNode("", "portal", far.names[-1:], (f"↥ {words.clip(far.label[0], 22)}",))
-            self.edges[self._add(shape), ids[number]] = None
+    def _op_shape(self, position: int, frame: str) -> Shape:
+        node = self.drawn.ops[position]
+        kept = [each for each in self.drawn.reads[position] if kept_by_model(each) and each.name not in self.marks]
+        module = self.tree.alone_in_module(position)
+        op = words.op_of(node)
+        head = f"{module}: {op}" if module and module != op else op
+        label = (head, words.short_tensor(node.tensor) if node.tensor else "", _kept_text(kept))
+        names = (node.name, *self.drawn.members.get(position, ()))
+        return self._marked(Shape("", "node", label, names, "", position, position + 1, frame))
 
-    def _ranks(self) -> list[int]:
-        """Longest path from the top, as dot will rank them; edges only go forward.
+    def _group_shape(self, box: Box, frame: str) -> Shape:
+        last = self.drawn.ops[box.end - 1].tensor
+        kept = {each.name for nodes in self.drawn.reads[box.start : box.end] for each in nodes if kept_by_model(each)}
+        told = [words.count(box.ops, "op"), words.count(len(kept), "parameter") if kept else ""]
+        out = f"→ {words.short_tensor(last)}" if last else ""
+        where = _tail(_where(box))
+        label = (box.title, where if where != box.title else "", " · ".join(filter(None, told)), out)
+        return self._marked(Shape("", "group", label, (), box.id, box.start, box.end, frame))
 
-        What hangs on inputs alone (a weight's transpose) is then moved down to its first consumer, where dot puts it
-        too.
-        """
-        ranks = [0] * len(self.units)
-        light = [True] * len(self.units)
-        consumers: list[list[int]] = [[] for _ in self.units]
-        for number, unit in enumerate(self.units):
-            inputs = {self.unit_of[name] for node in unit.nodes for name in node.inputs if name in self.unit_of}
-            before = [source for source in inputs if source < number]
-            for source in before:
-                consumers[source].append(number)
-            ranks[number] = max((ranks[source] + 1 for source in before), default=0)
-            light[number] = all(light[source] for source in before) and len(before) <= 1
-        for number in reversed(range(len(self.units))):
-            if light[number] and consumers[number]:
-                ranks[number] = min(ranks[consumer] for consumer in consumers[number]) - 1
-        return ranks
+    def _marked(self, shape: Shape, names: Collection[str] = ()) -> Shape:
+        if not names and self.marked_positions:
+            first = bisect_right(self.marked_positions, shape.start - 1)
+            last = bisect_right(self.marked_positions, shape.end - 1)
+            names = [name for at in self.marked_positions[first:last] for name in self.marked_at[at]]
+        found = {index for name in names for index in self.marks.get(name, ())}
+        if not found:
+            return shape
+        ordered = tuple(sorted(found, key=lambda index: (RANK[self.severities[index]], index)))
+        severity = self.severities[ordered[0]]
+        label = (f"{ICONS[severity]} {shape.label[0]}", *shape.label[1:])
+        return replace(shape, label=label, severity=severity, findings=ordered)
 
-    def _add(self, shape: DrawnNode) -> str:
-        named = replace(shape, id=f"n{len(self.nodes)}")
-        self.nodes.append(named)
+    def _add(self, shape: Shape) -> str:
+        named = replace(
+            shape, id=f"n{len(self.shapes)}", label=tuple(clip(plain(part), LABEL) for part in shape.label if part)
+        )
+        self.shapes.append(named)
         return named.id
 
-    def _marked(self, kind: str, names: tuple[str, ...], label: tuple[str, ...]) -> DrawnNode:
-        found = {index for name in names for index in self.marks.get(name, ())}
-        ordered = sorted(found, key=lambda index: (RANK[self.severities[index]], index))
-        severity = self.severities[ordered[0]] if ordered else ""
-        icon = f"{ICONS[severity]} " if severity else ""
-        return DrawnNode("", kind, names, (icon + label[0], *label[1:]), severity, tuple(ordered))
+    # Arrows -----------------------------------------------------------------------------------------------------
 
-    def _unit_shape(self, unit: Unit) -> DrawnNode:
-        last = unit.nodes[-1]
-        tensor = words.short_tensor(last.tensor) if last.tensor else ""
-        names = tuple(node.name for node in unit.nodes)
-        if len(unit.nodes) == 1:
-            return self._marked("node", names, (plain(words.op_of(last)), tensor))
-        path = plain(unit.path) or "outside modules"
-        head = path if len(path) <= _LABEL else "…" + path[1 - _LABEL :]
-        return self._marked("group", names, (head, f"{words.count(len(names), 'op')} → {tensor}" if tensor else ""))
+    def _before(self, unit_of: list[int], units: int) -> list[list[int]]:
+        """For each unit the others that flow into it, each once."""
+        before: list[dict[int, None]] = [{} for _ in range(units)]
+        for position, sources in enumerate(self.drawn.before):
+            unit = unit_of[position]
+            for source in sources:
+                if unit_of[source] != unit:
+                    before[unit][unit_of[source]] = None
+        return [list(sources) for sources in before]
 
-    def _input_shape(self, *nodes: NodeRecord) -> DrawnNode:
+    def _connect(self, source: int, number: int, ranks: list[int]) -> None:
+        far, near = self.shapes[source], self.shapes[number]
+        if ranks[number] - ranks[source] <= LONG_EDGE:
+            self.edges[far.id, near.id] = None
+            return
+        label = (f"↥ {clip(far.label[0], 24)}",)
+        names = far.names[:1] or (self.drawn.ops[far.end - 1].name,)
+        portal = Shape("", "portal", label, names, far.box, far.start, far.end, near.frame)
+        self.edges[self._add(portal), near.id] = None
+
+    # Inputs -----------------------------------------------------------------------------------------------------
+
+    def _add_inputs(self, unit: Shape) -> None:
+        """The inputs of a unit, each drawn by itself; the many of a group as one, except those with findings."""
+        nodes = {
+            node.name: node
+            for some in self.drawn.reads[unit.start : unit.end]
+            for node in some
+            if node.name in self.marks or not kept_by_model(node)
+        }
+        if unit.kind == "node" or len(nodes) <= _GROUP_INPUTS:
+            for node in nodes.values():
+                self._add_input(unit, node)
+            return
+        quiet = [node for name, node in nodes.items() if name not in self.marks]
+        for name, node in nodes.items():
+            if name in self.marks:
+                self._add_input(unit, node)
+        if quiet:
+            self._add_input(unit, *quiet)
+
+    def _add_input(self, unit: Shape, *nodes: NodeRecord) -> None:
         names = tuple(node.name for node in nodes)
-        kind = "copy" if self.drawn_inputs.issuperset(names) else "input"
-        self.drawn_inputs.update(names)
+        kind = "copy" if all(name in self.of_input for name in names) else "input"
         if len(nodes) > 1:
-            return self._marked(kind, names, (words.count(len(names), "input"), ""))
-        tensor = words.short_tensor(nodes[0].tensor) if nodes[0].tensor else ""
-        return self._marked(kind, names, (plain(_short_origin(nodes[0])), tensor))
+            label: tuple[str, ...] = (words.count(len(names), "input"),)
+        else:
+            tensor = words.short_tensor(nodes[0].tensor) if nodes[0].tensor else ""
+            label = (_short_origin(nodes[0]), tensor)
+        shape = self._marked(Shape("", kind, label, names, frame=unit.frame), names)
+        made = self._add(shape)
+        for name in names:
+            self.of_input.setdefault(name, []).append(made)
+        self.edges[made, unit.id] = None
+
+    def _add_unread(self) -> None:
+        """What nothing reads: those with findings by themselves, all others as one shape."""
+        quiet: list[str] = []
+        for node in self.drawn.graph.nodes:
+            if node.is_call or node.name in self.drawn.readers:
+                continue
+            if node.name in self.marks:
+                label = (_short_origin(node),)
+                made = self._add(self._marked(Shape("", "input", label, (node.name,)), (node.name,)))
+                self.of_input[node.name] = [made]
+            elif node.op != "output":
+                quiet.append(node.name)
+        if quiet:
+            made = self._add(Shape("", "input", (words.count(len(quiet), "unused input"),), tuple(quiet)))
+            self.of_input |= {name: [made] for name in quiet}
+
+
+def _ranks(before: list[list[int]]) -> list[int]:
+    """Longest path from the top, as dot will rank them; edges only go forward.
+
+    What hangs on inputs alone (a weight's transpose) is then moved down to its first consumer, where dot puts it
+    too.
+    """
+    ranks = [0] * len(before)
+    light = [True] * len(before)
+    consumers: list[list[int]] = [[] for _ in before]
+    for number, sources in enumerate(before):
+        for source in sources:
+            consumers[source].append(number)
+        ranks[number] = max((ranks[source] + 1 for source in sources), default=0)
+        light[number] = len(sources) <= 1 and all(light[source] for source in sources)
+    for number in reversed(range(len(before))):
+        if light[number] and consumers[number]:
+            ranks[number] = min(ranks[consumer] for consumer in consumers[number]) - 1
+    return ranks
+
+
+def _kept_text(nodes: list[NodeRecord]) -> str:
+    """The parameters of an op: a few by name, many as a count."""
+    if len(nodes) > _NAMED:
+        return words.count(len(nodes), "parameter")
+    names = [
+        node.origin.rpartition(".")[2] or ("constant" if node.op != "placeholder" else node.name) for node in nodes
+    ]
+    return ", ".join(dict.fromkeys(names))
+
+
+def _where(box: Box) -> str:
+    """The module path; of a repeat from the first to the last."""
+    if box.kind != "repeat":
+        return plain(box.path) if box.kind == "module" else ""
+    first, last = box.items[0], box.items[-1]
+    while isinstance(first, Box) and first.kind == "section":
+        first = first.items[0]
+    while isinstance(last, Box) and last.kind == "section":
+        last = last.items[-1]
+    if not isinstance(first, Box) or not isinstance(last, Box):
+        return plain(box.path)
+    return plain(_from_to(first.path, last.path))
+
+
+def _from_to(first: str, last: str) -> str:
+    """``encoder.layer.0.attention`` to ``encoder.layer.11.attention`` → ``encoder.layer.0…11.attention``."""
+    one, other = first.split("."), last.split(".")
+    at = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+    if at is None or len(one) != len(other):
+        return first
+    return ".".join([*one[:at], f"{one[at]}…{other[at]}", *one[at + 1 :]])
+
+
+def _tail(text: str) -> str:
+    """The end of a path says more than its beginning."""
+    return text if len(text) <= LABEL else "…" + text[1 - LABEL :]
 
 
 def _short_origin(node: NodeRecord) -> str:
     """``encoder.layer.0.output.dense.weight`` → ``…dense.weight``: the graph around it says the rest."""
     parts = node.origin.split(".")
     return f"…{'.'.join(parts[-2:])}" if len(parts) > 2 else node.origin or node.name
-
-
-def to_dot(drawing: Drawing) -> str:
-    """The drawing in graphviz's language."""
-    splines = "true" if len(drawing.nodes) <= _CURVED else "line"
-    lines = [
-        "digraph {",
-        f"graph [rankdir=TB, splines={splines}, nodesep=0.18, ranksep=0.28, bgcolor=transparent, pad=0.1];",
-        'node [shape=box, style=filled, fillcolor=white, color="#666666", margin="0.09,0.04", height=0.3];',
-        'node [fontname="Helvetica,Arial,sans-serif", fontsize=10];',
-        'edge [color="#888888", arrowsize=0.5];',
-    ]
-    for node in drawing.nodes:
-        kind = "copy" if node.kind == "input" else node.kind
-        style = [_KIND_STYLE.get(kind, ""), _SEVERITY_STYLE.get(node.severity, "")]
-        classes = " ".join(filter(None, [f"idj-{kind}", node.severity and f"idj-{node.severity}"]))
-        attributes = ", ".join(filter(None, [f"label={_quoted(node.label)}", f'class="{classes}"', *style]))
-        lines.append(f"{node.id} [{attributes}];")
-    inputs = {node.id for node in drawing.nodes if node.kind in _BESIDE}
-    for tail, head in drawing.edges:
-        lines.append(f"{tail} -> {head}{'' if tail in inputs else ' [weight=6]'};")  # heavy edges are drawn straight
-    return "\n".join([*lines, "}"])
-
-
-def _quoted(label: tuple[str, ...]) -> str:
-    r"""A label as a DOT string in which nothing is special.
-
-    Inside quotes DOT knows ``\"``, escapes such as ``\N`` and ``\n``, and HTML entities; so backslashes, quotes and
-    ampersands are doubled or spelled out, and unprintable characters were replaced by :func:`words.plain` before.
-    """
-    escaped = (
-        words.clip(plain(part), _LABEL).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
-        for part in label
-        if part
-    )
-    return '"' + "\\n".join(escaped) + '"'
-
-
-def picture_nodes(drawing: Drawing, lookup: Lookup, compile_id: str, stage: str) -> dict[str, PictureNode]:
-    """Drawn id → what it stands for and what choosing it selects."""
-    graph = lookup.graphs[compile_id, stage]
-    return {shape.id: _picture_node(shape, graph, lookup, compile_id, stage) for shape in drawing.nodes}
-
-
-def _picture_node(shape: DrawnNode, graph: GraphRecord, lookup: Lookup, compile_id: str, stage: str) -> PictureNode:
-    nodes = [graph.by_name[name] for name in shape.names]
-    marked = next((node for node in nodes if (compile_id, stage, node.name) in lookup.by_node), nodes[-1])
-    lines = dict.fromkeys(f"{label_of(line)}:{line.line}" for node in nodes if (line := node.cell or node.source))
-    first = nodes[0]
-    told = [first.target if first.is_call else "", first.module_path]
-    if len(nodes) > 1:
-        told = [shape.label[0], f"{nodes[0].name} … {nodes[-1].name}"]
-    search = [shape.label[0], *(f"{node.name} {node.target} {node.module_path}" for node in nodes[:50])]
-    return PictureNode(
-        names=list(shape.names),
-        kind="node" if shape.kind == "input" else shape.kind,
-        title="\n".join(
-            filter(None, [plain(first.name) if len(nodes) == 1 else "", *map(plain, told), *shape.label[1:]])
-        ),
-        findings=list(shape.findings),
-        lines=list(lines),
-        selection=lookup.of_node(compile_id, stage, marked),
-        search=" ".join(search).lower(),
-    )

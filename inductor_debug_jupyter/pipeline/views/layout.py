@@ -1,39 +1,59 @@
-"""DOT → SVG, always in another process and always with a time limit.
+"""Drawing → geometry by graphviz, always in another process and always with a time limit.
 
 ``dot`` from the PATH does the work; without one, the Graphviz inside ``pygraphviz``'s wheel does, in a child
-interpreter, because a layout that never ends can only be stopped from outside. When neither works,
-:func:`fallback_svg` draws a plain list, so that there is always a picture to click on.
+interpreter, because a layout that never ends can only be stopped from outside. When neither works or time runs out,
+:func:`place` falls back to our own layout (:mod:`~inductor_debug_jupyter.pipeline.views.layered`), so that there is
+always a picture to click on.
+
+Graphviz sees numbers only: sizes, indices and arrows.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
 from functools import lru_cache
-from xml.sax.saxutils import escape
+from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import LayoutError
-from inductor_debug_jupyter.pipeline.views.graph import Drawing, to_dot
-from inductor_debug_jupyter.pipeline.views.words import clip, plain
+from inductor_debug_jupyter.pipeline.views.geometry import FRAME_TITLE, Geometry, Rect, is_beside, size_of, text_width
+from inductor_debug_jupyter.pipeline.views.graph import Drawing
+from inductor_debug_jupyter.pipeline.views.layered import layered
 
+SECONDS = 2.0
+"""How long graphviz may take before our own layout steps in."""
+_TOO_MANY = 900
+"""Beyond so many shapes graphviz is not even asked: it would run out of time."""
+_CURVED = 250
+"""Up to so many shapes edges are curved; beyond, straight ones are much faster to lay out."""
+_POINTS = 72.0
 _PYGRAPHVIZ = (
     "import sys, pygraphviz; graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode());"
-    "sys.stdout.buffer.write(graph.draw(format='svg', prog='dot'))"
+    "sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog='dot'))"
 )
-_ROW = 22
-_LISTED = 400
+
+
+def place(drawing: Drawing, *, timeout: float = SECONDS) -> tuple[Geometry, str]:
+    """Where everything stands, and a sentence when graphviz did not do it."""
+    if len(drawing.shapes) > _TOO_MANY:
+        return layered(drawing), ""
+    try:
+        return _geometry(json.loads(run_graphviz(to_dot(drawing), timeout=timeout))), ""
+    except LayoutError as error:
+        return layered(drawing), f"Simple layout: {error}"
 
 
 @lru_cache(maxsize=32)
-def layout_svg(dot: str, *, timeout: float = 10) -> str:
-    """The picture of a DOT text. Results are kept, so that panel and snapshot lay the same graph out once.
+def run_graphviz(dot: str, *, timeout: float = SECONDS, kind: str = "json0") -> str:
+    """What graphviz makes of a DOT text. Answers are kept, so that panel and snapshot lay the same graph out once.
 
     Raises:
         LayoutError: there is no graphviz, it refuses the text, or it takes longer than ``timeout`` seconds.
     """
-    command = _command()
+    command = _command(kind)
     try:
         done = subprocess.run(  # noqa: S603 - a fixed command; the text goes through stdin
             command, input=dot.encode(), capture_output=True, timeout=timeout, check=False
@@ -45,41 +65,77 @@ def layout_svg(dot: str, *, timeout: float = 10) -> str:
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise LayoutError(f"graphviz failed: {said[-1] if said else f'exit code {done.returncode}'}")
-    svg = done.stdout.decode()
-    return svg[svg.index("<svg") :]
+    return done.stdout.decode()
 
 
-def _command() -> list[str]:
+def _command(kind: str) -> list[str]:
     if dot := shutil.which("dot"):
-        return [dot, "-Tsvg"]
+        return [dot, f"-T{kind}"]
     if importlib.util.find_spec("pygraphviz") is not None:
-        return [sys.executable, "-c", _PYGRAPHVIZ]
+        return [sys.executable, "-c", _PYGRAPHVIZ, kind]
     raise LayoutError("there is no graphviz here: install it (apt install graphviz) or run pip install pygraphviz")
 
 
-def picture_svg(drawing: Drawing, *, timeout: float = 10) -> tuple[str, str]:
-    """The SVG of a drawing, and what to say about it: when the layout fails, a plain list and the reason."""
-    try:
-        return layout_svg(to_dot(drawing), timeout=timeout), drawing.note
-    except LayoutError as error:
-        return fallback_svg(drawing), f"Drawn as a list: {error}"
-
-
-def fallback_svg(drawing: Drawing) -> str:
-    """The drawing's nodes from top to bottom, in the same structure as graphviz's SVG (``g.node`` with a ``title``)."""
-    shapes = [node for node in drawing.nodes if node.kind in ("node", "group") or node.severity]
-    left_out = len(shapes) - _LISTED
-    rows = [
-        f'<g class="node idj-{node.kind}{f" idj-{node.severity}" if node.severity else ""}"><title>{node.id}</title>'
-        f'<polygon fill="white" stroke="#666666" points="4,{y} 316,{y} 316,{y + _ROW - 4} 4,{y + _ROW - 4}"/>'
-        f'<text x="10" y="{y + 13}" font-family="Helvetica,Arial,sans-serif" font-size="10">'
-        f"{escape(clip(plain('  '.join(filter(None, node.label))), 52))}</text></g>"
-        for node, y in zip(shapes, range(4, 4 + _ROW * _LISTED, _ROW), strict=False)
+def to_dot(drawing: Drawing) -> str:
+    """The drawing in graphviz's language: sizes and arrows."""
+    splines = "true" if len(drawing.shapes) <= _CURVED else "line"
+    lines = [
+        "digraph {",
+        f"graph [rankdir=TB, splines={splines}, nodesep=0.16, ranksep=0.3, margin=0];",
+        'node [shape=box, fixedsize=true, label=""];',
+        "edge [arrowhead=none];",
     ]
-    if left_out > 0:
-        rows.append(f'<text x="10" y="{_ROW * _LISTED + 18}" font-size="10">… and {left_out:,} more</text>')
-    height = _ROW * (len(rows) + 1)
-    return (
-        f'<svg width="320pt" height="{height}pt" viewBox="0 0 320 {height}" xmlns="http://www.w3.org/2000/svg">'
-        f'<g class="graph">{"".join(rows)}</g></svg>'
-    )
+    inside: dict[str, list[str]] = {}
+    for shape in drawing.shapes:
+        width, height = size_of(shape)
+        inside.setdefault(shape.frame, []).append(
+            f"{shape.id} [width={width / _POINTS:.3f}, height={height / _POINTS:.3f}];"
+        )
+    _add_frames(drawing, inside, lines, "")
+    beside = {shape.id for shape in drawing.shapes if is_beside(shape)}
+    for tail, head in drawing.edges:
+        lines.append(f"{tail} -> {head}{'' if tail in beside else ' [weight=6]'};")  # heavy edges are drawn straight
+    return "\n".join([*lines, "}"])
+
+
+def _add_frames(drawing: Drawing, inside: dict[str, list[str]], lines: list[str], frame: str) -> None:
+    """What stands in a frame, and the frames in it as clusters, whose labels only keep room for a title."""
+    lines += inside.get(frame, [])
+    for each in drawing.frames:
+        if each.frame != frame:
+            continue
+        width, height = text_width(each.title, 10.0) + 30, FRAME_TITLE
+        label = (
+            f'<<table border="0" cellborder="0"><tr><td fixedsize="true" width="{width:.0f}" height="{height:.0f}">'
+            "</td></tr></table>>"
+        )
+        lines.append(f"subgraph cluster_{each.id} {{ label={label}; labeljust=l; margin=8;")
+        _add_frames(drawing, inside, lines, each.id)
+        lines.append("}")
+
+
+def _geometry(found: dict[str, Any]) -> Geometry:
+    """Graphviz's JSON, turned upside down: its y grows upwards."""
+    _, _, width, height = map(float, found["bb"].split(","))
+    shapes: dict[str, Rect] = {}
+    frames: dict[str, Rect] = {}
+    names: dict[int, str] = {}
+    for each in found.get("objects", ()):
+        name = each["name"]
+        names[each["_gvid"]] = name
+        if name.startswith("cluster_"):
+            left, low, right, top = map(float, each["bb"].split(","))
+            frames[name.removeprefix("cluster_")] = Rect(left, height - top, right - left, top - low)
+        else:
+            x, y = map(float, each["pos"].split(","))
+            wide, high = float(each["width"]) * _POINTS, float(each["height"]) * _POINTS
+            shapes[name] = Rect(x - wide / 2, height - y - high / 2, wide, high)
+    edges = [
+        (names[each["tail"]], names[each["head"]], _points(each["pos"], height)) for each in found.get("edges", ())
+    ]
+    return Geometry(width, height, shapes, frames, edges)
+
+
+def _points(text: str, height: float) -> list[tuple[float, float]]:
+    pairs = [part.split(",")[-2:] for part in text.split()]
+    return [(float(x), height - float(y)) for x, y in pairs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from inductor_debug_jupyter.pipeline.records import (
     Place,
     SessionRecord,
@@ -190,8 +192,13 @@ def _place(place: Place) -> PlaceView:
     )
 
 
-def source_view(record: SessionRecord, lookup: Lookup | None = None) -> dict[str, SourceView]:
-    """Label → its lines, with what stands on each: its findings, a graph break, and what choosing it selects."""
+def source_view(
+    record: SessionRecord, lookup: Lookup | None = None, labels: Collection[str] | None = None
+) -> dict[str, SourceView]:
+    """Label → its lines, with what stands on each: its findings, a graph break, and what choosing it selects.
+
+    ``labels`` are those of interest; all of them by default.
+    """
     lookup = lookup or Lookup(record)
     broken = {(label_of(item.source), item.source.line) for item in record.graph_breaks if item.source}
     return {
@@ -203,6 +210,7 @@ def source_view(record: SessionRecord, lookup: Lookup | None = None) -> dict[str
             ],
         )
         for label, whole in record.sources.items()
+        if labels is None or label in labels
     }
 
 

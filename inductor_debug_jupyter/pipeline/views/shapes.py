@@ -187,33 +187,75 @@ class GraphChoice(TypedDict):
 
 
 class PictureNode(TypedDict):
-    """One drawn node: which nodes of the record it stands for, and what choosing it selects.
+    """One drawn shape: which nodes of the record it stands for, and what choosing it selects.
 
-    ``kind`` is ``node``, ``group`` (several nodes as one), ``copy`` (an input drawn again beside its consumer) or
-    ``portal`` (the near end of a long edge).
+    ``kind`` is ``node``, ``group`` (a closed box; it names no nodes, there may be thousands), ``copy`` (an input beside
+    its consumer) or ``portal`` (the near end of a long edge). ``box`` is the id by which a group is opened.
+    ``finding``, ``node``, ``label`` and ``line`` are those of the selection; ``lines`` are ``label:line`` of its nodes.
     """
 
-    names: list[str]
     kind: str
+    names: list[str]
     title: str
+    box: str
     findings: list[int]
     lines: list[str]
-    selection: Selection
-    search: str
+    finding: int | None
+    node: str
+    label: str
+    line: int
+
+
+class FrameView(TypedDict):
+    """What stands around the inside of an open box; ``box`` is the id by which it is closed."""
+
+    box: str
+    title: str
 
 
 class PictureView(TypedDict):
-    """A laid-out graph, or the part of it that ``inside`` names.
+    """A laid-out graph. Keys of ``nodes`` and ``frames`` are the ``<title>`` of the SVG's groups.
 
-    Keys of ``nodes`` are the ``<title>`` of the SVG's node groups.
+    ``anchor`` is the box that was opened or closed last: a panel keeps it where it was. ``opened`` is the number of
+    open boxes, ``closed`` that of closed ones on show; ``colours`` has name and title of what it can be coloured by.
     """
 
     compile_id: str
     stage: str
     svg: str
     nodes: dict[str, PictureNode]
+    frames: dict[str, FrameView]
     note: str
-    inside: str
+    anchor: str
+    opened: int
+    closed: int
+    colours: list[list[str]]
+
+
+class LegendEntry(TypedDict):
+    """One class of a colouring: its text, the sign that is drawn on shapes, its colour."""
+
+    text: str
+    sign: str
+    colour: str
+
+
+class PaintView(TypedDict):
+    """A colouring: the legend, and drawn id → index in it."""
+
+    by: str
+    title: str
+    legend: list[LegendEntry]
+    of: dict[str, int]
+
+
+class SearchView(TypedDict):
+    """What a search found: how many nodes, the first of them by name, and drawn id → number of finds in it."""
+
+    text: str
+    count: int
+    names: list[str]
+    of: dict[str, int]
 
 
 class NodeView(TypedDict):

@@ -11,6 +11,7 @@ from base64 import b64encode
 from html import escape
 
 from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.views.graph_view import FIRST_VIEW
 from inductor_debug_jupyter.pipeline.views.picture import picture_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.text import session_text
@@ -19,8 +20,8 @@ MAX_BYTES = 150_000
 _TEXT_BYTES = 40_000
 _NOISE = re.compile(r"<!--.*?-->\s*|<title>.*?</title>\s*| (?:id|class)=\"[^\"]*\"(?=[^<]*>)", re.DOTALL)
 """What an image has no use for."""
-_LIMITS = (400, 100, 30)
-"""Into how few groups the graph is collapsed until its picture is small enough."""
+_LIMITS = (FIRST_VIEW, 10)
+"""How many shapes there are at most until the picture is small enough; the first are those of the panel."""
 
 
 def snapshot_html(record: SessionRecord, *, max_bytes: int = MAX_BYTES) -> str:

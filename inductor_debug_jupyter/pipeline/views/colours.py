@@ -1,0 +1,164 @@
+"""Colouring a drawing: by where an op runs, by dtype, by the bytes that it makes, by its error.
+
+Each scheme puts every shape into one class of a legend. Colours are Okabe–Ito's, which colour-blind eyes can tell
+apart, and each class has a sign too that is drawn on the shape: nothing is said by colour alone. A closed box shows the
+class of all its ops when they agree (or, for numbers, of the largest), else ``mixed``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.records import NodeRecord
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.declutter import Drawn
+from inductor_debug_jupyter.pipeline.views.graph import Drawing
+from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.shapes import LegendEntry, PaintView
+
+NOTHING = "nothing"
+TITLES = {
+    NOTHING: "Findings only",
+    "placement": "Placement",
+    "dtype": "Dtype",
+    "memory": "Bytes made",
+    "error": "Error",
+}
+"""Every scheme and what people call it; which ones a graph offers depends on what is known of it."""
+
+_PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442")
+_SIGNS = ("●", "▲", "■", "◆", "▼", "★", "✚")
+_GREY = "#999999"
+_STEPS = ("#C6DBEF", "#6BAED6", "#2171B5", "#E69F00", "#D55E00")
+_STEP_SIGNS = ("▁", "▃", "▅", "▆", "█")
+
+Errors = Mapping[tuple[str, str], Mapping[str, float]]
+"""Compile id and stage → node → how far it is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scheme:
+    """Classes with sign, colour and text, and the class of each op (None: not known)."""
+
+    legend: list[LegendEntry]
+    of_op: list[int | None]
+    ordered: bool = False
+
+
+def offered(lookup: Lookup, compile_id: str, stage: str, errors: Errors) -> list[str]:
+    """The schemes for which something is known of that graph."""
+    nodes = lookup.graphs[compile_id, stage].nodes
+    found = [NOTHING]
+    if _sides(lookup, compile_id, stage) or len({out.device for node in nodes for out in node.outputs}) > 1:
+        found.append("placement")
+    if any(node.outputs for node in nodes):
+        found += ["dtype", "memory"]
+    return [*found, "error"] if errors.get((compile_id, stage)) else found
+
+
+def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[str, str], errors: Errors) -> PaintView:
+    """The legend, and the class of every shape that has one.
+
+    Raises:
+        UsageError: the graph does not offer that scheme.
+    """
+    allowed = offered(lookup, *key, errors)
+    if by not in allowed:
+        raise UsageError(f"cannot colour by {by!r}; allowed here: {', '.join(allowed)}")
+    schemes: dict[str, Callable[[], _Scheme]] = {
+        "placement": lambda: _placement(drawn, lookup, key),
+        "dtype": lambda: _dtype(drawn),
+        "memory": lambda: _numbers([_made(node) for node in drawn.ops], lambda value: words.size(round(value))),
+        "error": lambda: _numbers([errors[key].get(node.name) for node in drawn.ops], "{:.1e}".format),
+    }
+    if by == NOTHING:
+        return PaintView(by=by, title="", legend=[], of={})
+    scheme = schemes[by]()
+    return _painted(by, scheme, drawing)
+
+
+def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> PaintView:
+    mixed = len(scheme.legend)
+    of: dict[str, int] = {}
+    for shape in drawing.shapes[: drawing.units]:
+        found = {each for each in scheme.of_op[shape.start : shape.end] if each is not None}
+        if found:
+            of[shape.id] = max(found) if scheme.ordered else found.pop() if len(found) == 1 else mixed
+    legend = list(scheme.legend)
+    if mixed in of.values():
+        legend.append(LegendEntry(text="mixed", sign="◐", colour=_GREY))
+    return PaintView(by=by, title=TITLES[by], legend=legend, of=of)
+
+
+def _placement(drawn: Drawn, lookup: Lookup, key: tuple[str, str]) -> _Scheme:
+    """Target or CPU where a target was checked; else the torch devices that the graph names."""
+    if sides := _sides(lookup, *key):
+        target = lookup.record.target or "target"
+        legend = [
+            LegendEntry(text=f"runs on {words.plain(target)}", sign="●", colour="#56B4E9"),
+            LegendEntry(text="falls back to the CPU", sign="▲", colour="#E69F00"),
+        ]
+        number = {"device": 0, "cpu": 1}
+        return _Scheme(legend, [number.get(sides.get(node.name, "")) for node in drawn.ops])
+    return _classes([node.tensor.device if node.tensor else None for node in drawn.ops])
+
+
+def _dtype(drawn: Drawn) -> _Scheme:
+    return _classes([node.tensor.dtype if node.tensor else None for node in drawn.ops])
+
+
+def _classes(values: Sequence[str | None]) -> _Scheme:
+    """One class for each value, the most frequent first; the rarest share one when there are too many."""
+    counts: dict[str, int] = {}
+    for value in values:
+        if value is not None:
+            counts[value] = counts.get(value, 0) + 1
+    ranked = sorted(counts, key=lambda value: (-counts[value], value))
+    number = {value: min(at, len(_PALETTE)) for at, value in enumerate(ranked)}
+    legend = [
+        LegendEntry(text=f"{words.plain(value)} · {words.count(counts[value], 'op')}", sign=sign, colour=colour)
+        for value, sign, colour in zip(ranked, _SIGNS, _PALETTE, strict=False)
+    ]
+    if len(ranked) > len(_PALETTE):
+        legend.append(LegendEntry(text=words.count(len(ranked) - len(_PALETTE), "other"), sign="○", colour=_GREY))
+    return _Scheme(legend, [None if value is None else number[value] for value in values])
+
+
+def _numbers(values: Sequence[float | None], told: Callable[[float], str]) -> _Scheme:
+    """Five steps of equal factor between the smallest and the largest number."""
+    positive = [value for value in values if value is not None and value > 0 and math.isfinite(value)]
+    low, high = (min(positive), max(positive)) if positive else (1.0, 1.0)
+    span = math.log(high / low) or 1.0
+    last = len(_STEPS) - 1
+    borders = [low * math.exp(span * step / (last + 1)) for step in range(last + 2)]
+
+    def step_of(value: float | None) -> int | None:
+        if value is None:
+            return None
+        if not value > 0:
+            return last if math.isnan(value) else 0
+        return last if not math.isfinite(value) else min(last, int(math.log(value / low) / span * (last + 1)))
+
+    steps = [step_of(value) for value in values]
+    used = sorted({step for step in steps if step is not None})
+    legend = [
+        LegendEntry(text=f"≤ {told(high if step == last else borders[step + 1])}", sign=sign, colour=colour)
+        for step, (sign, colour) in enumerate(zip(_STEP_SIGNS, _STEPS, strict=True))
+        if step in used
+    ]
+    return _Scheme(legend, [None if step is None else used.index(step) for step in steps], ordered=True)
+
+
+def _made(node: NodeRecord) -> float | None:
+    """The bytes of a node's outputs; None when one is symbolic."""
+    sizes = [out.nbytes for out in node.outputs]
+    return None if None in sizes or not sizes else float(sum(size or 0 for size in sizes))
+
+
+def _sides(lookup: Lookup, compile_id: str, stage: str) -> dict[str, str]:
+    """Node → ``device`` or ``cpu``, where the target was asked."""
+    coverage = lookup.record.coverage.graph(compile_id, stage) if lookup.record.coverage else None
+    return {name: segment.side for segment in coverage.segments for name in segment.nodes} if coverage else {}

@@ -1,0 +1,377 @@
+"""One graph as somebody looks at it: which boxes are open, how it is coloured, what was searched for.
+
+Everything that can be done in the Graph tab is a method here, so a script can do it too::
+
+    view = session.graph_views.of(stage="forward")
+    view.expand("encoder.layer.3")
+    view.colour("memory")
+    print(view)
+
+A panel that shows the session follows, because it calls the same methods and listens like everybody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.collapse import Box, Tree
+from inductor_debug_jupyter.pipeline.views.colours import NOTHING, TITLES, Errors, offered, paint
+from inductor_debug_jupyter.pipeline.views.declutter import Drawn, declutter
+from inductor_debug_jupyter.pipeline.views.graph import Drawing, Shape, count_units, draw, marks_of
+from inductor_debug_jupyter.pipeline.views.layout import SECONDS, place
+from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup
+from inductor_debug_jupyter.pipeline.views.shapes import (
+    FrameView,
+    PaintView,
+    PictureNode,
+    PictureView,
+    SearchView,
+    Selection,
+)
+from inductor_debug_jupyter.pipeline.views.svg import to_svg
+from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+
+MAX_SHAPES = 2_000
+"""More than this is never drawn: boxes that were opened longest ago close again."""
+FIRST_VIEW = 24
+"""A graph opens with about so many shapes at most; one of few ops shows them all."""
+_ALL_OPS = 60
+_NAMES_SENT = 200
+_PICTURES_KEPT = 8
+
+ViewObserver = Callable[["GraphView"], None]
+
+
+class GraphView:
+    """One graph of a session, and how it is looked at.
+
+    Args:
+        lookup: the session.
+        compile_id: which compile.
+        stage: which of its graphs.
+        first: about how many shapes to begin with.
+        errors: how far nodes are off, where that is known.
+
+    Raises:
+        NotFoundError: that compile has no graph of that stage.
+    """
+
+    def __init__(
+        self, lookup: Lookup, compile_id: str, stage: str, *, first: int = FIRST_VIEW, errors: Errors | None = None
+    ) -> None:
+        if (compile_id, stage) not in lookup.graphs:
+            raise NotFoundError(f"compile {compile_id!r} has no {stage!r} graph")
+        self.lookup, self.compile_id, self.stage = lookup, compile_id, stage
+        self.errors: Errors = errors if errors is not None else {}
+        self.coloured_by = NOTHING
+        self.anchor = ""
+        self.drawn: Drawn = declutter(lookup.graphs[compile_id, stage])
+        self.tree = Tree(self.drawn.ops, self.drawn.graph.modules)
+        self._opened: dict[str, None] = dict.fromkeys(_first_open(self.tree, first))
+        self._shown: tuple[str, ...] = ()
+        self._pictures: dict[tuple[str, ...], tuple[Drawing, PictureView]] = {}
+        self._observers: list[ViewObserver] = []
+        self._drawing: Drawing | None = None
+
+    def on_change(self, observer: ViewObserver) -> None:
+        """Call ``observer`` with this view whenever something was opened, closed or coloured."""
+        self._observers.append(observer)
+
+    # Opening and closing ----------------------------------------------------------------------------------------
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """The ids of the open boxes, as they were opened."""
+        return tuple(dict.fromkeys((*self._opened, *self._shown)))
+
+    def expand(self, name: str) -> None:
+        """Open a box, by its id or its module's path, and those around it.
+
+        Raises:
+            NotFoundError: there is no such box.
+        """
+        box = self._box(name)
+        around = [each.id for each in box.around()]
+        for each in (*reversed(around), box.id):
+            self._opened.pop(each, None)
+            self._opened[each] = None
+        self._make_room(keep={box.id, *around})
+        self._changed(box.id)
+
+    def collapse(self, name: str) -> None:
+        """Close a box, by its id or its module's path; what is open inside stays so for the next time.
+
+        Raises:
+            NotFoundError: there is no such box.
+        """
+        box = self._box(name)
+        self._opened.pop(box.id, None)
+        self._shown = tuple(each for each in self._shown if each != box.id)
+        self._changed(box.id)
+
+    def expand_all(self) -> None:
+        """Open boxes from the outside in, as many as can be drawn."""
+        limit = MAX_SHAPES
+        while True:
+            self._opened, self._drawing = dict.fromkeys(_first_open(self.tree, limit, modules_only=False)), None
+            if limit < FIRST_VIEW or len(self.drawing.shapes) <= MAX_SHAPES:
+                break
+            limit = limit * 3 // 4
+        self._changed("")
+
+    def collapse_all(self) -> None:
+        """Close every box."""
+        self._opened, self._shown = {}, ()
+        self._changed("")
+
+    def reveal(self, node: str) -> bool:
+        """Open what a node is hidden in, until another node is revealed; answers whether the picture changes."""
+        position = self.drawn.position(node)
+        path = [box.id for box in self.tree.path_to(position)] if position is not None else []
+        before = set(self.opened)
+        self._shown = tuple(each for each in path if each not in self._opened)
+        self._make_room(keep=set(path))
+        if set(self.opened) == before:
+            return False
+        self._changed("")
+        return True
+
+    def _box(self, name: str) -> Box:
+        box = self.tree.find(name)
+        if box is None:
+            raise NotFoundError(f"{self.compile_id} {self.stage} has no box {name!r} to open or close")
+        return box
+
+    def _make_room(self, keep: set[str]) -> None:
+        """Close what was opened longest ago until everything can be drawn."""
+        self._drawing = None
+        for each in [each for each in self._opened if each not in keep]:
+            if count_units(self.tree, set(self.opened)) < MAX_SHAPES and len(self.drawing.shapes) <= MAX_SHAPES:
+                return
+            del self._opened[each]
+            self._drawing = None
+
+    def _changed(self, anchor: str) -> None:
+        self._drawing = None
+        self.anchor = anchor
+        for observer in self._observers:
+            observer(self)
+
+    # Colours ----------------------------------------------------------------------------------------------------
+
+    @property
+    def colours(self) -> list[str]:
+        """What the graph can be coloured by."""
+        return offered(self.lookup, self.compile_id, self.stage, self.errors)
+
+    def colour(self, by: str) -> PaintView:
+        """Colour by ``placement``, ``dtype``, ``memory`` or ``error``; ``nothing`` shows findings only.
+
+        Raises:
+            UsageError: the graph does not offer that.
+        """
+        painted = paint(by, self.drawing, self.drawn, self.lookup, (self.compile_id, self.stage), self.errors)
+        self.coloured_by = by
+        for observer in self._observers:
+            observer(self)
+        return painted
+
+    def paint(self) -> PaintView:
+        """The colours of what is drawn now."""
+        key = (self.compile_id, self.stage)
+        return paint(self.coloured_by, self.drawing, self.drawn, self.lookup, key, self.errors)
+
+    # Looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def drawing(self) -> Drawing:
+        """What is drawn now."""
+        if self._drawing is None:
+            severities: list[str] = [finding.severity for finding in self.lookup.record.findings]
+            self._drawing = draw(self.drawn, self.tree, set(self.opened), self._marks, severities)
+        return self._drawing
+
+    def picture(self, *, timeout: float = SECONDS) -> PictureView:
+        """The picture, and what each of its shapes stands for. Takes as long as the layout does."""
+        key = self.opened
+        if key not in self._pictures:
+            drawing = self.drawing
+            geometry, said = place(drawing, timeout=timeout)
+            self._pictures[key] = drawing, self._picture(drawing, to_svg(drawing, geometry), said)
+            while len(self._pictures) > _PICTURES_KEPT:
+                del self._pictures[next(iter(self._pictures))]
+        self._drawing, picture = self._pictures[key]
+        return {**picture, "anchor": self.anchor}
+
+    def lit(self, selection: Selection) -> list[str]:
+        """The ids of the shapes that show what is chosen: a node, or all nodes of a line."""
+        if selection["node"]:
+            here = (selection["compile_id"], selection["stage"]) == (self.compile_id, self.stage)
+            return self.drawing.drawn_as(selection["node"], self.drawn) if here else []
+        positions = self._positions_of_line.get(f"{selection['label']}:{selection['line']}", [])
+        return list(dict.fromkeys(self.drawing.unit_at(position).id for position in positions))
+
+    def search(self, text: str) -> SearchView:
+        """The nodes whose name, op or module has every word of ``text``."""
+        wanted = text.lower().split()
+        found = [name for name, words_of in self._search_texts if all(word in words_of for word in wanted)]
+        of: dict[str, int] = {}
+        for name in found if wanted else ():
+            for shape in self.drawing.drawn_as(name, self.drawn)[:1]:
+                of[shape] = of.get(shape, 0) + 1
+        return SearchView(
+            text=text, count=len(found) if wanted else 0, names=found[:_NAMES_SENT] if wanted else [], of=of
+        )
+
+    def __str__(self) -> str:
+        """What is seen, as an outline."""
+        depth = {"": 0}
+        lines = [f"{self.compile_id} {self.stage}: {self._note()}"]
+        frames = {
+            frame.start: [f for f in self.drawing.frames if f.start == frame.start] for frame in self.drawing.frames
+        }
+        for shape in self.drawing.shapes[: self.drawing.units]:
+            for frame in frames.pop(shape.start, ()):
+                lines.append("  " * depth[frame.frame] + f"  ▾ {frame.title}")
+                depth[frame.id] = depth[frame.frame] + 1
+            mark = "▸ " if shape.kind == "group" else ""
+            lines.append("  " * depth[shape.frame] + f"  {mark}{' · '.join(shape.label)}")
+        return "\n".join(lines)
+
+    # Inside -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _marks(self) -> dict[str, tuple[int, ...]]:
+        return marks_of(self.lookup, self.compile_id, self.stage)
+
+    @cached_property
+    def _search_texts(self) -> list[tuple[str, str]]:
+        return [
+            (node.name, f"{node.name} {node.target} {node.module_path} {node.origin}".lower())
+            for node in self.drawn.graph.nodes
+            if node.op != "output"
+        ]
+
+    @cached_property
+    def _positions_of_line(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for position, node in enumerate(self.drawn.ops):
+            if line := node.cell or node.source:
+                found.setdefault(f"{label_of(line)}:{line.line}", []).append(position)
+        return found
+
+    def _note(self) -> str:
+        ops, units = len(self.drawn.ops), self.drawing.units
+        return f"{words.count(ops, 'op')} in {words.count(units, 'shape')}" if units < ops else ""
+
+    def _picture(self, drawing: Drawing, svg: str, said: str) -> PictureView:
+        return PictureView(
+            compile_id=self.compile_id,
+            stage=self.stage,
+            svg=svg,
+            nodes={shape.id: self._node(shape) for shape in drawing.shapes},
+            frames={frame.id: FrameView(box=frame.box, title=frame.title) for frame in drawing.frames},
+            note=". ".join(filter(None, [self._note(), said])),
+            anchor="",
+            opened=len(drawing.frames),
+            closed=sum(shape.kind == "group" for shape in drawing.shapes),
+            colours=[[by, TITLES[by]] for by in self.colours],
+        )
+
+    def _node(self, shape: Shape) -> PictureNode:
+        node = self._chosen_by(shape)
+        line = node.cell or node.source
+        findings = self.lookup.by_node.get((self.compile_id, self.stage, node.name))
+        lines = [f"{label_of(line)}:{line.line}"] if line and shape.kind == "node" else []
+        return PictureNode(
+            kind="copy" if shape.kind == "input" else shape.kind,
+            names=list(shape.names) if len(shape.names) <= _NAMES_SENT else [],
+            title=self._title(shape, node),
+            box=shape.box,
+            findings=list(shape.findings),
+            lines=lines,
+            finding=findings[0] if findings else None,
+            node=node.name,
+            label=label_of(line) if line else "",
+            line=line.line if line else 0,
+        )
+
+    def _chosen_by(self, shape: Shape) -> NodeRecord:
+        """The node that choosing a shape selects: one with a finding if there is one, else the op itself."""
+        by_name = self.drawn.graph.by_name
+        names = shape.names or tuple(node.name for node in self.drawn.ops[shape.start : shape.end][-1:])
+        if shape.findings and not shape.names:
+            names = tuple(name for name in self._marks if shape.start <= self.drawn.host.get(name, -1) < shape.end)
+        marked = next((name for name in names if name in self._marks), names[0])
+        return by_name[marked]
+
+    def _title(self, shape: Shape, node: NodeRecord) -> str:
+        """What a tooltip says."""
+        if shape.kind == "group":
+            return "\n".join([*shape.label, "Click to open"])
+        told = [node.name, node.target if node.is_call else node.role, node.module_path or node.origin]
+        more = f"and {len(shape.names) - 1:,} more" if len(shape.names) > 1 else ""
+        return "\n".join(filter(None, [*map(plain, told), *shape.label[1:2], more]))
+
+
+class GraphViews:
+    """The views of one session, each made when it is first asked for."""
+
+    def __init__(self, record: SessionRecord, *, lookup: Lookup | None = None) -> None:
+        self.record = record
+        self.errors: Errors = {}
+        self._lookup = lookup or Lookup(record)
+        self._views: dict[tuple[str, str], GraphView] = {}
+        self._observers: list[ViewObserver] = []
+
+    def of(self, compile_id: str = "", stage: str = "") -> GraphView:
+        """The view of one graph; without a compile id the first that has the stage, without a stage its best one.
+
+        Raises:
+            NotFoundError: there is no such graph.
+        """
+        found = next(
+            (
+                (known, each)
+                for each in ([stage] if stage else STAGE_PREFERENCE)
+                for known, have in self._lookup.graphs
+                if have == each and compile_id in ("", known)
+            ),
+            (compile_id, stage),
+        )
+        if found not in self._views:
+            view = self._views[found] = GraphView(self._lookup, *found, errors=self.errors)
+            view.on_change(self._tell)
+        return self._views[found]
+
+    def on_change(self, observer: ViewObserver) -> None:
+        """Call ``observer`` with each view in which something was opened, closed or coloured."""
+        self._observers.append(observer)
+
+    def _tell(self, view: GraphView) -> None:
+        for observer in self._observers:
+            observer(view)
+
+
+def _first_open(tree: Tree, limit: int, *, modules_only: bool = True) -> list[str]:
+    """The boxes to begin with: from the outside in, as long as what is seen stays small.
+
+    Repeats and sections stay closed: that they are is their news. A graph of few ops has everything open.
+    """
+    everything = len(tree.ops) <= (_ALL_OPS if limit >= FIRST_VIEW else limit)
+    seen = len(tree.root.items)
+    opened: list[str] = []
+    waiting = [tree.root]
+    for box in waiting:  # grows while it is walked
+        for item in box.items:
+            if not isinstance(item, Box) or (item.kind != "module" and modules_only and not everything):
+                continue
+            if seen - 1 + len(item.items) <= limit or everything:
+                seen += len(item.items) - 1
+                opened.append(item.id)
+                waiting.append(item)
+    return opened
