@@ -12,8 +12,8 @@ ROWS_SENT = 2_000
 
 
 class TransfersPanel(Pane):
-    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.transfers.TransfersView`."""
+    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.transfers.TransfersView`; filled when first seen."""
 
     _esm = asset("transfers.js")
     _css = asset("transfers.css")
-    view = traitlets.Dict().tag(sync=True)
+    view = traitlets.Dict(default_value={"summary": "", "transfers": [], "kernels": [], "left_out": 0}).tag(sync=True)
