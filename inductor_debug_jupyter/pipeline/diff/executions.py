@@ -47,11 +47,15 @@ Compiler = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How to run a model; ``compiler`` is None for eager mode. ``close`` is called when it has run."""
+    """How to run a model; ``compiler`` is None for eager mode. ``close`` is called when it has run.
+
+    ``held_as`` is the format that a device holds every float in, where that is narrower than the tensors' own.
+    """
 
     name: str
     compiler: Compiler | None = None
     close: Callable[[], None] | None = field(default=None, compare=False)
+    held_as: torch.dtype | None = None
 
 
 def resolve_backend(value: Any, option: str) -> Backend:
@@ -72,7 +76,8 @@ def resolve_backend(value: Any, option: str) -> Backend:
     if callable(as_backend := getattr(value, "as_backend", None)):
         # Our adapters would rather run eagerly than not at all; here that would compare eager with eager.
         strictly = {"fallback": False} if "fallback" in inspect.signature(as_backend).parameters else {}
-        return Backend(str(name), as_backend(**strictly))
+        held = getattr(value, "compute_dtype", None)
+        return Backend(str(name), as_backend(**strictly), held_as=held if isinstance(held, torch.dtype) else None)
     if not isinstance(value, torch.nn.Module) and callable(compile_ := getattr(value, "compile", None)):
         return Backend(str(name), compile_)
     if callable(value):
@@ -130,7 +135,7 @@ class _CountedCompiler:
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
         assert self.backend.compiler is not None
         try:
-            run = _runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
+            run = runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
         except Exception as error:
             self.failures.append(describe(error))
             raise
@@ -148,7 +153,7 @@ _RUNNERS = ("compiled", "compiled_fn", "run", "function", "forward")
 """Where a compile result that is not callable itself may keep what is."""
 
 
-def _runnable(made: Any, name: str) -> Callable[..., Any]:
+def runnable(made: Any, name: str) -> Callable[..., Any]:
     """What a backend made, as something to call."""
     places = [made, *(getattr(made, place, None) for place in _RUNNERS)]
     run: Callable[..., Any] | None = next(filter(callable, places), None)

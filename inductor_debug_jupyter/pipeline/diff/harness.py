@@ -19,11 +19,12 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
     resolve_backend,
 )
 from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
+from inductor_debug_jupyter.pipeline.diff.localize import localize
 from inductor_debug_jupyter.pipeline.diff.noise import explained_by_rounding
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
-from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
@@ -112,6 +113,28 @@ class KernelDiffHarness:
         if record.verdict == "not_compared":
             log.warning("%s was not compared: %s", record.model, "; ".join(record.notes) or "there is no output")
         return record.passed
+
+    def localize(self, *, free_running: bool = True) -> LocalizationRecord:
+        """Find which op, kernel, module and line of the candidate is wrong; ``.culprits`` are those.
+
+        Args:
+            free_running: also run whole references beside the candidate, to tell what was only made worse later.
+
+        Raises:
+            UsageError: the candidate is eager mode, which is what others are measured against, or is isolated.
+        """
+        if self.candidate.compiler is None:
+            raise UsageError("test_backend='eager'; localize() needs a candidate that compiles, such as 'inductor'")
+        if self.isolate:
+            raise UsageError("isolate=True; localize() looks into the candidate while it runs, in this process only")
+        return localize(
+            self._call,
+            self.candidate,
+            self.config,
+            model_name=self.model_name,
+            held_as=self.candidate.held_as,
+            free_running=free_running,
+        )
 
     def _compare(self, config: ComparisonConfig) -> DiffRecord:
         sides = [("reference", self.reference), ("candidate", self.candidate)]

@@ -32,6 +32,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
 )
 from inductor_debug_jupyter.pipeline.records.guards import Guard
 from inductor_debug_jupyter.pipeline.records.late import LateTexts
+from inductor_debug_jupyter.pipeline.records.localization import Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.records.memory import LiveTensor, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import (
     OP_STATUSES,
@@ -63,6 +64,7 @@ __all__ = [
     "CoverageRecord",
     "CrashKind",
     "CrashRecord",
+    "Culprit",
     "DiffRecord",
     "Fallback",
     "GraphBreak",
@@ -75,8 +77,11 @@ __all__ = [
     "KernelSpec",
     "LateTexts",
     "LiveTensor",
+    "LocalizationRecord",
     "MemoryRecord",
+    "NodeError",
     "NodeRecord",
+    "NodeStatus",
     "Note",
     "OpRow",
     "OpStatus",
