@@ -131,7 +131,7 @@ class _DetailTally:
             one, other = torch.view_as_real(one).flatten(), torch.view_as_real(other).flatten()
         if one.is_floating_point():
             chosen = one.double().isfinite() & other.double().isfinite()
-            distance = _ulp_distance(one[chosen], other[chosen])
+            distance = ulp_distance(one[chosen], other[chosen])
         else:
             distance = piece.error
         if len(distance):
@@ -173,8 +173,8 @@ def _edge(bin_number: int) -> float:
     return float(torch.tensor(bin_number << _SHIFT, dtype=torch.int64).view(torch.float64))
 
 
-def _ulp_distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """How many numbers of the dtype lie between; +0 and −0 are the same."""
+def ulp_distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """How many steps of the dtype lie between, for flat tensors of one float dtype; +0 and −0 are the same."""
     keys = [_ordered(each) for each in (one, other)]
     if one.element_size() == 8:
         # The distance of two float64 can exceed int64; as float64 it is right to 53 bits.

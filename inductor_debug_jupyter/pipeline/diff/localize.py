@@ -62,12 +62,13 @@ def localize(
     started = time.perf_counter()
     forms = (PERTURBED,) if held_as is None else (PERTURBED, replace(EXACT, held_as=held_as))
     if backend.name == INDUCTOR and backend.compiler is not None:
-        search: KernelWatch | OpSearch = KernelWatch(forms, free_running)
-        with observed(search):
+        watch = KernelWatch(forms, free_running)
+        with observed(watch):
             execution = call.execute(backend, config)
-        found, more = _Looking(search.suspects, forms, compile_with_inductor).culprits()
-        notes = [*search.notes, *_trouble(execution)]
-        search.compiles += more
+        found, more = _Looking(watch.suspects, forms, compile_with_inductor).culprits()
+        notes = [*watch.notes, *_trouble(execution)]
+        watch.compiles += more
+        search: KernelWatch | OpSearch = watch
     else:
         search, notes = _by_ops(call, backend, config, forms, free_running)
         found = [_culprit(suspect, suspect.finding.node, spec=_spec(suspect, backend)) for suspect in search.suspects]

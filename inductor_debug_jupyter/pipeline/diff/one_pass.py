@@ -23,7 +23,8 @@ def one_pass(reference: torch.Tensor, candidate: torch.Tensor, limits: Limits) -
     reference, candidate = reference.detach(), candidate.detach()
     if reference.is_contiguous() and candidate.is_contiguous():
         return _sums(reference, candidate, limits)
-    order = sorted(range(reference.ndim), key=lambda dim: -reference.stride(dim))
+    strides = reference.stride()
+    order = sorted(range(reference.ndim), key=lambda dim: -strides[dim])
     one, other = reference.permute(order), candidate.permute(order)
     if one.is_contiguous() and other.is_contiguous():
         sums = _sums(one, other, limits)

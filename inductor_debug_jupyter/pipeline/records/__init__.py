@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.records.compile import (
 )
 from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, CheckStatus, ConformanceRecord
 from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
-from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, Heatmap, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
     GRAPH_STAGES,
@@ -66,6 +66,7 @@ __all__ = [
     "CrashRecord",
     "Culprit",
     "DiffRecord",
+    "ErrorPlace",
     "Fallback",
     "GraphBreak",
     "GraphCoverage",

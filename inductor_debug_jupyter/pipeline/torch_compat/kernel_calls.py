@@ -232,7 +232,7 @@ def _held_nodes(lowering: Any) -> tuple[dict[str, str], dict[str, tuple[str, ...
     """Buffer → the node whose value it holds, and buffer → every node that went into it."""
     holds: dict[str, str] = {}
     origins: dict[str, tuple[str, ...]] = {}
-    mutated = set()
+    mutated: set[str] = set()
     for buffer in (*lowering.buffers, *lowering.operations):
         names = getattr(buffer, "get_mutation_names", None)
         mutated.update(names() if callable(names) else ())
