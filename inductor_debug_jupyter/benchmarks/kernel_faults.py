@@ -42,12 +42,13 @@ class KernelFault:
     def _rewritten(self, source: str) -> str:
         if self.beside and self.beside not in source:
             return source
-        call = re.compile(rf"auto (tmp\d+) = (tmp\d+)\.{self.method}\(\);")
+        scalar = r"1 / std::sqrt\(tmp\d+\)" if self.method == "rsqrt" else rf"std::{self.method}\(tmp\d+\)"
+        call = re.compile(rf"auto (tmp\d+) = (tmp\d+\.{self.method}\(\)|{scalar});")
 
         def wrong(match: re.Match[str]) -> str:
-            made, given = match.groups()
+            made, expression = match.groups()
             if self.only_fused and re.search(rf"\b{made}\.store\(", source):
                 return match.group()
-            return f"auto {made} = {given}.{self.method}() * decltype({given})({1 + self.factor!r});"
+            return f"auto {made} = {expression} * decltype({expression})({1 + self.factor!r});"
 
         return call.sub(wrong, source)

@@ -92,7 +92,7 @@ def cases(models: Sequence[str]) -> Iterator[Case]:
             yield Case(model, "Inductor's relu", KernelFault("relu", RELU), ("aten.relu.default",), build=relu)
             yield Case(model, "only under fusion", KernelFault("erf", "erf", 0.01, only_fused=True), erf)
             yield Case(model, "in backward", KernelFault("exp", "exp", 0.01), ("aten.exp.default",), True, "backward")
-            embeddings = KernelFault("rsqrt", "rsqrt", 1e-4, beside="int64_t")
+            embeddings = KernelFault("rsqrt", "rsqrt", 1e-4, beside="const int64_t*")
             yield Case(model, "amplified later", embeddings, ("aten.rsqrt.default",))
         elif model == "resnet-18":
             yield Case(model, "Inductor's relu", KernelFault("relu", RELU), ("aten.relu.default",))
@@ -149,8 +149,29 @@ def _trial(case: Case, record: LocalizationRecord) -> Trial:
     return Trial(case, record.culprits, record.seconds, record.compiles, peak, amplified, record.compared)
 
 
+class Probed(torch.nn.Module):
+    """A model, and behind it what the simulator's faults are about: not every model has a copy or a long sum."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args: Any) -> tuple[torch.Tensor, ...]:
+        """The model's first output in a row, and what becomes of it."""
+        flat = next(iter(self.model(*args).values())).reshape(-1)
+        row = flat.repeat(1 + 200 // flat.numel())[:130]
+        copied = torch.clone(row[:65])  # more than one stick of float16
+        zeros = torch.eq(row * 0.0, 0.0)  # minus zero for what is negative
+        padded = row[:100].sum()  # the last stick is not full
+        long = torch.ones(1, 4096, dtype=flat.dtype) @ (
+            row.abs()[:4].expand(4096, 4) + 1
+        )  # float16 cannot count so far
+        return flat, copied, zeros, padded, long
+
+
 def _try_simulator(case: Case, built: Built, name: str) -> Trial:
     fault = parse_fault(name)
+    built = Built(Probed(built.module), built.inputs)
     audit = Audit()
     audited = StickAdapter(faults=[fault], check=False, watch=audit)
     KernelDiffHarness(built.module, built.inputs, test_backend=audited, backward=True).compare()
@@ -163,6 +184,8 @@ def _try_simulator(case: Case, built: Built, name: str) -> Trial:
             trial.problems.append(f"{culprit.op} ({culprit.graph} {culprit.node}) is blamed, and has no fault")
     if not audit.wrong and record.culprits:
         trial.problems.append("no kernel is wrong, but something is blamed")
+    if audit.wrong and not record.culprits:
+        trial.problems.append("not found")
     return trial
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, map_tensors
 
 _NARROW: Final = (torch.float32, torch.float16, torch.bfloat16)
@@ -134,7 +134,8 @@ def _value_of(
         return form.given(held)
     if node.op == "placeholder":
         return look_up(node)
-    if written := [name for name in mutated_inputs(node) if name != "<effect>"]:
+    harmless = {"<effect>", "<rng>"} if drops_nothing(node) else {"<effect>"}
+    if written := [name for name in mutated_inputs(node) if name not in harmless]:
         what = "draws random numbers" if "<rng>" in written else f"writes into {written[0]}"
         raise UnreplayableError(f"{node.name} {what}")
     args, kwargs = map_kind(torch.fx.Node, look_up, (node.args, node.kwargs))

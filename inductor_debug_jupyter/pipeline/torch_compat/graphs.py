@@ -182,6 +182,18 @@ def mutated_inputs(node: torch.fx.Node) -> tuple[str, ...]:
     return ()
 
 
+def drops_nothing(node: torch.fx.Node) -> bool:
+    """Whether an op that may draw random numbers was told not to: attention with a dropout of 0."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    for position, argument in enumerate(target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, 0.0)
+            return given == 0
+    return False
+
+
 def _written_by_schema(node: torch.fx.Node, target: torch._ops.OpOverload) -> tuple[str, ...]:
     effects, arguments = _schema_effects(target)
     if not arguments:
