@@ -31,12 +31,11 @@ def run(args: argparse.Namespace) -> int:
     """Print the comparison; 1 when something is wrong or was not compared."""
     if args.format not in {"text", "json"}:
         raise OptionError(f"--format: {args.format!r} is not allowed; allowed: text, json")
-    tolerances = {name: _number(getattr(args, name), f"--{name}") for name in ("atol", "rtol")}
+    atol, rtol = (_number(getattr(args, name), f"--{name}") for name in ("atol", "rtol"))
     from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, compare_recordings
 
-    report = compare_recordings(
-        args.reference, args.candidate, ComparisonConfig(**tolerances, equal_nan=args.equal_nan)
-    )
+    config = ComparisonConfig(atol=atol, rtol=rtol, equal_nan=args.equal_nan)
+    report = compare_recordings(args.reference, args.candidate, config)
     if args.pictures is not None:
         report = report.with_files(args.pictures, pictures=True)
     print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if args.format == "json" else report)

@@ -22,6 +22,7 @@ from IPython.display import HTML, display
 from inductor_debug_jupyter.jupyter.panels.asset import Pane
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
+from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
 from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
@@ -30,6 +31,7 @@ from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
 from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
@@ -58,19 +60,24 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     Args:
         record: the session to show.
         on_select: called with the new selection whenever it changes, by a click or by :meth:`select`.
+        pairs: the tensors of a comparison that are still there, for the KernelDiff tab.
     """
 
     selection = traitlets.Dict(default_value=nothing())
     """What is chosen: ``finding, compile_id, stage, node, label, line``. Read it; set it with :meth:`select`."""
 
-    def __init__(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
+    def __init__(
+        self, record: SessionRecord, *, on_select: SelectCallback | None = None, pairs: LivePairs | None = None
+    ) -> None:
         self.record = record
+        self._pairs = pairs
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._pictures: dict[tuple[str, str, tuple[str, ...]], PictureView] = {}
         self._lock = RLock()
         self._make_panes()
-        super().__init__(children=[self.header, self._body])
+        charts = [] if self.charts is None else [self.charts]
+        super().__init__(children=[self.header, self._body, *charts])
         self.add_class("idj-frame")
         self._links = [
             ipywidgets.jslink((self.header, trait), (pane, trait))
@@ -107,9 +114,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if "code" in there:
             self.code = CodePanel(sources=sources, choices=self._lookup.choices, tab=tab, tabs=["code"])
             self._panes.append(self.code)
+        self.charts: DiffCharts | None = None
         if self.record.diff is not None:
-            self.kernel_diff = KernelDiffPanel(self.record.diff, tab=tab)
+            self.kernel_diff = KernelDiffPanel(self.record.diff, self._pairs, self.record.localization, tab=tab)
             self._panes.append(self.kernel_diff)
+            self.charts = DiffCharts(self.kernel_diff, self.record.localization, self._choose_node)
+            if tab == "diff":
+                self.charts.enter()
         children: list[Any] = self._panes[1:]
         self.memory: MemoryTab | None = None
         if "memory" in there:
@@ -179,8 +190,20 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self._guarded(self._prepare)
         elif change["new"] == "code":
             self._guarded(lambda: self._show_code(self.header.selection))
+        if self.charts is not None:
+            self._guarded(self.charts.enter if change["new"] == "diff" else self.charts.leave)
         if self.memory is not None:
             self._guarded(self.memory.enter if change["new"] == "memory" else self.memory.leave)
+
+    def _choose_node(self, graph: str, node: str) -> None:
+        """A point of the error curve was clicked: choose its node, in the graph of the capture that has it."""
+        suffix = BACKWARD if graph == "backward" else ""
+        wanted = (f"post_grad{suffix}", graph)
+        for stage in wanted:
+            for (compile_id, at), found in self._lookup.graphs.items():
+                if at == stage and (record := found.node(node)) is not None:
+                    self._assign(self._lookup.of_node(compile_id, stage, record))
+                    return
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]

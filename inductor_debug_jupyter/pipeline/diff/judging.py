@@ -3,9 +3,9 @@
 A candidate's value is measured against float64, and so is everything that rounding alone can do: the same ops run
 eagerly in the value's own dtype, in the device's format if that is narrower, and in float64 from inputs that are each
 off by one rounding. The largest of these is the noise. A value is wrong when it is further from float64 than
-:data:`MARGIN` times the noise plus a few roundings of its largest element; or, over the whole tensor, when its root mean
-square error is beyond :data:`MARGIN` times the noise's plus half as much. A few roundings are :data:`ROUNDINGS` of the
-value's format, and :data:`LIBRARY` of float32: vector libraries differ by that much in what they call ``erf``.
+:data:`MARGIN` times the noise plus a few roundings of its largest element; or, over the whole tensor, when its root
+mean square error is beyond :data:`MARGIN` times the noise's plus half as much. A few roundings are :data:`ROUNDINGS` of
+the value's format, and :data:`LIBRARY` of float32: vector libraries differ by that much in what they call ``erf``.
 """
 
 from __future__ import annotations

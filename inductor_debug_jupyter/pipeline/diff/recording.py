@@ -50,7 +50,9 @@ class Recording:
             StoreError: it cannot be written.
         """
         target = Path(path)
-        tensors, plain, odd = {}, {}, {}
+        tensors: dict[str, torch.Tensor] = {}
+        plain: dict[str, Any] = {}
+        odd: dict[str, str] = {}
         for name, value in self.values.items():
             if isinstance(value, torch.Tensor):
                 tensors[name], kind = _storable(value)

@@ -18,6 +18,14 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, map_ten
 
 _NARROW: Final = (torch.float32, torch.float16, torch.bfloat16)
 _SEED: Final = 20_260_101
+_SLOPPY: Final = 2.0
+_BOUNDED: Final = frozenset(("erf", "erfc", "tanh", "sigmoid", "sin", "cos", "gelu"))
+_EXACT: Final = frozenset(
+    ("relu", "neg", "abs", "clone", "where", "full", "full_like", "copy", "cat", "index", "embedding", "gather")
+    + ("amax", "amin", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "zeros_like", "ones_like", "scatter")
+    + ("constant_pad_nd", "arange", "max_pool2d_with_indices", "threshold_backward", "repeat", "flip", "select_scatter")
+)
+"""Ops that round nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,9 @@ class Form:
     Attributes:
         exact: widen everything to float64, and casts to narrower floats with it.
         held_as: round what every op writes to this dtype, as a device that holds nothing else does.
-        perturbed: let every input be off by one rounding of its own dtype, at random.
+        perturbed: let every input be off by one rounding of its own dtype at random, and every result by
+            :data:`_SLOPPY` roundings of float32, which is what a vector library may be: of the result's size, or for
+            functions whose largest value is 1 of that.
     """
 
     exact: bool = False
@@ -42,10 +52,14 @@ class Form:
             return value
         wide = value.double()
         if self.perturbed and (eps := _eps(own or value.dtype)):
-            generator = torch.Generator().manual_seed(_SEED)
-            signs = torch.randint(0, 2, wide.shape, generator=generator, dtype=torch.float64).to(wide.device) * 2 - 1
-            wide = wide * (1 + 0.5 * eps * signs)
+            wide = wide * (1 + 0.5 * eps * _signs(wide))
         return self._held(wide)
+
+    def _sloppy(self, value: torch.Tensor, bounded: bool) -> torch.Tensor:
+        if value.dtype != torch.float64:
+            return value
+        off = _SLOPPY * _eps(torch.float32) * _signs(value)
+        return value + off if bounded else value * (1 + off)
 
     def _held(self, value: torch.Tensor) -> torch.Tensor:
         if self.held_as is None or not value.is_floating_point():
@@ -58,7 +72,25 @@ class Form:
             args, kwargs = map_kind(torch.dtype, _widened, (args, kwargs))
         target: Any = node.target
         result = getattr(args[0], target)(*args[1:], **kwargs) if node.op == "call_method" else target(*args, **kwargs)
+        if self.perturbed and not getattr(target, "is_view", False) and _is_computed(target):
+            bounded = _bare(target) in _BOUNDED
+            return map_tensors(lambda value: self._sloppy(value, bounded), result)
         return map_tensors(self._held, result) if self.held_as is not None else result
+
+
+def _signs(value: torch.Tensor) -> torch.Tensor:
+    """Minus one or one for each element, always the same ones."""
+    generator = torch.Generator().manual_seed(_SEED)
+    return torch.randint(0, 2, value.shape, generator=generator, dtype=torch.float64).to(value.device) * 2 - 1
+
+
+def _bare(target: Any) -> str:
+    return str(target).removeprefix("aten.").split(".")[0]
+
+
+def _is_computed(target: Any) -> bool:
+    """Whether an op computes: taking one of several results, and making a constant, do not."""
+    return _bare(target) not in _EXACT and "getitem" not in str(target)
 
 
 def _eps(dtype: torch.dtype) -> float:
