@@ -112,8 +112,9 @@ class KernelWatch:
     def begin(self, graph: GeneratedGraph, inputs: Mapping[str, Any]) -> None:
         """Start the references; an input that the graph writes to is copied first."""
         plan = self._plans[id(graph)]
+        written = plan.mutated | graph.reused
         known = {
-            name: value.clone() if name in plan.mutated and isinstance(value, torch.Tensor) else value
+            name: value.clone() if name in written and isinstance(value, torch.Tensor) else value
             for name, value in inputs.items()
         }
         references = None

@@ -21,9 +21,12 @@ _SEED: Final = 20_260_101
 _SLOPPY: Final = 2.0
 _BOUNDED: Final = frozenset(("erf", "erfc", "tanh", "sigmoid", "sin", "cos", "gelu"))
 _EXACT: Final = frozenset(
-    ("relu", "neg", "abs", "clone", "where", "full", "full_like", "copy", "cat", "index", "embedding", "gather")
-    + ("amax", "amin", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "zeros_like", "ones_like", "scatter")
-    + ("constant_pad_nd", "arange", "max_pool2d_with_indices", "threshold_backward", "repeat", "flip", "select_scatter")
+    (
+        *("relu", "neg", "abs", "clone", "where", "full", "full_like", "copy", "cat", "index", "embedding", "gather"),
+        *("amax", "amin", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "zeros_like", "ones_like"),
+        *("scatter", "select_scatter", "constant_pad_nd", "arange", "max_pool2d_with_indices", "threshold_backward"),
+        *("repeat", "flip"),
+    )
 )
 """Ops that round nothing."""
 

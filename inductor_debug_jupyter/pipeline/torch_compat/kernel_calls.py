@@ -43,12 +43,17 @@ class KernelCall:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedGraph:
-    """A post-grad graph and the calls that compute it. ``is_backward`` tells the lazily compiled half."""
+    """A post-grad graph and the calls that compute it. ``is_backward`` tells the lazily compiled half.
+
+    ``reused`` are inputs whose memory the wrapper gives to a buffer of its own: a backward may do that with what the
+    forward saved.
+    """
 
     graph_module: torch.fx.GraphModule
     inputs: tuple[str, ...]
     calls: tuple[KernelCall, ...]
     is_backward: bool
+    reused: frozenset[str] = frozenset()
 
 
 class KernelObserver(Protocol):
@@ -152,6 +157,7 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
     calls: list[KernelCall] = []
     seen: set[str] = set()
     made_by: dict[str, str] = {}
+    reused: set[str] = set()
     for statement in _statements(function.body):
         indent = " " * statement.col_offset
         end = statement.end_lineno or statement.lineno
@@ -166,6 +172,7 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
         if _unpacks_arguments(statement):
             extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, -1, {_named(inputs)})")
             continue
+        reused.update(_taken_over(statement, inputs))
         kernel, names = _kernel_call(statement, made_by)
         made_by.update(dict.fromkeys(names, kernel))
         new = [name for name in names if name not in seen]
@@ -176,7 +183,9 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
         into = dict.fromkeys(origin for name in new for origin in origins.get(name, ()))
         extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, {len(calls)}, {_named(new)})")
         calls.append(KernelCall(len(calls), kernel, nodes, tuple(into)))
-    graph = GeneratedGraph(copy_graph_module(lowering.module), inputs, tuple(calls), bool(lowering.is_backward))
+    graph = GeneratedGraph(
+        copy_graph_module(lowering.module), inputs, tuple(calls), bool(lowering.is_backward), frozenset(reused)
+    )
     _watched[token] = _Watched(observer, graph, holds)
     observer.generated(graph)
     body = [each for number, line in enumerate(lines, 1) for each in (line, *extra.get(number, ()))]
@@ -208,6 +217,17 @@ def _unpacks_arguments(statement: ast.stmt) -> bool:
     return (
         isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _callee(statement) == "args.clear"
     )
+
+
+def _taken_over(statement: ast.stmt, inputs: tuple[str, ...]) -> set[str]:
+    """The inputs whose memory becomes a buffer: ``buf3 = primals_7; del primals_7  # reuse``, also reinterpreted."""
+    if not isinstance(statement, ast.Assign):
+        return set()
+    value = statement.value
+    is_view = isinstance(value, ast.Call) and ast.unparse(value.func).startswith("reinterpret_tensor")
+    if not (isinstance(value, ast.Name) or is_view):
+        return set()
+    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} & set(inputs)
 
 
 def _kernel_call(statement: ast.stmt, made_by: Mapping[str, str]) -> tuple[str, list[str]]:
