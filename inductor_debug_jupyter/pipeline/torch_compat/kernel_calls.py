@@ -140,7 +140,7 @@ def _wrap_codegen(original: Callable[..., Any]) -> Callable[..., Any]:
     return codegen
 
 
-SITE = HookSite("kernels", "torch._inductor.graph", "GraphLowering.codegen", _wrap_codegen)
+SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen", _wrap_codegen)
 """What writes the wrapper."""
 
 

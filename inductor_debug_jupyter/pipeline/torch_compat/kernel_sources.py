@@ -22,7 +22,7 @@ def _wrap(original: Callable[..., Any]) -> Callable[..., Any]:
     return cpp_pybinding
 
 
-SITE = HookSite("kernels", "torch._inductor.async_compile", "AsyncCompile.cpp_pybinding", _wrap)
+SITE = HookSite("faults in kernels", "torch._inductor.async_compile", "AsyncCompile.cpp_pybinding", _wrap)
 
 
 @contextmanager
