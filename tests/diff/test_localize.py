@@ -34,7 +34,7 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = self.first(x)
-        hidden = torch.erf(hidden) * 2 + 1
+        hidden = torch.erf(hidden) * 2 + hidden
         hidden = torch.relu(self.norm(hidden))
         return torch.tanh(hidden @ self.first.weight).exp()
 
