@@ -348,7 +348,9 @@ class DebugSession:
         self._update(diff=report.record, **self._told(self.record.notes))
         return report
 
-    def localize(self, candidate: Any = "inductor", *, backward: bool = False) -> LocalizationRecord:
+    def localize(
+        self, candidate: Any = "inductor", *, backward: bool = False, generate_visualizations: bool = False
+    ) -> LocalizationRecord:
         """Find which op, kernel, module and line of the cell's first model is wrong on ``candidate``; ``.culprits``.
 
         Raises:
@@ -360,7 +362,7 @@ class DebugSession:
             call.model, call.inputs, model_name=call.name, test_backend=candidate, backward=backward
         )
         with contextlib.redirect_stdout(io.StringIO()):
-            found = harness.localize()
+            found = harness.localize(generate_visualizations=generate_visualizations)
         self._update(localization=found)
         return found
 

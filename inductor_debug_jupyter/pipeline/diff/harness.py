@@ -24,6 +24,7 @@ from inductor_debug_jupyter.pipeline.diff.localize import localize
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.noise import explained_by_rounding
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
+from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
 from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_of
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
@@ -126,11 +127,19 @@ class KernelDiffHarness:
             log.warning("%s was not compared: %s", record.model, "; ".join(record.notes) or "there is no output")
         return record.passed
 
-    def localize(self, *, free_running: bool = True) -> LocalizationRecord:
+    def localize(
+        self,
+        *,
+        free_running: bool = True,
+        generate_visualizations: bool = False,
+        output_dir: str | Path | None = None,
+    ) -> LocalizationRecord:
         """Find which op, kernel, module and line of the candidate is wrong; ``.culprits`` are those.
 
         Args:
             free_running: also run whole references beside the candidate, to tell what was only made worse later.
+            generate_visualizations: draw the errors from node to node, as PNG.
+            output_dir: where to; by default ``visualizations`` in the artifact folder.
 
         Raises:
             UsageError: the candidate is eager mode, which is what others are measured against, or is isolated.
@@ -140,7 +149,7 @@ class KernelDiffHarness:
             raise UsageError(f"test_backend={named!r}; localize() needs a candidate that compiles, such as 'inductor'")
         if self.isolate:
             raise UsageError("isolate=True; localize() looks into the candidate while it runs, in this process only")
-        return localize(
+        found = localize(
             replace(self._call, kept=None),
             self.candidate,
             self.config,
@@ -148,6 +157,10 @@ class KernelDiffHarness:
             held_as=self.candidate.held_as,
             free_running=free_running,
         )
+        if not generate_visualizations:
+            return found
+        images, notes = draw_localization(found, output_dir)
+        return replace(found, images=images, notes=(*found.notes, *notes))
 
     def record(self, path: str | Path, backend: Any = None) -> Recording:
         """Run the candidate (or another ``backend``) and write what comes out, to be compared elsewhere.

@@ -78,6 +78,7 @@ class LocalizationRecord:
     seconds: float = 0.0
     compiles: int = 0
     peak_bytes: int = 0
+    images: tuple[str, ...] = ()
 
     @property
     def compared(self) -> int:

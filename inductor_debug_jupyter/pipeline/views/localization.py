@@ -41,6 +41,8 @@ def localization_text(record: LocalizationRecord, *, timings: bool = False, limi
         lines += ["", f"… and {len(record.culprits) - limit} more"]
     if record.notes:
         lines += ["", "Notes", *(f"  {plain(note)}" for note in record.notes)]
+    if record.images:
+        lines += ["", "Pictures", *(f"  {plain(path)}" for path in record.images)]
     if timings:
         kept = f"{record.peak_bytes / 2**20:.1f} MiB kept at most"
         lines += ["", f"Took {duration(record.seconds)}, {count(record.compiles, 'compile')}, {kept}"]
