@@ -27,6 +27,7 @@ from typing import Any, Final
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums, added
+from inductor_debug_jupyter.pipeline.settings import resolve
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -34,7 +35,6 @@ WORTH_IT: Final = 1 << 15
 """The first comparison of so many elements has the library compiled."""
 SHARED: Final = 1 << 18
 """From so many elements on, several threads share the work."""
-SWITCH: Final = "INDUCTOR_DEBUG_NATIVE"
 
 _SOURCE: Final = Path(__file__).with_name("compare.cpp")
 _FLAGS: Final = (
@@ -92,14 +92,14 @@ class NativeLibrary:
             if self._builder is not None:
                 return
             self._builder = threading.Thread(target=self._provide, name="inductor-debug-native", daemon=True)
-            if os.environ.get(SWITCH, "1") == "0":
-                self.why_not = f"{SWITCH}=0"
-                self._builder = threading.Thread(target=lambda: None)
             self._builder.start()
 
     def _provide(self) -> None:
         """Load the library, having it compiled if need be. Nothing that goes wrong here is the user's trouble."""
         try:
+            if not resolve(names=["native"])["native"]:
+                self.why_not = "it is switched off (the setting native)"
+                return
             compiler = _compiler()
             if compiler is None:
                 self.why_not = "there is no C++ compiler (CXX, g++, clang++ or c++)"
