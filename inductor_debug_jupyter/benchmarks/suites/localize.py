@@ -63,6 +63,7 @@ def _faults(models: list[str]) -> list[str]:
         for case in chosen:
             progress.step(f"{case.model}, {case.name}")
             trial = try_case(case)
+            progress.remark(" · ".join(_row(trial)))
             problems += [f"{case.model}, {case.name}: {each}" for each in trial.problems]
             rows.append(_row(trial))
     columns = ("Model", "Fault", "Blamed", "Where", "Values", "Amplified", "Seconds", "Compiles", "Kept MB", "Exact")
@@ -117,6 +118,7 @@ def _clean(models: list[str], dtypes: list[str], seeds: int) -> list[str]:
             for dtype in dtypes:
                 progress.step(f"{model}, {dtype}, {seeds} seeds")
                 found = run_clean(model, getattr(torch, dtype), seeds)
+                progress.remark(" · ".join(_clean_row(found)))
                 problems += [f"{model}, {dtype}: {alarm}" for alarm in found.alarms]
                 rows.append(_clean_row(found))
     columns = (
