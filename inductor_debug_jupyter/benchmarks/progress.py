@@ -37,6 +37,12 @@ class Progress:
             sys.stderr.flush()
         self.done += 1
 
+    def remark(self, text: str) -> None:
+        """What a step found, at once: a long run may be interrupted. On a terminal the table at the end is enough."""
+        if self._bar is None:
+            sys.stderr.write(f"    {text}\n")
+            sys.stderr.flush()
+
     def __enter__(self) -> Self:
         if self._bar is not None:
             self._bar.start()

@@ -18,6 +18,7 @@ from inductor_debug_jupyter.cli import (
     clean,
     config,
     conformance,
+    diff,
     doctor,
     list_sessions,
     quickstart,
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Command] = {
     "show": show,
     "analyze": analyze,
     "report": report,
+    "diff": diff,
     "bisect": bisect,
     "conformance": conformance,
     "clean": clean,
@@ -51,7 +53,7 @@ COMMANDS: dict[str, Command] = {
 EXIT_CODES = """\
 exit codes:
   0    done
-  1    it failed: a notebook cell, a rung of a bisect, a check of doctor or conformance, a damaged record, our own error
+  1    it failed: a cell, a comparison, a rung of a bisect, a check of doctor or conformance, a record, our own error
   2    the command, an option or a setting was not understood
   3    nothing with that name or id was captured
   4    the artifact folder or its index cannot be read or written

@@ -344,6 +344,14 @@ OPTIONS: dict[str, Option] = {
             takes=(bool, int),
         ),
         Option(
+            "native",
+            "compare tensors with our own C++, compiled once in the background; 0 keeps to torch and numpy",
+            parse_switch,
+            default=True,
+            environment="INDUCTOR_DEBUG_NATIVE",
+            takes=(bool, int),
+        ),
+        Option(
             "faults",
             "what the stick128 simulator does wrong, such as copy-first-stick or crash:aten.mm",
             parse_names,

@@ -27,6 +27,7 @@ from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import (
     ConstraintViolationError,
     InductorDebugError,
@@ -41,6 +42,7 @@ from inductor_debug_jupyter.pipeline.records import (
     GraphBreak,
     Guard,
     KernelSpec,
+    LocalizationRecord,
     MemoryRecord,
     Note,
     Recompile,
@@ -129,6 +131,8 @@ class DebugSession:
         self._listening = ExitStack()
         self._started = 0.0
         self._record: SessionRecord | None = None
+        self.diff_pairs = LivePairs()
+        """The worst outputs' tensors of the last comparison, for the panel."""
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
         self._views: GraphViews | None = None
 
@@ -351,8 +355,27 @@ class DebugSession:
             with contextlib.redirect_stdout(io.StringIO()), listening(self._device):
                 reports.append(harness.compare(generate_visualizations=generate_visualizations))
         report = merged(reports)
+        self.diff_pairs = report.pairs
         self._update(diff=report.record, **self._told(self.record.notes))
         return report
+
+    def localize(
+        self, candidate: Any = "inductor", *, backward: bool = False, generate_visualizations: bool = False
+    ) -> LocalizationRecord:
+        """Find which op, kernel, module and line of the cell's first model is wrong on ``candidate``; ``.culprits``.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: the candidate is eager mode.
+        """
+        call = self._kept_calls()[0]
+        harness = KernelDiffHarness(
+            call.model, call.inputs, model_name=call.name, test_backend=candidate, backward=backward
+        )
+        with contextlib.redirect_stdout(io.StringIO()):
+            found = harness.localize(generate_visualizations=generate_visualizations)
+        self._update(localization=found)
+        return found
 
     def bisect(
         self,

@@ -49,7 +49,7 @@ def compare(backend, *extra, train=False):
 def test_noise_of_the_references_own_size_is_rounding_and_says_so():
     output = compare(reordered)
     assert output.verdict == "rounding"
-    assert "from float64 where the reference is" in output.reason
+    assert "from float64, where rounding explains" in output.reason
 
 
 def test_a_small_fault_stays_a_mismatch():

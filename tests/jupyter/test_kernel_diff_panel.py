@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import torch
+
+from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
-from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, OutputDiff
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
+from inductor_debug_jupyter.pipeline.records import (
+    Culprit,
+    DiffRecord,
+    Heatmap,
+    LocalizationRecord,
+    NodeError,
+    OutputDiff,
+)
 
 OUTPUT = OutputDiff(
     "logits",
@@ -58,3 +69,42 @@ def test_without_widgets_there_is_text() -> None:
     data, _ = KernelDiffPanel(RECORD)._repr_mimebundle_()
     assert data["text/plain"].startswith("✗ m: eager against inductor")
     assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_a_live_output_is_looked_at_from_any_side() -> None:
+    reference = torch.zeros(2, 3, 40, 50)
+    candidate = reference.clone()
+    candidate[1, 2, 30, 44] = 5.0
+    output = OutputDiff("y", "mismatch", shape=(2, 3, 40, 50), max_error_indices=(1, 2, 30, 44), mismatch_percentage=1)
+    record = DiffRecord("m", "eager", "inductor", "mismatch", (output,))
+    panel = KernelDiffPanel(record, LivePairs({"y": (reference, candidate)}))
+    assert panel.live == ["y"]
+    panel.wanted = {"path": "y", "asked": 1}
+    assert panel.part["at"] == [1, 2, 30, 44]
+    assert max(panel.part["values"]) == 5.0
+    panel.wanted = {"path": "y", "asked": 2, "measure": "signed", "window": [28, 40, 5, 8], "at": [1, 2, 0, 0]}
+    assert [30, 44, "0.0", "5.0"] in panel.part["elements"]
+    panel.wanted = {"path": "y", "asked": 3, "measure": "odd"}
+    assert "measure='odd'" in panel.error
+
+
+def test_the_curve_chooses_nodes_and_the_histogram_follows_the_output() -> None:
+    nodes = (
+        NodeError("forward", "erf", "aten.erf.default", "introduced", 0.1, 1e-6, 0.1, 1e-6),
+        NodeError("forward", "mul", "aten.mul.Tensor", "amplified", 1e-7, 1e-6, 0.4, 1e-6),
+    )
+    localization = LocalizationRecord("m", "inductor", (Culprit("aten.erf.default", "erf", "forward"),), nodes)
+    output = OutputDiff("y", "mismatch", mismatch_percentage=1.0, histogram=((0.0, 0.0, 7), (0.5, 1.0, 3)))
+    record = DiffRecord("m", "eager", "inductor", "mismatch", (output, OutputDiff("z", "match")))
+    panel = KernelDiffPanel(record, localization=localization)
+    assert panel.view["culprits"][0]["op"] == "aten.erf.default"
+    chosen: list[tuple[str, str]] = []
+    charts = DiffCharts(panel, localization, lambda graph, node: chosen.append((graph, node)))
+    assert charts.children == ()
+    charts.enter()
+    assert len(charts.children) == 2
+    charts._clicked(None, {"data": {"index": 1}})
+    assert chosen == [("forward", "mul")]
+    assert "amplified from upstream" in charts._told.value
+    panel.chosen = "z"
+    assert len(charts.children) == 1

@@ -109,6 +109,7 @@ GOOD = {
     "quiet": ("true", True, ["true"]),
     "artifacts": ("/captures", "/captures", ['"/captures"']),
     "transfers": ("values", "values", ['"values"']),
+    "native": ("0", False, ["false", "0"]),
     "faults": (
         "copy-first-stick,crash:aten.mm",
         ("copy-first-stick", "crash:aten.mm"),

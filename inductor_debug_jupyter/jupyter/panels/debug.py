@@ -25,6 +25,7 @@ from IPython.display import HTML, display
 from inductor_debug_jupyter.jupyter.panels.asset import Pane
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
+from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
 from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
@@ -34,6 +35,7 @@ from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
 from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, TransfersPanel
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
@@ -64,6 +66,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         record: the session to show.
         on_select: called with the new selection whenever it changes, by a click or by :meth:`select`.
         views: the session's graphs as they are looked at; the panel's own when it belongs to no session.
+        pairs: the tensors of a comparison that are still there, for the KernelDiff tab.
     """
 
     selection = traitlets.Dict(default_value=nothing())
@@ -74,7 +77,12 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     _body: Any
 
     def __init__(
-        self, record: SessionRecord, *, on_select: SelectCallback | None = None, views: GraphViews | None = None
+        self,
+        record: SessionRecord,
+        *,
+        on_select: SelectCallback | None = None,
+        views: GraphViews | None = None,
+        pairs: LivePairs | None = None,
     ) -> None:
         self._lock = RLock()
         self._panes: list[Pane] = []
@@ -84,14 +92,20 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
-        self.load(record, on_select=on_select, views=views)
+        self.load(record, on_select=on_select, views=views, pairs=pairs)
 
     def load(
-        self, record: SessionRecord, *, on_select: SelectCallback | None = None, views: GraphViews | None = None
+        self,
+        record: SessionRecord,
+        *,
+        on_select: SelectCallback | None = None,
+        views: GraphViews | None = None,
+        pairs: LivePairs | None = None,
     ) -> None:
         """Show another session in this one's place, and in its snapshot's."""
-        before = [*self._links, *self._panes, *([self._body] if self._panes else [])]
+        before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
         self.record = record
+        self._pairs = pairs
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._views = views or GraphViews(record, lookup=self._lookup)
@@ -104,7 +118,12 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self._snapshot.update(HTML(snapshot_html(record)))
 
     def _lay_out(self) -> None:
-        self.children = [self.header, *([self._form] if self._form is not None else []), self._body]
+        form = [] if self._form is None else [self._form]
+        self.children = [self.header, *form, *self._laid_out()]
+
+    def _laid_out(self) -> list[Any]:
+        """What stands below the header and the form."""
+        return [self._body, *([] if self.charts is None else [self.charts])]
 
     def _connect(self) -> None:
         """Link the panes with each other, choose the worst finding, and listen."""
@@ -159,9 +178,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.has_code:
             self.code = CodePanel(choices=self._lookup.choices, tab=tab, tabs=["code"])
             self._panes.append(self.code)
+        self.charts: DiffCharts | None = None
         if self.record.diff is not None:
-            self.kernel_diff = KernelDiffPanel(self.record.diff, tab=tab)
+            self.kernel_diff = KernelDiffPanel(self.record.diff, self._pairs, self.record.localization, tab=tab)
             self._panes.append(self.kernel_diff)
+            self.charts = DiffCharts(self.kernel_diff, self.record.localization, self._choose_node)
+            if tab == "diff":
+                self.charts.enter()
         children: list[Any] = self._panes[1:]
         self.memory: MemoryTab | None = None
         if "memory" in there:
@@ -234,6 +257,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self._guarded(lambda: self._show_node(self.header.selection))
         elif change["new"] == "code":
             self._guarded(lambda: self._show_code(self.header.selection))
+        if self.charts is not None:
+            self._guarded(self.charts.enter if change["new"] == "diff" else self.charts.leave)
         if self.memory is not None:
             self._guarded(self.memory.enter if change["new"] == "memory" else self.memory.leave)
 
@@ -255,18 +280,28 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     @classmethod
     def of(cls, session: Any) -> DebugPanel:
         """The panel of a session: a click in it is a call on the session, and the other way round."""
-        panel = cls(session.record, on_select=session.choose, views=session.graph_views)
+        panel = cls(session.record, on_select=session.choose, views=session.graph_views, pairs=session.diff_pairs)
         panel._listen_to(session)
         return panel
 
     def _show_session(self, session: Any) -> None:
         """Show another one: the one before has nothing to say here any more."""
-        self.load(session.record, on_select=session.choose, views=session.graph_views)
+        self.load(session.record, on_select=session.choose, views=session.graph_views, pairs=session.diff_pairs)
         self._listen_to(session)
 
     def _listen_to(self, session: Any) -> None:
         self._session = session
         session.on_select(lambda chosen: self.follow(chosen) if self._session is session else None)
+
+    def _choose_node(self, graph: str, node: str) -> None:
+        """A point of the error curve was clicked: choose its node, in the graph of the capture that has it."""
+        suffix = BACKWARD if graph == "backward" else ""
+        wanted = (f"post_grad{suffix}", graph)
+        for stage in wanted:
+            for (compile_id, at), found in self._lookup.graphs.items():
+                if at == stage and (record := found.node(node)) is not None:
+                    self._assign(self._lookup.of_node(compile_id, stage, record))
+                    return
 
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]

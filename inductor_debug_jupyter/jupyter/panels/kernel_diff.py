@@ -7,8 +7,10 @@ from typing import Any
 import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
-from inductor_debug_jupyter.pipeline.records import DiffRecord
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
+from inductor_debug_jupyter.pipeline.records import DiffRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_text, diff_view
+from inductor_debug_jupyter.pipeline.views.words import plain
 
 TAB = "diff"
 """The id of the tab that it is shown in."""
@@ -20,10 +22,13 @@ class KernelDiffPanel(Pane):
     ``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.diff.DiffView`; ``chosen`` is the path of the output on
     show. A click on a cell of the heatmap sets ``picked`` (``path``, and ``row`` and ``column`` in the grid); Python
     answers with ``place``: the index of the first and of the last element that the cell stands for, and the largest
-    error among them. What goes wrong in that is shown as ``error``.
+    error among them. Outputs in ``live`` have their tensors still: the browser sets ``wanted`` (measure, dimensions,
+    window), and Python answers with ``part``. What goes wrong in that is shown as ``error``.
 
     Args:
         record: the comparison to show.
+        pairs: the tensors that are still there.
+        localization: where the error comes in, if that was searched for.
     """
 
     _esm = asset("kernel_diff.js")
@@ -32,14 +37,46 @@ class KernelDiffPanel(Pane):
     chosen = traitlets.Unicode("").tag(sync=True)
     picked = traitlets.Dict().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
+    live = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    wanted = traitlets.Dict().tag(sync=True)
+    part = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
 
-    def __init__(self, record: DiffRecord, **traits: Any) -> None:
+    def __init__(
+        self,
+        record: DiffRecord,
+        pairs: LivePairs | None = None,
+        localization: LocalizationRecord | None = None,
+        **traits: Any,
+    ) -> None:
         self.record = record
-        view = diff_view(record)
+        self._pairs = pairs or LivePairs()
+        self._names = {plain(path): path for path in self._pairs.pairs}
+        view = diff_view(record, localization=localization)
         first = view["outputs"][0]["path"] if view["outputs"] else ""
-        super().__init__(**{"view": dict(view), "chosen": first, "tab": TAB, "tabs": [TAB], **traits})
+        there = {"view": dict(view), "chosen": first, "live": list(self._names), "tab": TAB, "tabs": [TAB]}
+        super().__init__(**{**there, **traits})
         self.observe(self._on_picked, names="picked")
+        self.observe(self._on_wanted, names="wanted")
+
+    def _on_wanted(self, change: dict[str, Any]) -> None:
+        """Make another picture; it begins at the worst element of the output."""
+        try:
+            wanted = change["new"]
+            path = wanted["path"]
+            worst = next((each.max_error_indices for each in self.record.outputs if plain(each.path) == path), None)
+            part = self._pairs.look(
+                self._names.get(path, path),
+                measure=wanted.get("measure", "absolute"),
+                rows=wanted.get("rows"),
+                columns=wanted.get("columns"),
+                at=wanted.get("at") or worst or (),
+                window=wanted.get("window") or (),
+            )
+            self.part = {**part, "path": path}
+            self.error = ""
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
 
     def _on_picked(self, change: dict[str, Any]) -> None:
         """Nobody sees an exception of a comm handler, so whatever goes wrong is kept in ``error``."""

@@ -3,11 +3,17 @@
  *
  * The heatmap is two canvases: one with the cells, one over it with what moves (the cell under the pointer, the brush, the
  * worst cell). Dragging zooms in, Escape or the button zooms out; a click or Enter tells Python which cell is meant.
+ * While Python still has the tensors (`live`), it makes each picture anew: any two dimensions, any measure, and what is
+ * zoomed into is pooled less, down to single elements with both values. Otherwise there is the picture in the record.
  */
 
 // Cividis, a scale that looks the same to everybody, from no error to the largest.
 const SCALE = [[0, 32, 77], [0, 50, 110], [57, 72, 107], [87, 93, 109], [112, 113, 115], [138, 134, 120], [165, 156, 116], [195, 180, 106], [225, 205, 85], [255, 234, 70]];
 const NOT_FINITE = [204, 121, 167];
+// Candidate below the reference, from little to much; above it is the scale's upper half.
+const BELOW = [[120, 160, 200], [0, 32, 120]];
+const ABOVE = [[230, 200, 120], [190, 80, 0]];
+const MEASURES = [["absolute", "absolute error"], ["signed", "candidate − reference"], ["relative", "relative error"], ["ulp", "units in the last place"]];
 const SMALLEST_DRAG = 5;
 const CROSSES = 100;
 
@@ -23,17 +29,17 @@ function errorText(value) {
   return value === null ? "NaN or infinite" : value === 0 ? "0" : value.toExponential(3);
 }
 
-/** @param {number} first @param {number} size @param {number} full @returns {string} "12" or "12–15" */
-function span(first, size, full) {
+/** @param {number} first @param {number} size @param {number} full @param {number} [offset] @returns {string} "12" or "12–15" */
+function span(first, size, full, offset = 0) {
   const from = first * size;
   const to = Math.min(full, from + size) - 1;
-  return from === to ? String(from) : `${from}–${to}`;
+  return from === to ? String(offset + from) : `${offset + from}–${offset + to}`;
 }
 
 /** The smallest and largest error that have a colour. @param {any} map @returns {{low: number, high: number}} */
 function limits(map) {
-  const positive = map.values.filter((value) => value !== null && value > 0);
-  return { low: Math.min(...positive), high: Math.max(...positive) };
+  const sizes = map.values.filter((value) => value !== null && value !== 0).map(Math.abs);
+  return { low: Math.min(...sizes), high: Math.max(...sizes) };
 }
 
 /** @param {number} value @param {{low: number, high: number}} limit @param {boolean} logarithmic @returns {number} 0 to 1 */
@@ -52,7 +58,9 @@ function cellPicture(map, logarithmic) {
   const limit = limits(map);
   map.values.forEach((value, index) => {
     if (value === 0) return; // stays transparent: no error
-    const colour = value === null ? NOT_FINITE : colourAt(share(value, limit, logarithmic));
+    const at = value === null ? 0 : share(Math.abs(value), limit, logarithmic);
+    const ends = map.measure === "signed" ? (value < 0 ? BELOW : ABOVE) : null;
+    const colour = value === null ? NOT_FINITE : ends ? ends[0].map((part, each) => Math.round(part + (ends[1][each] - part) * Math.min(1, Math.max(0, at)))) : colourAt(at);
     image.data.set([...colour, 255], index * 4);
   });
   context.putImageData(image, 0, 0);
@@ -70,8 +78,54 @@ function sized(canvas) {
   return context;
 }
 
-/** The heatmap of one output. @param {HTMLElement} box @param {(row: number, column: number) => void} pick @param {AbortSignal|undefined} signal */
-function heatmap(box, pick, signal) {
+/** The controls of a live picture: the measure, the two dimensions, and where in the others. @param {(change: any) => void} ask */
+function sliceTools(ask) {
+  const box = make("div", "idj-diff-tools", "", { "data-idj": "slice" });
+  const measure = /** @type {HTMLSelectElement} */ (make("select", "", "", { "aria-label": "What is shown", "data-idj": "measure" }));
+  for (const [value, text] of MEASURES) measure.append(make("option", "", text, { value }));
+  measure.addEventListener("change", () => ask({ measure: measure.value }));
+  return {
+    box,
+    /** @param {any} map */
+    fill(map) {
+      const parts = [measure];
+      measure.value = map.measure;
+      if (map.shape.length > 2) {
+        for (const [name, key] of [["rows", "row_dim"], ["columns", "column_dim"]]) {
+          const select = /** @type {HTMLSelectElement} */ (make("select", "", "", { "aria-label": `Dimension of the ${name}`, "data-idj": key }));
+          map.shape.forEach((size, dim) => select.append(make("option", "", `${name}: dimension ${dim} (${size})`, { value: dim })));
+          select.value = String(map[key]);
+          select.addEventListener("change", () => {
+            const other = key === "row_dim" ? "columns" : "rows";
+            const change = { [name]: Number(select.value), window: [] };
+            if (Number(select.value) === map[key === "row_dim" ? "column_dim" : "row_dim"]) change[other] = map[key];
+            ask(change);
+          });
+          parts.push(select);
+        }
+        map.shape.forEach((size, dim) => {
+          if (dim === map.row_dim || dim === map.column_dim) return;
+          const label = make("label", "", `dimension ${dim} at `);
+          const field = /** @type {HTMLInputElement} */ (make("input", "", "", { type: "number", min: 0, max: size - 1, value: map.at[dim], "data-idj": `at-${dim}` }));
+          field.addEventListener("change", () => {
+            const at = [...map.at];
+            at[dim] = Math.min(size - 1, Math.max(0, Number(field.value) || 0));
+            ask({ at });
+          });
+          label.append(field);
+          parts.push(label);
+        });
+      }
+      box.replaceChildren(...parts);
+    },
+  };
+}
+
+/**
+ * The heatmap of one output.
+ * @param {HTMLElement} box @param {(row: number, column: number) => void} pick @param {(change: any) => void} ask @param {AbortSignal|undefined} signal
+ */
+function heatmap(box, pick, ask, signal) {
   const log = /** @type {HTMLInputElement} */ (make("input", "", "", { type: "checkbox", "data-idj": "log" }));
   log.checked = true;
   const label = make("label", "", "", { title: "Colours by the order of magnitude" });
@@ -94,7 +148,8 @@ function heatmap(box, pick, signal) {
   scale.append(low, bar, high, make("span", "idj-diff-swatch idj-diff-none"), make("span", "", "no error"), make("span", "idj-diff-swatch", "×"), make("span", "", "not finite"));
   const note = make("div", "idj-diff-note idj-quiet");
   const nothing = make("div", "idj-diff-nothing");
-  box.append(tools, stage, hover, scale, note, nothing);
+  const slice = sliceTools(ask);
+  box.append(tools, slice.box, stage, hover, scale, note, nothing);
 
   /** @type {any} */
   let map = null;
@@ -175,24 +230,29 @@ function heatmap(box, pick, signal) {
     low.textContent = Number.isFinite(limit.low) ? errorText(log.checked ? limit.low : 0) : "";
     high.textContent = Number.isFinite(limit.high) ? errorText(limit.high) : "";
     const last = { row: seen.row + seen.rows - 1, column: seen.column + seen.columns - 1 };
-    const ends = (first, end, size, full) => `${first * size}–${Math.min(full, (end + 1) * size) - 1}`;
-    window_.textContent = `rows ${ends(seen.row, last.row, map.tall, map.full_rows)} · columns ${ends(seen.column, last.column, map.wide, map.full_columns)}`;
-    out.hidden = seen.rows === map.rows && seen.columns === map.columns;
+    const ends = (first, end, size, full, offset) => `${offset + first * size}–${offset + Math.min(full, (end + 1) * size) - 1}`;
+    const [top, left] = [map.top ?? 0, map.left ?? 0];
+    window_.textContent = `rows ${ends(seen.row, last.row, map.tall, map.full_rows, top)} · columns ${ends(seen.column, last.column, map.wide, map.full_columns, left)}`;
+    const all = map.shape ? map.full_rows === map.shape[map.row_dim] && map.full_columns === map.shape[map.column_dim] : true;
+    out.hidden = all && seen.rows === map.rows && seen.columns === map.columns;
     drawOver();
   };
   const tell = () => {
     hover.textContent = under
-      ? `row ${span(under.row, map.tall, map.full_rows)}, column ${span(under.column, map.wide, map.full_columns)}: error ${errorText(map.values[under.row * map.columns + under.column])}`
+      ? `row ${span(under.row, map.tall, map.full_rows, map.top)}, column ${span(under.column, map.wide, map.full_columns, map.left)}: error ${errorText(map.values[under.row * map.columns + under.column])}`
       : "Point at a cell for its error; drag to zoom in; click to pick it";
   };
   const whole = () => {
+    if (map.shape) return ask({ window: [] });
     seen = { row: 0, column: 0, rows: map.rows, columns: map.columns };
     draw();
   };
   const zoom = (one, other) => {
     const row = Math.min(one.row, other.row);
     const column = Math.min(one.column, other.column);
-    seen = { row, column, rows: Math.abs(one.row - other.row) + 1, columns: Math.abs(one.column - other.column) + 1 };
+    const [rows, columns] = [Math.abs(one.row - other.row) + 1, Math.abs(one.column - other.column) + 1];
+    if (map.shape) return ask({ window: [map.top + row * map.tall, map.left + column * map.wide, rows * map.tall, columns * map.wide] });
+    seen = { row, column, rows, columns };
     draw();
   };
   const take = (cell) => {
@@ -255,17 +315,21 @@ function heatmap(box, pick, signal) {
     theme.disconnect();
   });
 
-  return (output) => {
-    map = output?.heatmap ?? null;
+  return (output, live) => {
+    map = live ?? output?.heatmap ?? null;
+    slice.box.hidden = !live;
+    slice.box.style.display = live ? "" : "none";
+    if (live) slice.fill(live);
     held = under = drag = null;
     for (const part of [tools, stage, hover, scale, note]) part.hidden = !map;
     for (const part of [tools, scale]) part.style.display = map ? "" : "none";
     nothing.hidden = Boolean(map);
     nothing.textContent = map ? "" : output ? output.verdict === "match" ? `${output.path}: ${output.headline}` : `No picture of ${output.path}: ${output.reason}` : "No output to show.";
     if (!map) return;
-    note.textContent = note.title = map.note;
+    note.textContent = note.title = map.note ?? (map.tall * map.wide > 1 ? `each cell is the largest of ${map.tall} × ${map.wide} elements` : "each cell is one element");
     tell();
-    whole();
+    seen = { row: 0, column: 0, rows: map.rows, columns: map.columns };
+    draw();
   };
 }
 
@@ -276,8 +340,20 @@ function factTable(pairs, cls = "") {
   return table;
 }
 
-/** @param {any} output @param {any} place @returns {HTMLElement[]} */
-function explained(output, place) {
+/** Places with both values, a click on one looks there. @param {string} title @param {any[]} places @param {(index: number[]) => void} [go] */
+function placeList(title, places, go) {
+  if (!places?.length) return [];
+  const table = make("div", "idj-diff-places", "", { "data-idj": "places" });
+  for (const place of places) {
+    const at = make("span", "idj-mono", `[${place.index.join(", ")}]`);
+    if (go) pressable(at, () => go(place.index));
+    table.append(at, make("span", "idj-mono", place.reference), make("span", "idj-mono", place.candidate));
+  }
+  return [make("h4", "", title), table];
+}
+
+/** @param {any} output @param {any} place @param {any} live @param {((index: number[]) => void)|undefined} go @returns {HTMLElement[]} */
+function explained(output, place, live, go) {
   const head = make("div", "idj-diff-title");
   head.append(make("span", `idj-icon idj-${output.kind}`, output.icon), make("span", "", output.path));
   const parts = [head, make("div", `idj-${output.kind}`, output.words, { "data-idj": "verdict" })];
@@ -292,7 +368,13 @@ function explained(output, place) {
     parts.push(make("h4", "", "Picked"), make("div", "idj-mono", first === last ? first : `${first} to ${last}`, { "data-idj": "place" }));
     parts.push(factTable([["largest error", errorText(place.error)]]));
   }
+  if (live?.elements?.length) {
+    const elements = live.elements.map(([row, column, reference, candidate]) => ({ index: [row, column], reference, candidate }));
+    parts.push(...placeList("Elements in sight: row, column, reference, candidate", elements));
+  }
+  parts.push(...placeList("Not finite: place, reference, candidate", output.nonfinite, go));
   if (output.facts.length) parts.push(make("h4", "", "Errors"), factTable(output.facts));
+  parts.push(...placeList("Worst places: place, reference, candidate", output.worst, go));
   return parts;
 }
 
@@ -324,19 +406,45 @@ function render({ model, el, signal }) {
     model.set("chosen", path);
     model.save_changes();
   };
+  const isLive = () => (model.get("live") ?? []).includes(model.get("chosen"));
+  const live = () => {
+    const part = model.get("part");
+    return isLive() && part?.path === model.get("chosen") ? part : null;
+  };
+  /** Ask Python for another picture: what is not said stays as it is. @param {any} change */
+  const ask = (change) => {
+    const part = live();
+    const now = part ? { measure: part.measure, rows: part.row_dim, columns: part.column_dim, at: part.at, window: [part.top, part.left, part.full_rows, part.full_columns] } : {};
+    const window_ = change.rows !== undefined || change.columns !== undefined ? [] : change.window ?? now.window ?? [];
+    model.set("wanted", { ...now, ...change, window: window_, path: model.get("chosen"), asked: (model.get("wanted")?.asked ?? 0) + 1 });
+    model.save_changes();
+  };
+  const go = (index) => {
+    const part = live();
+    if (!part) return;
+    const flat = part.shape.length === index.length ? index : [0, ...index];
+    const [row, column] = [flat[part.row_dim], flat[part.column_dim]];
+    ask({ at: flat, window: [Math.max(0, row - 4), Math.max(0, column - 4), 9, 9] });
+  };
   const show = heatmap(
     middle,
     (row, column) => {
+      const part = live();
+      if (part) return ask({ window: [part.top + row * part.tall, part.left + column * part.wide, part.tall, part.wide] });
       model.set("picked", { path: model.get("chosen"), row, column });
       model.save_changes();
     },
+    ask,
     signal,
   );
   const explain = () => {
     const view = model.get("view");
     const output = chosen();
-    const parts = output ? explained(output, model.get("place")) : [];
+    const parts = output ? explained(output, model.get("place"), live(), live() ? go : undefined) : [];
     if (model.get("error")) parts.unshift(make("div", "idj-error", model.get("error"), { "data-idj": "error" }));
+    for (const culprit of view.culprits ?? []) {
+      parts.push(make("h4", "", `Comes in at ${culprit.op}`, { "data-idj": "culprit" }), ...culprit.lines.map((line) => make("div", "idj-diff-remark", line)));
+    }
     if (view.notes?.length) parts.push(make("h4", "", "Notes"), ...view.notes.map((note) => make("div", "idj-diff-remark", note)));
     if (view.images?.length) parts.push(make("h4", "", "Pictures"), ...view.images.map((path) => make("div", "idj-diff-remark idj-mono", path)));
     why.replaceChildren(...parts);
@@ -366,7 +474,12 @@ function render({ model, el, signal }) {
   });
   follow(model, ["view", "chosen"], signal, () => {
     relist();
-    show(chosen());
+    if (isLive() && !live()) ask({});
+    show(chosen(), live());
+    explain();
+  });
+  follow(model, ["part"], signal, () => {
+    show(chosen(), live());
     explain();
   });
   follow(model, ["place", "error"], signal, explain);

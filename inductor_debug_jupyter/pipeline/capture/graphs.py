@@ -52,7 +52,7 @@ def graph_record(
         role, origin = "", ""
         if node.op == "placeholder":
             role, origin = next(placeholders, ("input", "")) if is_dynamo else torch_graphs.aot_role(node, roles)
-        source, cell = _lines_of(node, callers)
+        source, cell = lines_of(node, callers)
         composite, call = torch_graphs.composite_of(node)
         around = torch_graphs.modules_of(node) if node.op != "placeholder" else []
         modules.update(around)
@@ -90,8 +90,8 @@ def with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> Gr
     return replace(record, nodes=nodes)
 
 
-def _lines_of(
-    node: torch.fx.Node, callers: tuple[SourceLine | None, SourceLine | None]
+def lines_of(
+    node: torch.fx.Node, callers: tuple[SourceLine | None, SourceLine | None] = (None, None)
 ) -> tuple[SourceLine | None, SourceLine | None]:
     """The deepest frame outside torch, and the deepest one in a notebook cell."""
     if not node.op.startswith("call_"):

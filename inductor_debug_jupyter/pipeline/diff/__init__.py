@@ -1,24 +1,33 @@
 """KernelDiff: where, and by how much, a candidate's numbers differ from the reference's.
 
-``config`` says what counts as equal; ``elements`` and ``tally`` walk over two tensors piece by piece; ``metrics``
-turns that into a verdict; ``outputs`` does it for nested outputs; ``state`` and ``executions`` run a model twice
-from the same start; ``harness`` puts it together; ``report``, ``heatmap`` and ``pictures`` are what remains.
+- Two tensors: ``config`` says what counts as equal; ``one_pass`` goes through both, by ``native`` code or the
+  ``portable`` way; ``sums`` and ``metrics`` turn that into figures and a verdict; ``details`` takes a second look.
+- Two executions: ``outputs`` flattens what came out; ``state`` and ``executions`` run a model twice from the same
+  start; ``recording`` is an execution from elsewhere; ``noise`` and ``judging`` tell a bug from rounding; ``harness``
+  puts it together; ``report``, ``heatmap``, ``slices`` and ``pictures`` are what remains.
+- Where it comes in: ``localize``, through ``localize_kernels`` and ``localize_ops``.
 """
 
 from inductor_debug_jupyter.pipeline.diff.config import DEFAULT_TOLERANCES, ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.details import Details
 from inductor_debug_jupyter.pipeline.diff.harness import KernelDiffHarness, overall_verdict
 from inductor_debug_jupyter.pipeline.diff.merge import merged
 from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors, tensors_are_close
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_outputs, flatten_outputs
+from inductor_debug_jupyter.pipeline.diff.recorded import compare_recordings
+from inductor_debug_jupyter.pipeline.diff.recording import Recording
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 
 __all__ = [
     "DEFAULT_TOLERANCES",
     "ComparisonConfig",
+    "Details",
     "DiffReport",
     "KernelDiffHarness",
+    "Recording",
     "TensorComparisonResult",
     "compare_outputs",
+    "compare_recordings",
     "compare_tensors",
     "flatten_outputs",
     "merged",

@@ -27,9 +27,12 @@ class Piece:
         size: ``|reference|``.
         equal: where the two are the same.
         wild: where they differ and at least one is NaN or infinite.
-        reference_nonfinite: how many NaN or infinite elements the reference has.
-        candidate_nonfinite: how many the candidate has.
+        reference_nonfinite: how many elements of the reference are NaN, +∞ and −∞ (a complex number with an infinite
+            part counts as +∞).
+        candidate_nonfinite: likewise of the candidate.
         both_nan: how many places are NaN on both sides.
+        zeros: how many zeros differ in sign.
+        values: reference and candidate, widened.
     """
 
     offset: int
@@ -37,53 +40,68 @@ class Piece:
     size: torch.Tensor
     equal: torch.Tensor
     wild: torch.Tensor
-    reference_nonfinite: int
-    candidate_nonfinite: int
+    reference_nonfinite: tuple[int, int, int]
+    candidate_nonfinite: tuple[int, int, int]
     both_nan: int
+    zeros: int
+    values: tuple[torch.Tensor, torch.Tensor]
+
+    def products(self, chosen: torch.Tensor) -> tuple[float, float, float]:
+        """Reference · reference, candidate · candidate and reference · candidate, over the chosen places."""
+        one, other = (_summable(values[chosen]) for values in self.values)
+        pairs = ((one, one), (other, other), (one, other))
+        own, theirs, mixed = (float((left.conj() * right).real.sum()) for left, right in pairs)
+        return own, theirs, mixed
 
 
 def pieces(reference: torch.Tensor, candidate: torch.Tensor, *, equal_nan: bool) -> Iterator[Piece]:
     """Every element of two tensors of the same shape, in order."""
-    working = _working_dtype(reference.dtype, candidate.dtype)
-    device = _meeting_place(reference, candidate)
-    for offset, one, other in _cut(reference.detach(), candidate.detach(), 0):
+    working = working_dtype(reference.dtype, candidate.dtype)
+    device = meeting_place(reference, candidate)
+    for offset, one, other in cut(reference, candidate, CHUNK):
         one, other = (each.to(device).to(working).reshape(-1) for each in (one, other))
-        yield _compare(offset, one, other, equal_nan=equal_nan)
+        yield piece_of(offset, one, other, equal_nan=equal_nan)
 
 
-def _cut(
-    reference: torch.Tensor, candidate: torch.Tensor, offset: int
+def cut(
+    reference: torch.Tensor, candidate: torch.Tensor, largest: int, offset: int = 0
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Views of both, row by row, none larger than :data:`CHUNK`."""
-    if reference.numel() <= CHUNK:
+    """Views of both, row by row, none larger than ``largest``, each with the position of its first element."""
+    if not offset:
+        reference, candidate = reference.detach(), candidate.detach()
+        if reference.is_contiguous() and candidate.is_contiguous():
+            reference, candidate = reference.view(-1), candidate.view(-1)
+    if reference.numel() <= largest:
         yield offset, reference, candidate
         return
     inner = reference.numel() // len(reference)
-    step = max(1, CHUNK // inner)
+    step = max(1, largest // inner)
     for start in range(0, len(reference), step):
         at = offset + start * inner
-        if inner > CHUNK:
-            yield from _cut(reference[start], candidate[start], at)
+        if inner > largest:
+            yield from cut(reference[start], candidate[start], largest, at)
         else:
             yield at, reference[start : start + step], candidate[start : start + step]
 
 
-def _working_dtype(*dtypes: torch.dtype) -> torch.dtype:
+def working_dtype(*dtypes: torch.dtype) -> torch.dtype:
+    """What both can be widened to."""
     if any(dtype.is_complex for dtype in dtypes):
         return torch.complex128
     return torch.float64 if any(dtype.is_floating_point for dtype in dtypes) else torch.int64
 
 
-def _meeting_place(reference: torch.Tensor, candidate: torch.Tensor) -> torch.device:
+def meeting_place(reference: torch.Tensor, candidate: torch.Tensor) -> torch.device:
     """Where to compare: where both are, unless that is two places or one without float64."""
     if reference.device == candidate.device and reference.device.type != "mps":
         return reference.device
     return torch.device("cpu")
 
 
-def _compare(offset: int, reference: torch.Tensor, candidate: torch.Tensor, *, equal_nan: bool) -> Piece:
+def piece_of(offset: int, reference: torch.Tensor, candidate: torch.Tensor, *, equal_nan: bool) -> Piece:
+    """The errors of two flat tensors in the same working dtype."""
     if reference.dtype == torch.int64:
-        return _compare_integers(offset, reference, candidate)
+        return _piece_of_integers(offset, reference, candidate)
     equal = reference == candidate
     both_nan = reference.isnan() & candidate.isnan()
     if equal_nan:
@@ -97,19 +115,42 @@ def _compare(offset: int, reference: torch.Tensor, candidate: torch.Tensor, *, e
         reference.abs(),
         equal,
         wild,
-        reference_nonfinite=len(finite) - int(finite.sum()),
-        candidate_nonfinite=len(finite) - int(other_finite.sum()),
+        reference_nonfinite=_nonfinite(reference),
+        candidate_nonfinite=_nonfinite(candidate),
         both_nan=int(both_nan.sum()),
+        zeros=_signed_zeros(reference, candidate),
+        values=(reference, candidate),
     )
 
 
-def _compare_integers(offset: int, reference: torch.Tensor, candidate: torch.Tensor) -> Piece:
+def _nonfinite(values: torch.Tensor) -> tuple[int, int, int]:
+    nan = int(values.isnan().sum())
+    if values.is_complex():
+        return nan, int((values.isinf() & ~values.isnan()).sum()), 0
+    return nan, int(values.isposinf().sum()), int(values.isneginf().sum())
+
+
+def _signed_zeros(reference: torch.Tensor, candidate: torch.Tensor) -> int:
+    if reference.is_complex():
+        parts = zip(torch.view_as_real(reference).unbind(-1), torch.view_as_real(candidate).unbind(-1), strict=True)
+        return sum(_signed_zeros(one, other) for one, other in parts)
+    both = (reference == 0) & (candidate == 0)
+    return int((both & (reference.signbit() != candidate.signbit())).sum())
+
+
+def _piece_of_integers(offset: int, reference: torch.Tensor, candidate: torch.Tensor) -> Piece:
     """Integers are subtracted as such, because float64 is exact only to 2**53; a difference that overflows is not."""
     equal = reference == candidate
     size = reference.double().abs()
     rough = (reference.double() - candidate.double()).abs()
     error = torch.where(rough < _EXACT, (reference - candidate).abs().double(), rough)
-    return Piece(offset, error, size, equal, torch.zeros_like(equal), 0, 0, 0)
+    nothing = (0, 0, 0)
+    values = (reference, candidate)
+    return Piece(offset, error, size, equal, torch.zeros_like(equal), nothing, nothing, 0, 0, values)
+
+
+def _summable(values: torch.Tensor) -> torch.Tensor:
+    return values.double() if values.dtype == torch.int64 else values
 
 
 def unravel(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.limits import time_limit
 from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
+from inductor_debug_jupyter.pipeline.diff.recording import SUFFIX, Recording
 from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, own_module, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
@@ -38,6 +40,10 @@ log = logging.getLogger("inductor_debug_jupyter")
 
 GRADIENT = "grad:"
 """How the path of a gradient starts."""
+INPUT = "input:"
+"""How the path of an input starts that the model wrote to."""
+BUFFER = "buffer:"
+"""Likewise of a buffer."""
 EAGER = "eager"
 _SEED = 1234
 _LONGEST_MESSAGE = 400
@@ -47,11 +53,17 @@ Compiler = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How to run a model; ``compiler`` is None for eager mode. ``close`` is called when it has run."""
+    """How to run a model; ``compiler`` is None for eager mode. ``close`` is called when it has run.
+
+    ``held_as`` is the format that a device holds every float in, where that is narrower than the tensors' own.
+    ``recording`` is an execution of elsewhere, which is not run again.
+    """
 
     name: str
     compiler: Compiler | None = None
     close: Callable[[], None] | None = field(default=None, compare=False)
+    held_as: torch.dtype | None = None
+    recording: Recording | None = field(default=None, compare=False)
 
 
 def resolve_backend(value: Any, option: str) -> Backend:
@@ -60,8 +72,10 @@ def resolve_backend(value: Any, option: str) -> Backend:
     Raises:
         UsageError: there is no such backend.
     """
-    if value == EAGER:
+    if isinstance(value, str) and value == EAGER:
         return Backend(EAGER)
+    if (recording := _recording_of(value)) is not None:
+        return Backend(recording.name, recording=recording)
     if isinstance(value, str):
         if value in backend_names():
             return Backend(value, regions.registered_backend(EAGER if value == DYNAMO else value))
@@ -72,12 +86,20 @@ def resolve_backend(value: Any, option: str) -> Backend:
     if callable(as_backend := getattr(value, "as_backend", None)):
         # Our adapters would rather run eagerly than not at all; here that would compare eager with eager.
         strictly = {"fallback": False} if "fallback" in inspect.signature(as_backend).parameters else {}
-        return Backend(str(name), as_backend(**strictly))
+        held = getattr(value, "compute_dtype", None)
+        return Backend(str(name), as_backend(**strictly), held_as=held if isinstance(held, torch.dtype) else None)
     if not isinstance(value, torch.nn.Module) and callable(compile_ := getattr(value, "compile", None)):
         return Backend(str(name), compile_)
     if callable(value):
         return Backend(str(name), value)
-    raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable or an adapter")
+    raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable, an adapter or a Recording")
+
+
+def _recording_of(value: Any) -> Recording | None:
+    """A recording, or the file of one; None for anything else."""
+    if isinstance(value, str | Path) and str(value).endswith(SUFFIX):
+        return Recording.load(value)
+    return value if isinstance(value, Recording) else None
 
 
 def isolated_backend(value: Any, option: str, timeout: float | None, memory: int | None = None) -> Backend:
@@ -88,8 +110,10 @@ def isolated_backend(value: Any, option: str, timeout: float | None, memory: int
     Raises:
         UsageError: there is no such backend, or it cannot go to another process.
     """
-    if value == EAGER:
+    if isinstance(value, str) and value == EAGER:
         return Backend(EAGER)
+    if (recording := _recording_of(value)) is not None:
+        return Backend(recording.name, recording=recording)
     if isinstance(value, str):
         if ":" not in value:
             check_name(value, option, also=(EAGER,))
@@ -111,13 +135,49 @@ class Execution:
         error: what it raised; empty when it ran.
         crash: how the process ended that it ran in, if it did.
         incomplete: why what ran is not, or not all, what should have run; empty when it is.
+        after: inputs and buffers as the run left them.
+        changed: those of them that it wrote to.
     """
 
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     error: str = ""
     crash: CrashRecord | None = None
     incomplete: list[str] = field(default_factory=list)
+    after: dict[str, torch.Tensor] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class CompiledGraphs:
+    """What backends made of graphs, kept from one run of a harness to the next.
+
+    Dynamo traces anew each time; a graph with the same code, inputs of the same kind and no constants of its own is
+    given to the backend once.
+    """
+
+    _made: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+
+    def key(self, backend: Backend, graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        """What must be equal for a compiled graph to be used again; None when it must not be."""
+        if backend.close is not None or any(node.op == "get_attr" for node in graph_module.graph.nodes):
+            return None
+        kinds = [
+            (value.dtype, tuple(map(str, value.shape)), value.requires_grad, str(value.device), tuple(value.stride()))
+            if isinstance(value, torch.Tensor)
+            else str(value)
+            for value in inputs
+        ]
+        return id(backend.compiler), graph_module.code, tuple(kinds), torch.is_grad_enabled()
+
+    def get(self, key: Any) -> Callable[..., Any] | None:
+        """The compiled graph, if there is one."""
+        return None if key is None else self._made.get(key)
+
+    def put(self, key: Any, run: Callable[..., Any]) -> None:
+        """Keep one."""
+        if key is not None:
+            self._made[key] = run
 
 
 @dataclass(eq=False)
@@ -125,18 +185,25 @@ class _CountedCompiler:
     """Passes graphs on, and counts what became of them."""
 
     backend: Backend
+    kept: CompiledGraphs | None = None
     compiled: int = 0
     failures: list[str] = field(default_factory=list)
     _inductor_debug: bool = True
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
         assert self.backend.compiler is not None
+        key = None if self.kept is None or options else self.kept.key(self.backend, graph_module, example_inputs)
+        if self.kept is not None and (known := self.kept.get(key)) is not None:
+            self.compiled += 1
+            return known
         try:
-            run = _runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
+            run = runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
         except Exception as error:
             self.failures.append(describe(error))
             raise
         self.compiled += 1
+        if self.kept is not None:
+            self.kept.put(key, run)
         return run
 
     def incomplete(self) -> list[str]:
@@ -150,7 +217,7 @@ _RUNNERS = ("compiled", "compiled_fn", "run", "function", "forward")
 """Where a compile result that is not callable itself may keep what is."""
 
 
-def _runnable(made: Any, name: str) -> Callable[..., Any]:
+def runnable(made: Any, name: str) -> Callable[..., Any]:
     """What a backend made, as something to call."""
     places = [made, *(getattr(made, place, None) for place in _RUNNERS)]
     run: Callable[..., Any] | None = next(filter(callable, places), None)
@@ -168,9 +235,12 @@ class Call:
     kwargs: Mapping[str, Any]
     backward: bool = False
     in_float64: bool = False
+    kept: CompiledGraphs | None = None
 
     def execute(self, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Execution:
         """Run it, on copies and from the generators' present state. What the model raises becomes ``error``."""
+        if backend.recording is not None:
+            return Execution(backend.recording.values)
         execution = Execution()
         started = time.perf_counter()
         try:
@@ -183,11 +253,17 @@ class Call:
                 model = stack.enter_context(own_module(self.model))
                 if self.in_float64 and isinstance(model, torch.nn.Module):
                     model = (copy.deepcopy(model) if model is self.model else model).double()
-                compiler = _CountedCompiler(backend) if backend.compiler else None
+                compiler = _CountedCompiler(backend, self.kept) if backend.compiler else None
+                before = self._written(model, args, kwargs, copied=True)
                 outputs = _run(stack, model, compiler)(*args, **kwargs)
-                execution.values = flatten_outputs(outputs, flatten_lists=config.flatten_lists)
+                values = flatten_outputs(outputs, flatten_lists=config.flatten_lists)
+                execution.values = values
                 if self.backward:
-                    self._differentiate(execution, model, args, kwargs)
+                    self._differentiate(execution, values, model, args, kwargs)
+                execution.after = self._written(model, args, kwargs)
+                execution.changed = {
+                    path for path, value in execution.after.items() if _changed(before.get(path), value)
+                }
                 if compiler is not None:
                     execution.incomplete += compiler.incomplete()
         except Exception as error:
@@ -200,12 +276,22 @@ class Call:
         execution.seconds = time.perf_counter() - started
         return execution
 
-    def _differentiate(self, execution: Execution, model: Any, args: Any, kwargs: Any) -> None:
+    def _written(self, model: Any, args: Any, kwargs: Any, *, copied: bool = False) -> dict[str, torch.Tensor]:
+        """Inputs and buffers by path: what a model may write to."""
+        if self.in_float64:
+            return {}
+        found = {INPUT + name: value for name, value in flatten_outputs(_bound(model, args, kwargs)).items()}
+        if isinstance(model, torch.nn.Module):
+            found |= {BUFFER + name: value for name, value in model.named_buffers()}
+        tensors = {path: value for path, value in found.items() if isinstance(value, torch.Tensor) and _is_plain(value)}
+        return {path: value.detach().clone() for path, value in tensors.items()} if copied else tensors
+
+    def _differentiate(self, execution: Execution, values: dict[str, Any], model: Any, args: Any, kwargs: Any) -> None:
         """Go backward from every output with the same fixed weights on both sides, and collect the gradients.
 
         The weights are random rather than 1: the sum of a softmax has no gradient at all.
         """
-        outputs = [each for each in execution.values.values() if isinstance(each, torch.Tensor) and each.requires_grad]
+        outputs = [each for each in values.values() if isinstance(each, torch.Tensor) and each.requires_grad]
         if not outputs:
             execution.incomplete.append("no output requires a gradient: there were no gradients to compare")
             return
@@ -220,7 +306,21 @@ class Call:
             named |= dict(model.named_parameters())
         for name, tensor in named.items():
             if isinstance(tensor, torch.Tensor) and tensor.is_leaf and tensor.requires_grad:
-                execution.values[GRADIENT + name] = tensor.grad
+                values[GRADIENT + name] = tensor.grad
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_quantized and not tensor.is_nested
+
+
+def _changed(before: torch.Tensor | None, after: torch.Tensor) -> bool:
+    """Whether a run wrote to it; NaN that was there before is no change."""
+    if before is None or before.shape != after.shape or before.dtype != after.dtype:
+        return True
+    same = before == after.detach()
+    if before.is_floating_point() or before.is_complex():
+        same |= before.isnan() & after.detach().isnan()
+    return not bool(same.all())
 
 
 def _run(stack: ExitStack, model: Any, compiler: _CountedCompiler | None) -> Callable[..., Any]:

@@ -14,16 +14,22 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import (
     Backend,
     Call,
+    CompiledGraphs,
     Execution,
     isolated_backend,
     resolve_backend,
 )
 from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
+from inductor_debug_jupyter.pipeline.diff.localize import localize
+from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.noise import explained_by_rounding
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
+from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
+from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_of
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport
-from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
-from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
+from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
@@ -43,7 +49,8 @@ class KernelDiffHarness:
         model: a module or a function; one that is compiled already is taken as it was before.
         inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
         model_name: what to call it.
-        reference_backend: ``"eager"``, the name of a ``torch.compile`` backend, a callable backend or an adapter.
+        reference_backend: ``"eager"``, the name of a ``torch.compile`` backend, a callable backend, an adapter, or a
+            :class:`Recording` (also as a ``.safetensors`` file) of what the model gave on another machine.
         test_backend: what to compare with it; likewise.
         comparison_config: what counts as equal.
         isolate: compile and run each captured graph in a process of its own, so that a backend that crashes or hangs
@@ -53,6 +60,10 @@ class KernelDiffHarness:
         backward: also compare the gradients of parameters and of inputs that require one.
         memory_limit: with ``isolate``, bytes that the process may have, torch included.
         kwargs: keyword arguments beside positional ``inputs``.
+        repeats: run each side so often; an output that differs from run to run is told from one that is wrong.
+
+    Inputs and buffers that a side wrote to are compared too. What a backend made of a graph is kept: a harness that
+    compares again compiles no more.
 
     Raises:
         UsageError: an argument cannot be understood, or with ``isolate`` a backend cannot go to another process.
@@ -72,7 +83,11 @@ class KernelDiffHarness:
         *,
         memory_limit: int | None = None,
         kwargs: Mapping[str, Any] | None = None,
+        repeats: int = 1,
     ) -> None:
+        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+            raise OptionError(f"repeats={repeats!r}; allowed: a whole number from 1 up")
+        self.repeats = repeats
         if not isinstance(isolate, bool):
             raise OptionError(f"isolate={isolate!r}; allowed: True or False")
         check_time_limit(timeout, isolate=isolate)
@@ -91,7 +106,7 @@ class KernelDiffHarness:
         self.model_name = model_name or getattr(model, "__name__", None) or type(model).__name__
         self.reference = self._backend(reference_backend, "reference_backend")
         self.candidate = self._backend(test_backend, "test_backend")
-        self._call = Call(model, args, named, backward)
+        self._call = Call(model, args, named, backward, kept=CompiledGraphs())
 
     def _backend(self, value: Any, option: str) -> Backend:
         if self.isolate:
@@ -106,21 +121,71 @@ class KernelDiffHarness:
             output_dir: where to; by default ``visualizations`` and ``reports`` in the artifact folder. Given without
                 pictures, only the JSON is written.
         """
-        report = DiffReport(
-            self._compare(replace(self.config, heatmaps=self.config.heatmaps or generate_visualizations))
-        )
+        config = replace(self.config, heatmaps=self.config.heatmaps or generate_visualizations)
+        report = DiffReport(*self._compare(config))
         if generate_visualizations or output_dir is not None:
             return report.with_files(output_dir, pictures=generate_visualizations)
         return report
 
     def quick_check(self) -> bool:
         """Whether the comparison passes. False too when nothing could be compared; the log says why."""
-        record = self._compare(replace(self.config, heatmaps=False))
+        record, _ = self._compare(replace(self.config, heatmaps=False))
         if record.verdict == "not_compared":
             log.warning("%s was not compared: %s", record.model, "; ".join(record.notes) or "there is no output")
         return record.passed
 
-    def _compare(self, config: ComparisonConfig) -> DiffRecord:
+    def localize(
+        self,
+        *,
+        free_running: bool = True,
+        generate_visualizations: bool = False,
+        output_dir: str | Path | None = None,
+    ) -> LocalizationRecord:
+        """Find which op, kernel, module and line of the candidate is wrong; ``.culprits`` are those.
+
+        Args:
+            free_running: also run whole references beside the candidate, to tell what was only made worse later.
+            generate_visualizations: draw the errors from node to node, as PNG.
+            output_dir: where to; by default ``visualizations`` in the artifact folder.
+
+        Raises:
+            UsageError: the candidate is eager mode, which is what others are measured against, or is isolated.
+        """
+        if self.candidate.compiler is None:
+            named = self.candidate.name
+            raise UsageError(f"test_backend={named!r}; localize() needs a candidate that compiles, such as 'inductor'")
+        if self.isolate:
+            raise UsageError("isolate=True; localize() looks into the candidate while it runs, in this process only")
+        found = localize(
+            replace(self._call, kept=None),
+            self.candidate,
+            self.config,
+            model_name=self.model_name,
+            held_as=self.candidate.held_as,
+            free_running=free_running,
+        )
+        if not generate_visualizations:
+            return found
+        images, notes = draw_localization(found, output_dir)
+        return replace(found, images=images, notes=(*found.notes, *notes))
+
+    def record(self, path: str | Path, backend: Any = None) -> Recording:
+        """Run the candidate (or another ``backend``) and write what comes out, to be compared elsewhere.
+
+        Raises:
+            InductorDebugError: the model raised.
+            StoreError: the file cannot be written.
+        """
+        side = self.candidate if backend is None else self._backend(backend, "backend")
+        execution = self._call.execute(side, self.config, self._limit_here(side))
+        if execution.error:
+            raise InductorDebugError(f"{side.name} raised {execution.error}")
+        values = {**execution.values, **_some(execution.after, execution.changed)}
+        recording = Recording(values, manifest_of(self.model_name, side.name), side.name)
+        recording.save(path)
+        return recording
+
+    def _compare(self, config: ComparisonConfig) -> tuple[DiffRecord, LivePairs]:
         sides = [("reference", self.reference), ("candidate", self.candidate)]
         done: list[Execution] = []
         notes: list[str] = []
@@ -136,16 +201,25 @@ class KernelDiffHarness:
                 break
         reference, candidate = done[0], done[-1]
         outputs: tuple[OutputDiff, ...] = ()
+        pairs = LivePairs()
         if not any(execution.error for execution in done):
-            outputs = compare_flat(reference.values, candidate.values, config)
-            outputs, remarks = explained_by_rounding(outputs, self._call, config, reference.values, candidate.values)
+            written = reference.changed | candidate.changed
+            ours, theirs = ({**side.values, **_some(side.after, written)} for side in (candidate, reference))
+            if self.reference.recording is not None or self.candidate.recording is not None:
+                # A recording has only what was recorded; the other side's inputs were none of that.
+                ours, theirs = dict(candidate.values), dict(reference.values)
+            outputs = compare_flat(theirs, ours, config)
+            outputs, remarks = explained_by_rounding(outputs, self._call, config, theirs, ours)
+            outputs, unsteady = self._repeated(outputs, reference, candidate, config)
+            notes += unsteady
             outputs = worst_first(outputs)
+            pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else pairs
             notes += remarks
             notes += self._remarks(outputs)
         elif candidate.crash is not None and len(done) == 2:
             outputs = worst_first(_partial(reference, candidate, candidate.crash, config))
         complete = not any(execution.incomplete for execution in done)
-        return DiffRecord(
+        record = DiffRecord(
             model=self.model_name,
             reference=self.reference.name,
             candidate=self.candidate.name,
@@ -156,6 +230,33 @@ class KernelDiffHarness:
             candidate_seconds=candidate.seconds if len(done) == 2 else 0.0,
             crashes=tuple(execution.crash for execution in done if execution.crash is not None),
         )
+        return record, pairs
+
+    def _repeated(
+        self, outputs: tuple[OutputDiff, ...], reference: Execution, candidate: Execution, config: ComparisonConfig
+    ) -> tuple[tuple[OutputDiff, ...], list[str]]:
+        """The same outputs, told which of them differ from run to run, and notes on that."""
+        spreads: dict[str, dict[str, float]] = {}
+        notes = []
+        for role, backend, first in (
+            ("reference", self.reference, reference),
+            ("candidate", self.candidate, candidate),
+        ):
+            if self.repeats == 1 or backend.recording is not None:
+                continue
+            spread = spreads[role] = {}
+            for _ in range(self.repeats - 1):
+                again = self._call.execute(backend, config, self._limit_here(backend))
+                if again.error:
+                    notes.append(f"the {role} ({backend.name}) ran once, and raised the next time: {again.error}")
+                    break
+                for path, value in first.values.items():
+                    result = compare_tensors(value, again.values.get(path), atol=0.0, rtol=0.0)
+                    if result.verdict not in {"match", "not_compared"}:
+                        spread[path] = max(spread.get(path, 0.0), result.max_absolute_error)
+            if spread:
+                notes.append(f"the {role} ({backend.name}) is nondeterministic: {len(spread)} outputs differ by run")
+        return tuple(_with_spread(output, spreads) for output in outputs), notes
 
     def _limit_here(self, backend: Backend) -> float | None:
         """A process of its own keeps its own time; a signal could not end a step there."""
@@ -190,6 +291,24 @@ def _partial(
         if path not in common
     ]
     return (*compare_flat(common, {path: candidate.values[path] for path in common}, config), *missing)
+
+
+def _some(values: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    return {path: values[path] for path in paths if path in values}
+
+
+def _with_spread(output: OutputDiff, spreads: Mapping[str, Mapping[str, float]]) -> OutputDiff:
+    """An output that differs from run to run says so; one whose error is no larger than that is not called wrong."""
+    unsteady = {role: spread[output.path] for role, spread in spreads.items() if output.path in spread}
+    if not unsteady:
+        return output
+    told = " and ".join(f"the {role} by up to {largest:.3g}" for role, largest in unsteady.items())
+    reason = f"differs from run to run, {told}"
+    verdict = output.verdict
+    error = output.max_absolute_error
+    if verdict == "mismatch" and error is not None and error <= 2 * max(unsteady.values()):
+        verdict, reason = "not_compared", f"{reason}: whether it is wrong cannot be told"
+    return replace(output, verdict=verdict, reason="; ".join(filter(None, [output.reason, reason])))
 
 
 def is_empty(output: OutputDiff) -> bool:

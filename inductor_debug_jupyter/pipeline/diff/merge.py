@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.diff.harness import overall_verdict
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 
@@ -32,5 +33,12 @@ def merged(reports: Sequence[DiffReport]) -> DiffReport:
             images=tuple(image for record in records for image in record.images),
             reference_seconds=sum(record.reference_seconds for record in records),
             candidate_seconds=sum(record.candidate_seconds for record in records),
-        )
+        ),
+        LivePairs(
+            {
+                path: pair
+                for name, report in zip(names, reports, strict=True)
+                for path, pair in report.pairs.renamed(f"{name}: ").pairs.items()
+            }
+        ),
     )

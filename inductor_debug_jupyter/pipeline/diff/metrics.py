@@ -3,6 +3,10 @@
 Verdicts: ``match`` means equal element by element; ``rounding`` means different, but within the tolerance;
 ``mismatch`` means outside of it, or another shape or dtype; ``not_compared`` means that there was nothing to compare
 (no elements) or no way to (a sparse tensor, a string). What was not compared has not passed.
+
+The figures come from one pass over both tensors, by the native library (:mod:`native`) where it can read them and by
+torch's ops (:mod:`portable`) elsewhere; quantiles, units in the last place and the worst places are a second pass on
+request (:mod:`details`). Neither needs memory in proportion to the tensors.
 """
 
 from __future__ import annotations
@@ -15,11 +19,13 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.elements import pieces, unravel
-from inductor_debug_jupyter.pipeline.diff.tally import Tally
+from inductor_debug_jupyter.pipeline.diff.details import Details, Number, Place, look_closer
+from inductor_debug_jupyter.pipeline.diff.elements import unravel
+from inductor_debug_jupyter.pipeline.diff.one_pass import one_pass
+from inductor_debug_jupyter.pipeline.diff.sums import Figures, Limits
 from inductor_debug_jupyter.pipeline.records import Verdict
 
-Number = bool | int | float | complex
+Worst = tuple[tuple[int, ...], Number, Number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,14 @@ class TensorComparisonResult:
         elements: how many pairs were compared.
         atol: the absolute tolerance that was applied.
         rtol: the relative one.
+        smallest_atol: the smallest absolute tolerance that would pass, beside ``rtol``.
+        smallest_rtol: the smallest relative tolerance that would pass, beside ``atol``.
+        cosine: of the angle between the two, over the pairs that are finite.
+        signal_to_noise: the reference over the error, in decibels; likewise.
+        signed_zeros: how many zeros differ in sign; they are equal.
+        reference_nonfinite_kinds: how many elements of the reference are NaN, +∞ and −∞.
+        candidate_nonfinite_kinds: likewise of the candidate.
+        details: what the second pass found, if it was asked for.
     """
 
     verdict: Verdict
@@ -66,6 +80,14 @@ class TensorComparisonResult:
     candidate_dtype: str = ""
     atol: float = math.nan
     rtol: float = math.nan
+    smallest_atol: float = math.nan
+    smallest_rtol: float = math.nan
+    cosine: float = math.nan
+    signal_to_noise: float = math.nan
+    signed_zeros: int = 0
+    reference_nonfinite_kinds: tuple[int, int, int] = (0, 0, 0)
+    candidate_nonfinite_kinds: tuple[int, int, int] = (0, 0, 0)
+    details: Details | None = None
 
     @property
     def passed(self) -> bool:
@@ -85,13 +107,24 @@ class TensorComparisonResult:
                 f"  rmse             {self.rmse:.3e}",
                 f"  outside          {self.mismatch_percentage:.4g}% of {self.elements:,} elements",
                 f"  tolerance        atol {self.atol:g}   rtol {self.rtol:g}",
+                f"  would pass with  atol {self.smallest_atol:.3g}   or rtol {self.smallest_rtol:.3g}",
+                f"  cosine           {self.cosine:.9g}   signal to noise {self.signal_to_noise:.4g} dB",
             ]
         if self.max_error_indices is not None:
             place = list(self.max_error_indices)
             lines.append(f"  worst at {place}: {self.reference_value} against {self.candidate_value}")
-        if self.reference_nonfinite or self.candidate_nonfinite:
-            counts = f"{self.reference_nonfinite:,} in the reference, {self.candidate_nonfinite:,} in the candidate"
-            lines.append(f"  NaN or infinite: {counts}")
+        for role, kinds in (
+            ("reference", self.reference_nonfinite_kinds),
+            ("candidate", self.candidate_nonfinite_kinds),
+        ):
+            if any(kinds):
+                named = zip(("NaN", "+inf", "-inf"), kinds, strict=True)
+                told = ", ".join(f"{count:,} {name}" for name, count in named if count)
+                lines.append(f"  {role} has {told}")
+        if self.signed_zeros:
+            lines.append(f"  zeros of the other sign: {self.signed_zeros:,} (they are equal)")
+        if self.details is not None:
+            lines += _detail_lines(self.details)
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -105,8 +138,11 @@ def compare_tensors(
     *,
     atol: float | None = None,
     rtol: float | None = None,
+    details: bool = False,
 ) -> TensorComparisonResult:
     """Compare two tensors, arrays or numbers. Whatever they are, the answer is a verdict.
+
+    Quantized tensors are compared by the numbers that they stand for (which takes a copy of them).
 
     Args:
         reference: what it should be.
@@ -114,6 +150,8 @@ def compare_tensors(
         config: what counts as equal.
         atol: instead of the config's.
         rtol: instead of the config's.
+        details: go through them a second time for quantiles, a histogram, units in the last place, the worst places
+            and those that are not finite.
 
     Raises:
         OptionError: a tolerance makes no sense.
@@ -126,7 +164,7 @@ def compare_tensors(
         return TensorComparisonResult("not_compared", f"the reference {expected}")
     if isinstance(actual, str):
         return TensorComparisonResult("not_compared", f"the candidate {actual}")
-    return _compare(expected, actual, config)
+    return _compare(expected, actual, config, details)
 
 
 def tensors_are_close(
@@ -158,36 +196,88 @@ def _article(name: str) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _compare(reference: torch.Tensor, candidate: torch.Tensor, config: ComparisonConfig) -> TensorComparisonResult:
+def _compare(
+    reference: torch.Tensor, candidate: torch.Tensor, config: ComparisonConfig, details: bool
+) -> TensorComparisonResult:
     atol, rtol = config.tolerances(reference.dtype, candidate.dtype)
-    plain = TensorComparisonResult(
-        "not_compared",
-        shape=tuple(map(int, reference.shape)),
-        dtype=_dtype_text(reference.dtype),
-        candidate_shape=tuple(map(int, candidate.shape)),
-        candidate_dtype=_dtype_text(candidate.dtype),
-        atol=atol,
-        rtol=rtol,
-    )
+    shape, candidate_shape = tuple(map(int, reference.shape)), tuple(map(int, candidate.shape))
+    dtypes = _dtype_text(reference.dtype), _dtype_text(candidate.dtype)
+
+    def unread(verdict: Verdict, reason: str) -> TensorComparisonResult:
+        return TensorComparisonResult(
+            verdict,
+            reason,
+            shape=shape,
+            dtype=dtypes[0],
+            candidate_shape=candidate_shape,
+            candidate_dtype=dtypes[1],
+            atol=atol,
+            rtol=rtol,
+        )
+
     for role, tensor in (("reference", reference), ("candidate", candidate)):
         if why := _unreadable(tensor):
-            return replace(plain, reason=f"the {role} is {why}")
-    if plain.shape != plain.candidate_shape:
-        reason = f"the shapes differ: {list(plain.shape)} against {list(plain.candidate_shape)}"
-        return replace(plain, verdict="mismatch", reason=reason)
+            return unread("not_compared", f"the {role} is {why}")
+    if shape != candidate_shape:
+        return unread("mismatch", f"the shapes differ: {list(shape)} against {list(candidate_shape)}")
     if not reference.numel():
-        if config.check_dtype and reference.dtype != candidate.dtype:
-            return replace(plain, verdict="mismatch", reason=_dtypes_differ(plain))
-        return replace(plain, reason="there are no elements: nothing was compared")
+        if config.check_dtype and dtypes[0] != dtypes[1]:
+            return unread("mismatch", _dtypes_differ(*dtypes))
+        return unread("not_compared", "there are no elements: nothing was compared")
     try:
-        with torch.no_grad():
-            tally = Tally(atol, rtol)
-            for piece in pieces(reference, candidate, equal_nan=config.equal_nan):
-                tally.add(piece)
-            return _judge(_with_figures(plain, tally, reference, candidate), tally, config)
+        one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
+        figures = Figures(one_pass(one, other, Limits(atol, rtol, config.equal_nan)), one.numel())
+        closer = look_closer(one, other, equal_nan=config.equal_nan) if details else None
+        verdict, reason, values = _judge(figures, one, other, (atol, rtol), dtypes, config)
+        return _result(figures, verdict, reason, values, (atol, rtol), shape, dtypes, closer)
     except (RuntimeError, TypeError, ValueError) as error:  # an exotic dtype or device that torch cannot convert
-        reason = f"torch cannot compare {plain.dtype} with {plain.candidate_dtype}: {_first_line(error)}"
-        return replace(plain, reason=reason)
+        return unread("not_compared", f"torch cannot compare {dtypes[0]} with {dtypes[1]}: {_first_line(error)}")
+
+
+def _result(
+    figures: Figures,
+    verdict: Verdict,
+    reason: str,
+    worst: Worst | None,
+    tolerances: tuple[float, float],
+    shape: tuple[int, ...],
+    dtypes: tuple[str, str],
+    details: Details | None,
+) -> TensorComparisonResult:
+    sums = figures.sums
+    of_reference = (sums.reference_nan, sums.reference_inf, sums.reference_neg_inf)
+    of_candidate = (sums.candidate_nan, sums.candidate_inf, sums.candidate_neg_inf)
+    return TensorComparisonResult(
+        verdict,
+        reason,
+        max_absolute_error=figures.unless_wild(sums.largest),
+        mean_absolute_error=figures.mean_absolute_error,
+        max_relative_error=figures.max_relative_error,
+        mean_relative_error=figures.mean_relative_error,
+        rmse=figures.rmse,
+        mismatch_percentage=figures.mismatch_percentage,
+        max_error_indices=None if worst is None else worst[0],
+        reference_value=None if worst is None else worst[1],
+        candidate_value=None if worst is None else worst[2],
+        reference_nonfinite=sum(of_reference),
+        candidate_nonfinite=sum(of_candidate),
+        largest_finite_error=sums.largest,
+        elements=figures.compared,
+        shape=shape,
+        dtype=dtypes[0],
+        candidate_shape=shape,
+        candidate_dtype=dtypes[1],
+        atol=tolerances[0],
+        rtol=tolerances[1],
+        smallest_atol=figures.unless_wild(sums.atol_needed),
+        smallest_rtol=figures.unless_wild(sums.rtol_needed),
+        cosine=figures.cosine,
+        signal_to_noise=figures.signal_to_noise,
+        signed_zeros=sums.zeros,
+        reference_nonfinite_kinds=of_reference,
+        candidate_nonfinite_kinds=of_candidate,
+        details=details,
+    )
 
 
 def _unreadable(tensor: torch.Tensor) -> str:
@@ -196,81 +286,86 @@ def _unreadable(tensor: torch.Tensor) -> str:
         return f"{str(tensor.layout).removeprefix('torch.')}: only dense tensors are compared"
     if tensor.is_meta:
         return "on the meta device: it has no values"
-    if tensor.is_quantized:
-        return f"quantized ({_dtype_text(tensor.dtype)}): dequantize it to compare"
     return "a nested tensor: compare its parts" if tensor.is_nested else ""
 
 
-def _with_figures(
-    plain: TensorComparisonResult, tally: Tally, reference: torch.Tensor, candidate: torch.Tensor
-) -> TensorComparisonResult:
-    at = None if tally.worst_position is None else unravel(tally.worst_position, plain.shape)
-    return replace(
-        plain,
-        max_absolute_error=tally.max_absolute_error,
-        mean_absolute_error=tally.mean_absolute_error,
-        max_relative_error=tally.max_relative_error,
-        mean_relative_error=tally.mean_relative_error,
-        rmse=tally.rmse,
-        mismatch_percentage=tally.mismatch_percentage,
-        max_error_indices=at,
-        reference_value=None if at is None else reference.detach()[at].item(),
-        candidate_value=None if at is None else candidate.detach()[at].item(),
-        reference_nonfinite=tally.reference_nonfinite,
-        candidate_nonfinite=tally.candidate_nonfinite,
-        largest_finite_error=tally.largest,
-        elements=tally.compared,
-    )
-
-
-def _judge(result: TensorComparisonResult, tally: Tally, config: ComparisonConfig) -> TensorComparisonResult:
-    reasons: list[str] = []
+def _judge(
+    figures: Figures,
+    reference: torch.Tensor,
+    candidate: torch.Tensor,
+    tolerances: tuple[float, float],
+    dtypes: tuple[str, str],
+    config: ComparisonConfig,
+) -> tuple[Verdict, str, Worst | None]:
+    """The verdict, why, and the worst place with both values."""
+    sums, reasons = figures.sums, []
     verdict: Verdict = "match"
-    within = f"atol {result.atol:g} + rtol {result.rtol:g}·|reference|"
-    share = f"{tally.outside:,} of {tally.compared:,} elements ({result.mismatch_percentage:.3g}%)"
-    if tally.wild:
+    worst: Worst | None = None
+    if (position := figures.worst_position) is not None:
+        at = unravel(position, tuple(reference.shape))
+        worst = at, reference.detach()[at].item(), candidate.detach()[at].item()
+    if sums.wild:
         verdict = "mismatch"
-        reasons.append(_wild_reason(result, tally))
-    elif result.mismatch_percentage > config.max_mismatch_percentage:
-        verdict = "mismatch"
-        reasons.append(f"{share} differ by more than {within}; {_worst_text(result)}")
-    elif tally.unequal:
+        reasons.append(_wild_reason(figures, worst))
+    elif sums.unequal:
+        within = f"atol {tolerances[0]:g} + rtol {tolerances[1]:g}·|reference|"
+        percentage = figures.mismatch_percentage
+        share = f"{sums.outside:,} of {figures.compared:,} elements ({percentage:.3g}%)"
         verdict = "rounding"
-        if tally.outside:
+        if percentage > config.max_mismatch_percentage:
+            verdict = "mismatch"
+            reasons.append(f"{share} differ by more than {within}; {_worst_text(worst)}")
+        elif sums.outside:
             allowed = f"{config.max_mismatch_percentage:g}%"
             reasons.append(f"{share} differ by more than {within}, which is allowed for {allowed}")
         else:
-            reasons.append(f"the largest error, {result.max_absolute_error:.3g}, is within {within}")
-    if result.dtype != result.candidate_dtype:
+            reasons.append(f"the largest error, {sums.largest:.3g}, is within {within}")
+    if dtypes[0] != dtypes[1]:
         if config.check_dtype:
             verdict = "mismatch"
-        reasons.insert(0, _dtypes_differ(result))
-    return replace(result, verdict=verdict, reason="; ".join(reasons))
+        reasons.insert(0, f"{_dtypes_differ(*dtypes)} (values compared in the wider one)")
+    return verdict, "; ".join(reasons), worst
 
 
-def _wild_reason(result: TensorComparisonResult, tally: Tally) -> str:
-    if tally.wild == tally.both_nan:
-        return f"both sides are NaN in {_places(tally.wild)} (equal_nan=True would accept that); {_worst_text(result)}"
-    rest = f"; elsewhere the largest error is {tally.largest:.3g}" if tally.compared > tally.wild else ""
-    return f"NaN or infinity is not matched in {_places(tally.wild)}; {_worst_text(result)}{rest}"
+def _wild_reason(figures: Figures, worst: Worst | None) -> str:
+    sums = figures.sums
+    if sums.wild == sums.both_nan:
+        return f"both sides are NaN in {_places(sums.wild)} (equal_nan=True would accept that); {_worst_text(worst)}"
+    rest = f"; elsewhere the largest error is {sums.largest:.3g}" if figures.compared > sums.wild else ""
+    return f"NaN or infinity is not matched in {_places(sums.wild)}; {_worst_text(worst)}{rest}"
 
 
 def _places(count: int) -> str:
     return f"{count:,} place{'' if count == 1 else 's'}"
 
 
-def _worst_text(result: TensorComparisonResult) -> str:
-    place = f" at {list(result.max_error_indices)}" if result.max_error_indices else ""
-    return f"worst{place}: {_number(result.reference_value)} against {_number(result.candidate_value)}"
+def _worst_text(worst: Worst | None) -> str:
+    if worst is None:
+        return "nowhere"
+    place = f" at {list(worst[0])}" if worst[0] else ""
+    return f"worst{place}: {_number(worst[1])} against {_number(worst[2])}"
+
+
+def _detail_lines(details: Details) -> list[str]:
+    told = "   ".join(f"{share:.4g}: {error:.3e}" for share, error in details.quantiles)
+    lines = [f"  error quantiles  {told}"]
+    if not math.isnan(details.max_ulp):
+        lines.append(f"  last places      max {details.max_ulp:.6g}   mean {details.mean_ulp:.4g}")
+    lines += [_place_line("worst", place) for place in details.worst[:5]]
+    lines += [_place_line("not finite", place) for place in details.nonfinite[:5]]
+    return lines
+
+
+def _place_line(what: str, place: Place) -> str:
+    return f"  {what:<16} {list(place.index)}: {_number(place.reference)} against {_number(place.candidate)}"
 
 
 def _number(value: Number | None) -> str:
     return f"{value:.6g}" if isinstance(value, float | complex) else str(value)
 
 
-def _dtypes_differ(result: TensorComparisonResult) -> str:
-    compared = " (values compared in the wider one)" if result.elements else ""
-    return f"the dtypes differ: {result.dtype} against {result.candidate_dtype}{compared}"
+def _dtypes_differ(reference: str, candidate: str) -> str:
+    return f"the dtypes differ: {reference} against {candidate}"
 
 
 def _dtype_text(dtype: torch.dtype) -> str:

@@ -1,8 +1,8 @@
 """Tell a bug from what the format's rounding explains.
 
 Tolerances know nothing of the model: a hundred layers of rounding can exceed what one op may do. So when an output is
-outside its tolerance, the model runs once more in float64, and both sides are measured against that: a candidate that
-is no further from it than the reference is itself (within :data:`MARGIN`) differs by rounding.
+outside its tolerance, the model runs once more in float64, and both sides are measured against that, by the policy of
+:mod:`judging`: a candidate that is not much further from it than the reference is itself differs by rounding.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
+from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.records import OutputDiff
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
-
-MARGIN = 2.0
-"""How many times further than the reference a candidate may be from float64 and still count as rounding."""
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -65,17 +63,15 @@ def _in_float64(call: Call) -> Call:
 
 def _judge(reference: Any, candidate: Any, exact: Any) -> str:
     """One sentence when rounding explains the difference, else an empty string."""
-    if not isinstance(exact, torch.Tensor) or exact.shape != reference.shape:
+    if not isinstance(exact, torch.Tensor) or not exact.shape == reference.shape == candidate.shape:
         return ""
-    theirs, ours = _distance(reference, exact), _distance(candidate, exact)
+    exact, theirs = exact.detach(), float((reference.detach().double() - exact.detach().double()).abs().max())
     # Noise is small: a reference far from float64 ran something else (other dropout masks), and shows nothing.
-    largest_noise = torch.finfo(reference.dtype).eps ** 0.5 * float(exact.detach().abs().max())
-    if not (ours <= MARGIN * theirs and theirs <= largest_noise):  # nor does anything explain NaN and infinity
+    largest_noise = torch.finfo(reference.dtype).eps ** 0.5 * float(exact.abs().max())
+    found = judge(candidate.detach(), exact, [reference.detach()])
+    if found.wrong or not theirs <= largest_noise:  # nor does anything explain NaN and infinity
         return ""
     return (
-        f"outside its tolerance, but {ours:.1e} from float64 where the reference is {theirs:.1e}: rounding explains it"
+        f"outside its tolerance, but {found.error:.1e} of its largest element from float64, where rounding explains "
+        f"{found.allowed:.1e}"
     )
-
-
-def _distance(tensor: torch.Tensor, exact: torch.Tensor) -> float:
-    return float((tensor.detach().double() - exact.detach().double()).abs().max())

@@ -17,9 +17,10 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.details import Place, look_closer
 from inductor_debug_jupyter.pipeline.diff.heatmap import error_heatmap
 from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
-from inductor_debug_jupyter.pipeline.records import OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 WHOLE: Final = "output"
@@ -131,8 +132,27 @@ def _with_heatmaps(
         one, other = _stacked(reference[output.path]), _stacked(candidate[output.path])
         if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and one.ndim:
             heatmap = error_heatmap(one, other, equal_nan=config.equal_nan)
-            drawn[output.path] = dataclasses.replace(output, heatmap=heatmap)
+            closer = _closer(one, other, config)
+            drawn[output.path] = dataclasses.replace(output, heatmap=heatmap, **closer)
     return tuple(drawn.get(output.path, output) for output in outputs)
+
+
+def _closer(reference: torch.Tensor, candidate: torch.Tensor, config: ComparisonConfig) -> dict[str, Any]:
+    """What a second look finds, as fields of an output."""
+    one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
+    found = look_closer(one, other, equal_nan=config.equal_nan)
+    return {
+        "max_ulp": _finite(found.max_ulp),
+        "mean_ulp": _finite(found.mean_ulp),
+        "quantiles": found.quantiles,
+        "histogram": tuple((each.low, each.high, each.count) for each in found.histogram),
+        "worst": tuple(map(_as_place, found.worst)),
+        "nonfinite": tuple(map(_as_place, found.nonfinite)),
+    }
+
+
+def _as_place(place: Place) -> ErrorPlace:
+    return ErrorPlace(place.index, str(place.reference), str(place.candidate), _finite(place.error))
 
 
 def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonConfig) -> OutputDiff | None:
@@ -230,6 +250,11 @@ def _as_output(path: str, result: TensorComparisonResult) -> OutputDiff:
         candidate_nonfinite=result.candidate_nonfinite,
         atol=_finite(result.atol),
         rtol=_finite(result.rtol),
+        cosine=_finite(result.cosine),
+        signal_to_noise=_finite(result.signal_to_noise),
+        smallest_atol=_finite(result.smallest_atol),
+        smallest_rtol=_finite(result.smallest_rtol),
+        signed_zeros=result.signed_zeros,
     )
 
 

@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff
+from inductor_debug_jupyter.pipeline.records import DiffRecord, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_WORDS, worst_first
+from inductor_debug_jupyter.pipeline.views.localization import STATUS_WORDS, error_curve
 from inductor_debug_jupyter.pipeline.views.words import clip, plain
 
 OUTPUTS_IN_SUMMARY: Final = 30
 
 _COLOURS = {"mismatch": "#d55e00", "not_compared": "#999999", "rounding": "#0072b2", "match": "#009e73"}
 _NOT_FINITE = "#cc79a7"
+_STATUS_COLOURS = {"introduced": "#d55e00", "amplified": "#e69f00", "rounding": "#0072b2"}
 
 
 def draw(record: DiffRecord, output_dir: str | Path | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -55,6 +57,55 @@ def draw(record: DiffRecord, output_dir: str | Path | None = None) -> tuple[tupl
     if differing > len(with_heatmap):
         notes.append(f"heatmaps were drawn of {len(with_heatmap)} outputs, the worst; {differing} differ")
     return tuple(paths), tuple(notes)
+
+
+def draw_localization(
+    record: LocalizationRecord, output_dir: str | Path | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Draw the errors of all values in the order of execution; where the picture is, or why there is none."""
+    if not record.nodes:
+        return (), ("no picture of the errors: nothing was looked at",)
+    name = f"{_file_name(record.model)}_errors.png"
+    try:
+        return (str(_write(name, _curve_png(record), output_dir)),), ()
+    except InductorDebugError as error:
+        return (), (f"no picture {name}: {error}",)
+    except Exception as error:  # whatever matplotlib trips over, or that it is not there
+        return (), (f"no picture {name}: {type(error).__name__}: {error}",)
+
+
+def _curve_png(record: LocalizationRecord) -> bytes:
+    points = error_curve(record)
+    figure = _figure(8, 3.6)
+    axes = figure.subplots()
+    xs = [point["at"] for point in points]
+    least = 1e-12
+    allowed = [max(point["allowed"] or 0.0, least) for point in points]
+    axes.plot(xs, allowed, color="#999999", linestyle="--", linewidth=1, label="what rounding explains")
+    for status, colour in _STATUS_COLOURS.items():
+        chosen = [point for point in points if point["status"] == status]
+        if chosen:
+            errors = [1.0 if point["error"] is None else max(point["error"], least) for point in chosen]
+            places = [point["at"] for point in chosen]
+            axes.scatter(places, errors, s=14, color=colour, label=STATUS_WORDS[status], zorder=3)
+    axes.set_yscale("log")
+    axes.set_xlabel("values, as they are computed")
+    axes.set_ylabel("error / largest element")
+    axes.legend(fontsize=7)
+    culprits = ", ".join(dict.fromkeys(culprit.op for culprit in record.culprits)) or "no culprit"
+    axes.set_title(_text(f"{record.model} on {record.candidate}: {culprits}", 90), fontsize=10)
+    return _png(figure)
+
+
+def _draw_histogram(axes: Any, output: OutputDiff) -> None:
+    """How many elements have errors of which size."""
+    bins = [(low, high, count) for low, high, count in output.histogram if high > 0]
+    axes.bar([low for low, _, _ in bins], [count for _, _, count in bins],
+             width=[high - low for low, high, _ in bins], align="edge", color="#0072b2")  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("absolute error")
+    axes.set_ylabel("elements")
 
 
 def _file_name(text: str) -> str:
@@ -105,8 +156,14 @@ def _heatmap_png(output: OutputDiff) -> bytes:
         for row in range(heatmap.rows)
     ]
     positive = [value for value in heatmap.values if value]
-    figure = _figure(7, 2.6 if heatmap.rows == 1 else 5.4)
-    axes = figure.subplots()
+    below = any(high > 0 for _, high, _ in output.histogram)
+    height = 2.6 if heatmap.rows == 1 else 5.4
+    figure = _figure(7, height + (1.8 if below else 0))
+    if below:
+        axes, spread = figure.subplots(2, height_ratios=(height, 1.8))
+        _draw_histogram(spread, output)
+    else:
+        axes = figure.subplots()
     norm = LogNorm(min(positive), max(positive)) if positive and max(positive) > min(positive) > 0 else None
     shown = [[value if value != 0 or norm is None else min(positive) for value in row] for row in grid]
     extent = (0, heatmap.full_columns, heatmap.full_rows, 0)

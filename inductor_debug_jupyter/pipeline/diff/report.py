@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from inductor_debug_jupyter.pipeline.diff.pictures import draw
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.settings import resolve
@@ -22,9 +23,13 @@ from inductor_debug_jupyter.pipeline.views.diff import diff_text
 
 @dataclass(frozen=True, slots=True)
 class DiffReport:
-    """A comparison, as a user holds it; ``record`` is all that was found."""
+    """A comparison, as a user holds it; ``record`` is all that was found.
+
+    ``pairs`` are the worst outputs' tensors, while the process lives, so that any part of them can be looked at.
+    """
 
     record: DiffRecord
+    pairs: LivePairs = field(default_factory=LivePairs, compare=False, repr=False)
 
     @property
     def passed(self) -> bool:

@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.records.compile import (
 )
 from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, CheckStatus, ConformanceRecord
 from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
-from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, Heatmap, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
     GRAPH_STAGES,
@@ -32,6 +32,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
 )
 from inductor_debug_jupyter.pipeline.records.guards import Guard
 from inductor_debug_jupyter.pipeline.records.late import LateTexts
+from inductor_debug_jupyter.pipeline.records.localization import Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.records.memory import LiveTensor, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import (
     OP_STATUSES,
@@ -63,7 +64,9 @@ __all__ = [
     "CoverageRecord",
     "CrashKind",
     "CrashRecord",
+    "Culprit",
     "DiffRecord",
+    "ErrorPlace",
     "Fallback",
     "GraphBreak",
     "GraphCoverage",
@@ -75,8 +78,11 @@ __all__ = [
     "KernelSpec",
     "LateTexts",
     "LiveTensor",
+    "LocalizationRecord",
     "MemoryRecord",
+    "NodeError",
     "NodeRecord",
+    "NodeStatus",
     "Note",
     "OpRow",
     "OpStatus",

@@ -10,6 +10,7 @@ from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
 from inductor_debug_jupyter.pipeline.records.findings import Violation
 from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, SourceLine
 from inductor_debug_jupyter.pipeline.records.guards import Guard
+from inductor_debug_jupyter.pipeline.records.localization import LocalizationRecord
 from inductor_debug_jupyter.pipeline.records.memory import MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
@@ -170,6 +171,7 @@ class SessionRecord:
     guards: tuple[Guard, ...] = ()
     diff: DiffRecord | None = None
     bisect: BisectRecord | None = None
+    localization: LocalizationRecord | None = None
     notes: tuple[Note, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     """Label (``In [4]``) → the whole text of every user file or cell that a captured line stands in."""

@@ -31,11 +31,24 @@ class Heatmap:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorPlace:
+    """One element, with both values as text (``nan`` is one too); ``error`` is None when it is not finite."""
+
+    index: tuple[int, ...]
+    reference: str
+    candidate: str
+    error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OutputDiff:
     """One pair of outputs.
 
     ``path`` names the output (``logits``, ``[0].hidden``); ``reason`` says in one sentence why it does not match or was
-    not compared.
+    not compared. ``smallest_atol`` and ``smallest_rtol`` are the tolerances that would pass, each beside the other in
+    force. ``quantiles`` are shares of the elements with the error that so many do not exceed, ``histogram`` has the
+    bounds and the count of each bin, ``max_ulp`` is in units in the last place; these and the places are there for the
+    worst outputs only.
     """
 
     path: str
@@ -59,6 +72,17 @@ class OutputDiff:
     atol: float | None = None
     rtol: float | None = None
     heatmap: Heatmap | None = None
+    cosine: float | None = None
+    signal_to_noise: float | None = None
+    smallest_atol: float | None = None
+    smallest_rtol: float | None = None
+    signed_zeros: int = 0
+    max_ulp: float | None = None
+    mean_ulp: float | None = None
+    quantiles: tuple[tuple[float, float], ...] = ()
+    histogram: tuple[tuple[float, float, int], ...] = ()
+    worst: tuple[ErrorPlace, ...] = ()
+    nonfinite: tuple[ErrorPlace, ...] = ()
 
     @property
     def passed(self) -> bool:

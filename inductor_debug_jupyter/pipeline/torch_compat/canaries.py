@@ -31,10 +31,11 @@ PARTS = {
     "trace": "graph breaks, recompile reasons, timings, cache hits",
     "already compiled functions": "what was compiled before the capture began",
     "plain modules": "modules that are not compiled",
+    "localization": "which of Inductor's kernels is wrong: localize() on inductor",
 }
 """Part → what a capture loses without it."""
 
-_MODULES = ("calls", "graphs", "guards", "lowering", "regions", "running", "state", "trees", "versions")
+_MODULES = ("calls", "graphs", "guards", "kernel_calls", "lowering", "regions", "running", "state", "trees", "versions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +209,10 @@ def _compiled(function: Callable[..., Any], *inputs: Any) -> str | None:
 def _ways_in() -> tuple[HookSite, ...]:
     """How a capture reaches compiled functions and plain modules; what cannot be imported is told by the imports."""
     try:
-        from inductor_debug_jupyter.pipeline.torch_compat import calls, regions
+        from inductor_debug_jupyter.pipeline.torch_compat import calls, kernel_calls, regions
     except (ImportError, AttributeError):
         return ()
-    return (regions.SITE, *calls.SITES)
+    return (regions.SITE, *calls.SITES, kernel_calls.SITE)
 
 
 def _imports() -> Canary:

@@ -73,6 +73,12 @@ def modules_of(node: torch.fx.Node) -> list[tuple[str, str]]:
     return [(readable_path(str(path)), _class_name(kind)) for path, kind in stack.values()]
 
 
+def module_path_of(node: torch.fx.Node) -> str:
+    """Path of the innermost module that a node is in, or an empty string."""
+    around = modules_of(node)
+    return around[-1][0] if around else ""
+
+
 def _class_name(kind: object) -> str:
     name = kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
     return name.rsplit(".", 1)[-1]
@@ -181,6 +187,18 @@ def mutated_inputs(node: torch.fx.Node) -> tuple[str, ...]:
     if node.op == "call_function" and isinstance(target, torch._ops.HigherOrderOperator):
         return ("<effect>",)
     return ()
+
+
+def drops_nothing(node: torch.fx.Node) -> bool:
+    """Whether an op that may draw random numbers was told not to: attention with a dropout of 0."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    for position, argument in enumerate(target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, 0.0)
+            return isinstance(given, int | float) and given == 0
+    return False
 
 
 def _written_by_schema(node: torch.fx.Node, target: torch._ops.OpOverload) -> tuple[str, ...]:

@@ -89,3 +89,10 @@ def torch_logs_muted() -> Iterator[None]:
         _muted.depth -= 1
         for handler in handlers:
             handler.removeFilter(_filter)
+
+
+@contextmanager
+def inductor_fault(name: str) -> Iterator[None]:
+    """One of the faults that Inductor's authors test with, such as ``inject_relu_bug_TESTING_ONLY``: wrong numbers."""
+    with inductor_config.patch({f"cpp.{name}": "accuracy"}):
+        yield

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypedDict
 
-from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, OutputDiff
+from inductor_debug_jupyter.pipeline.records import (
+    DiffRecord,
+    ErrorPlace,
+    Heatmap,
+    LocalizationRecord,
+    OutputDiff,
+)
+from inductor_debug_jupyter.pipeline.views.localization import culprit_rows
 from inductor_debug_jupyter.pipeline.views.words import clip, count, duration, plain
 
 VERDICT_ICONS: Final[dict[str, str]] = {"mismatch": "✗", "not_compared": "?", "rounding": "≈", "match": "✓"}
@@ -45,6 +52,14 @@ class HeatmapView(TypedDict):
     note: str
 
 
+class PlaceView(TypedDict):
+    """One element with both values, as text."""
+
+    index: list[int]
+    reference: str
+    candidate: str
+
+
 class OutputView(TypedDict):
     """One row of the list, and all that its explanation needs."""
 
@@ -61,6 +76,9 @@ class OutputView(TypedDict):
     candidate: str
     facts: list[list[str]]
     heatmap: HeatmapView | None
+    worst: list[PlaceView]
+    nonfinite: list[PlaceView]
+    histogram: list[list[float]]
 
 
 class DiffView(TypedDict):
@@ -76,6 +94,7 @@ class DiffView(TypedDict):
     left_out: int
     notes: list[str]
     images: list[str]
+    culprits: list[dict[str, Any]]
 
 
 def worst_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
@@ -156,7 +175,7 @@ def _tensor_text(shape: Sequence[int], dtype: str) -> str:
     return f"{plain(dtype)} {'×'.join(map(str, shape))}".rstrip()
 
 
-def diff_view(record: DiffRecord, *, limit: int = 500) -> DiffView:
+def diff_view(record: DiffRecord, *, limit: int = 500, localization: LocalizationRecord | None = None) -> DiffView:
     """The tab; of more than ``limit`` outputs the worst are there, the others are counted."""
     ordered = worst_first(record.outputs)
     return {
@@ -170,6 +189,7 @@ def diff_view(record: DiffRecord, *, limit: int = 500) -> DiffView:
         "left_out": max(0, len(ordered) - limit),
         "notes": [plain(note) for note in record.notes],
         "images": [plain(path) for path in record.images],
+        "culprits": [] if localization is None else culprit_rows(localization),
     }
 
 
@@ -189,7 +209,14 @@ def _output_view(output: OutputDiff) -> OutputView:
         "candidate": "" if at is None else _value_text(output.candidate_value, output.candidate_nonfinite),
         "facts": _facts(output),
         "heatmap": None if output.heatmap is None else _heatmap_view(output.heatmap, output),
+        "worst": [_place_view(place) for place in output.worst],
+        "nonfinite": [_place_view(place) for place in output.nonfinite],
+        "histogram": [list(each) for each in output.histogram],
     }
+
+
+def _place_view(place: ErrorPlace) -> PlaceView:
+    return {"index": list(place.index), "reference": plain(place.reference), "candidate": plain(place.candidate)}
 
 
 def _headline(output: OutputDiff) -> str:
@@ -215,6 +242,19 @@ def _facts(output: OutputDiff) -> list[list[str]]:
     facts.append(["Outside tolerance", f"{output.mismatch_percentage:.4g}%"])
     if output.atol is not None and output.rtol is not None:
         facts += [["Tolerance, absolute", f"{output.atol:g}"], ["Tolerance, relative", f"{output.rtol:g}"]]
+    if output.smallest_atol is not None:
+        facts.append(["Would pass with atol", f"{output.smallest_atol:.3g}"])
+    if output.smallest_rtol is not None:
+        facts.append(["Would pass with rtol", f"{output.smallest_rtol:.3g}"])
+    if output.cosine is not None:
+        facts.append(["Cosine", f"{output.cosine:.9g}"])
+    if output.signal_to_noise is not None:
+        facts.append(["Signal to noise", f"{output.signal_to_noise:.1f} dB"])
+    if output.max_ulp is not None:
+        facts.append(["Last places, largest", f"{output.max_ulp:.6g}"])
+    facts += [[f"Quantile {share:g}", f"{error:.3e}"] for share, error in output.quantiles]
+    if output.signed_zeros:
+        facts.append(["Zeros of the other sign", f"{output.signed_zeros:,}"])
     if output.reference_nonfinite or output.candidate_nonfinite:
         seen = f"{output.reference_nonfinite:,} in the reference, {output.candidate_nonfinite:,} in the candidate"
         facts.append(["NaN or infinite", seen])

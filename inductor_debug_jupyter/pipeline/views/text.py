@@ -15,6 +15,7 @@ from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
+from inductor_debug_jupyter.pipeline.views.localization import localization_text
 from inductor_debug_jupyter.pipeline.views.placement import fallback_line
 from inductor_debug_jupyter.pipeline.views.places import worst_first
 from inductor_debug_jupyter.pipeline.views.transfers import kernel_line, transfer_line
@@ -110,6 +111,8 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     if record.diff is not None:
         lines += ["", *diff_text(record.diff).splitlines()]
         lines += _section("Crashed", [crash_text(crash).splitlines() for crash in record.diff.crashes], limit)
+    if record.localization is not None:
+        lines += ["", *localization_text(record.localization, timings=timings).splitlines()]
     if record.bisect is not None:
         lines += ["", *bisect_text(record.bisect, timings=timings).splitlines()]
     lines += _section(

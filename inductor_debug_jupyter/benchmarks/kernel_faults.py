@@ -1,0 +1,54 @@
+"""Faults to be found: Inductor's own, and any op made wrong by a given factor in the generated C++."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from inductor_debug_jupyter.pipeline.torch_compat.kernel_sources import sources_rewritten
+from inductor_debug_jupyter.pipeline.torch_compat.state import inductor_fault
+
+
+@dataclass(frozen=True)
+class KernelFault:
+    """One way to be wrong.
+
+    Args:
+        op: the aten op that is then to blame.
+        method: how the generated C++ calls it (``erf``), or the name of Inductor's own fault (``inject_…``).
+        factor: its result is multiplied by one plus this.
+        only_fused: only where the result is not written to memory.
+        beside: only in kernels whose source has this text too.
+    """
+
+    op: str
+    method: str
+    factor: float = 0.0
+    only_fused: bool = False
+    beside: str = ""
+
+    @contextmanager
+    def seeded(self) -> Iterator[None]:
+        """Kernels that are compiled in the block have the fault."""
+        if self.method.startswith("inject_"):
+            with inductor_fault(self.method):
+                yield
+            return
+        with sources_rewritten(self._rewritten):
+            yield
+
+    def _rewritten(self, source: str) -> str:
+        if self.beside and self.beside not in source:
+            return source
+        scalar = r"1 / std::sqrt\(tmp\d+\)" if self.method == "rsqrt" else rf"std::{self.method}\(tmp\d+\)"
+        call = re.compile(rf"auto (tmp\d+) = (tmp\d+\.{self.method}\(\)|{scalar});")
+
+        def wrong(match: re.Match[str]) -> str:
+            made, expression = match.groups()
+            if self.only_fused and re.search(rf"\b{made}\.store\(", source):
+                return match.group()
+            return f"auto {made} = {expression} * decltype({expression})({1 + self.factor!r});"
+
+        return call.sub(wrong, source)

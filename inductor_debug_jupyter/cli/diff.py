@@ -1,0 +1,51 @@
+"""``inductor-debug diff A B``: compare what two machines recorded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from inductor_debug_jupyter.pipeline.errors import OptionError
+
+SUMMARY = "compare two recordings (safetensors), such as a device's outputs and eager's, output by output"
+EXAMPLES = """\
+  inductor-debug diff eager.safetensors device.safetensors
+  inductor-debug diff eager.safetensors device.safetensors --rtol 1e-2 --pictures visualizations
+  inductor-debug diff eager.safetensors device.safetensors --format json  # all figures
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("reference", metavar="REFERENCE", help="what it should be: a safetensors file")
+    parser.add_argument("candidate", metavar="CANDIDATE", help="what it is: another one")
+    for name, what in (("atol", "absolute"), ("rtol", "relative")):
+        explained = f"the {what} tolerance; default that of torch.testing for the dtype"
+        parser.add_argument(f"--{name}", metavar="NUMBER", help=explained)
+    parser.add_argument("--equal-nan", action="store_true", help="NaN on both sides is equal")
+    parser.add_argument("--pictures", metavar="FOLDER", help="also write heatmaps there, as PNG")
+    parser.add_argument("--format", default="text", metavar="text|json", help="default text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison; 1 when something is wrong or was not compared."""
+    if args.format not in {"text", "json"}:
+        raise OptionError(f"--format: {args.format!r} is not allowed; allowed: text, json")
+    atol, rtol = (_number(getattr(args, name), f"--{name}") for name in ("atol", "rtol"))
+    from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, compare_recordings
+
+    config = ComparisonConfig(atol=atol, rtol=rtol, equal_nan=args.equal_nan)
+    report = compare_recordings(args.reference, args.candidate, config)
+    if args.pictures is not None:
+        report = report.with_files(args.pictures, pictures=True)
+    print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if args.format == "json" else report)
+    return 0 if report.passed else 1
+
+
+def _number(text: str | None, flag: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"{flag}: {text!r} is not allowed; allowed: a number that is not negative") from None

@@ -1,0 +1,307 @@
+"""Where an error comes in: the op, the kernel, the module and the user's line.
+
+- On Inductor each generated kernel is judged as it runs, fused (:mod:`localize_kernels`). A wrong kernel is then looked
+  into: its part of the graph is compiled once more with every value as an output, and each op is judged. If the error
+  is gone then, it is one of fusion, and the op is found whose result, written to memory, makes it go away.
+- On any other backend the AOT graphs are judged op by op (:mod:`localize_ops`).
+
+Every node ends up as *introduced* here, *amplified* from upstream, or *rounding*; the policy is :mod:`judging`'s.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
+from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
+from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution, runnable
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement
+from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, KernelWatch, Suspect, teacher_forced
+from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
+from inductor_debug_jupyter.pipeline.diff.replay import EXACT, PERTURBED, Form
+from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
+from inductor_debug_jupyter.pipeline.records import Culprit, LocalizationRecord, NodeError, NodeStatus
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
+
+INDUCTOR = "inductor"
+_VIEWS = frozenset(
+    f"aten.{name}"
+    for name in ("view", "permute", "reshape", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "transpose")
+)
+
+
+def localize(
+    call: Call,
+    backend: Backend,
+    config: ComparisonConfig,
+    *,
+    model_name: str = "",
+    held_as: torch.dtype | None = None,
+    free_running: bool = True,
+) -> LocalizationRecord:
+    """Find what is wrong on a backend.
+
+    Args:
+        call: the model and its inputs.
+        backend: the candidate.
+        config: how outputs are flattened; tolerances play no part.
+        model_name: what to call the model.
+        held_as: the format that the device holds everything in, if it is narrower than the tensors' own.
+        free_running: also run whole references, to tell what was amplified.
+    """
+    started = time.perf_counter()
+    forms = (PERTURBED,) if held_as is None else (PERTURBED, replace(EXACT, held_as=held_as))
+    if backend.name == INDUCTOR and backend.compiler is not None:
+        watch = KernelWatch(forms, free_running)
+        with observed(watch):
+            execution = call.execute(backend, config)
+        found, more = _Looking(watch.suspects, forms, compile_with_inductor).culprits()
+        notes = [*watch.notes, *_trouble(execution)]
+        watch.compiles += more
+        search: KernelWatch | OpSearch = watch
+    else:
+        search, notes = _by_ops(call, backend, config, forms, free_running)
+        found = [_culprit(suspect, suspect.finding.node, spec=_spec(suspect, backend)) for suspect in search.suspects]
+    if not search.findings:
+        notes.append("nothing was looked at: the candidate ran no kernel whose result could be told")
+    return LocalizationRecord(
+        model_name,
+        backend.name,
+        tuple(found),
+        _node_errors(search.findings),
+        tuple(dict.fromkeys(notes)),
+        time.perf_counter() - started,
+        search.compiles,
+        search.memory.peak,
+    )
+
+
+def _by_ops(
+    call: Call, backend: Backend, config: ComparisonConfig, forms: tuple[Form, ...], free_running: bool
+) -> tuple[OpSearch, list[str]]:
+    keeper = AotKeeper()
+    execution = call.execute(Backend("aot", keeper), config)
+    assert backend.compiler is not None
+    search = OpSearch(_as_compiler(backend.compiler), forms, free_running=free_running)
+    for kept in keeper.graphs:
+        search.search(kept)
+    return search, [*search.notes, *_trouble(execution)]
+
+
+def _as_compiler(compiler: Callable[..., Any]) -> Compiler:
+    """A backend as something that takes a graph and real inputs; what it makes may be boxed in a result object."""
+    return lambda graph_module, inputs: runnable(compiler(graph_module, inputs), "the candidate")
+
+
+def _trouble(execution: Execution) -> list[str]:
+    return [f"the candidate raised {execution.error}"] if execution.error else []
+
+
+@dataclass
+class _Looking:
+    """Looks into wrong kernels for the op that it is."""
+
+    suspects: Sequence[Suspect]
+    forms: tuple[Form, ...]
+    compiler: Compiler
+    compiles: int = 0
+    _answers: dict[tuple[Any, ...], tuple[tuple[int, ...], bool, str]] = field(default_factory=dict)
+
+    def culprits(self) -> tuple[list[Culprit], int]:
+        """Every op that is to blame, once, and how many compiles it took to know."""
+        found: dict[tuple[str, str], Culprit] = {}
+        for suspect in self.suspects:
+            key = _structure(suspect)
+            if key not in self._answers and suspect.known is not None:
+                self._answers[key] = self._look_into(suspect)
+            positions, only_fused, reason = self._answers.get(
+                key, ((len(suspect.nodes) - 1,), False, "not looked into")
+            )
+            for position in positions:
+                node = suspect.nodes[position]
+                culprit = _culprit(suspect, node, only_fused=only_fused, reason=reason)
+                found.setdefault((culprit.graph, culprit.node), culprit)
+        return list(found.values()), self.compiles
+
+    def _look_into(self, suspect: Suspect) -> tuple[tuple[int, ...], bool, str]:
+        """Positions of the wrong ops among the kernel's nodes, whether only fused code is wrong, and what to say."""
+        nodes = suspect.nodes
+        computing = [position for position, node in enumerate(nodes) if not _is_view(node)]
+        last = len(nodes) - 1
+        if len(computing) <= 1:
+            return tuple(computing or [last]), False, ""
+        try:
+            values = self._values(suspect, None)
+            wrong = [position for position in computing if self._is_wrong(suspect, position, values)]
+            if wrong:
+                return tuple(wrong), False, ""
+            return self._only_fused(suspect, computing)
+        except Exception as error:  # whatever the compiler raises on a part of a graph
+            return (last,), False, f"its kernel could not be looked into: {type(error).__name__}: {error}"
+
+    def _values(self, suspect: Suspect, outputs: set[torch.fx.Node] | None) -> dict[str, torch.Tensor]:
+        assert suspect.known is not None
+        self.compiles += 1
+        window = window_of(suspect.nodes)
+        return window.run(suspect.evaluator.graph_module, suspect.known, self.compiler, outputs)
+
+    def _is_wrong(self, suspect: Suspect, position: int, values: dict[str, torch.Tensor]) -> bool:
+        node = suspect.nodes[position]
+        if node.name not in values:
+            return False
+        known = {**(suspect.known or {}), **values}
+        nodes, _ = suspect.evaluator.slice_of(node.name, known.keys() - {node.name})
+        return teacher_forced(suspect.evaluator, nodes, known, values[node.name], self.forms).wrong
+
+    def _only_fused(self, suspect: Suspect, computing: list[int]) -> tuple[tuple[int, ...], bool, str]:
+        """Halve the intermediate results: those whose writing makes the error go away hold the culprit's."""
+        nodes, final = suspect.nodes, suspect.nodes[-1]
+        if not self._still_wrong(suspect, {final}):
+            return (len(nodes) - 1,), True, "the kernel is wrong, but its part of the graph compiled alone is not"
+        candidates = [position for position in computing if nodes[position] is not final]
+        while len(candidates) > 1:
+            half = candidates[: len(candidates) // 2]
+            gone = not self._still_wrong(suspect, {final, *(nodes[position] for position in half)})
+            candidates = half if gone else candidates[len(half) :]
+        reason = "wrong only while its result stays in the kernel: written to memory, the error is gone"
+        return tuple(candidates), True, reason
+
+    def _still_wrong(self, suspect: Suspect, outputs: set[torch.fx.Node]) -> bool:
+        values = self._values(suspect, outputs)
+        assert suspect.known is not None
+        value = values[suspect.nodes[-1].name]
+        return teacher_forced(suspect.evaluator, suspect.nodes, suspect.known, value, self.forms).wrong
+
+
+def _structure(suspect: Suspect) -> tuple[Any, ...]:
+    """What two kernels have in common that do the same in two layers."""
+    numbers = {node: number for number, node in enumerate(suspect.nodes)}
+    return tuple(
+        (target_name(node), tuple(numbers.get(each, -1) for each in node.all_input_nodes), str(node.meta.get("val")))
+        for node in suspect.nodes
+    )
+
+
+def _op_name(node: torch.fx.Node) -> str:
+    """The op of a node; of one that takes a result of several, the op that made them."""
+    while target_name(node) == "operator.getitem":
+        node = node.all_input_nodes[0]
+    return target_name(node)
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    name = target_name(node)
+    return name.rpartition(".")[0] in _VIEWS or node.op == "get_attr"
+
+
+def _spec(suspect: Suspect, backend: Backend) -> dict[str, Any]:
+    """What a device says of the kernel, if it says anything: the op is compiled by itself once more, to be told."""
+    log = DeviceLog()
+    window = window_of(suspect.nodes)
+    graph_module, _ = window.graph_module(suspect.evaluator.graph_module)
+    inputs = [_example(start) for start in window.starts]
+    if backend.compiler is None or any(value is None for value in inputs):
+        return {}
+    try:
+        with listening(log), torch.no_grad():
+            backend.compiler(graph_module, inputs)
+    except Exception:  # it is only asked what it would say
+        return {}
+    return next((dict(kernel.spec) for kernel in log.told_kernels if kernel.spec), {})
+
+
+def _example(node: torch.fx.Node) -> torch.Tensor | None:
+    fake = node.meta.get("val")
+    if not isinstance(fake, torch.Tensor) or not all(isinstance(size, int) for size in fake.shape):
+        return None
+    return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="cpu").zero_()
+
+
+def _culprit(
+    suspect: Suspect, node: torch.fx.Node, *, only_fused: bool = False, reason: str = "", spec: Any = None
+) -> Culprit:
+    finding, judgement = suspect.finding, suspect.finding.judgement
+    assert judgement is not None
+    return Culprit(
+        _op_name(node),
+        node.name,
+        finding.graph,
+        finding.kernel,
+        module_path_of(node),
+        lines_of(node)[0],
+        _finite(judgement.error),
+        _finite(judgement.allowed),
+        judgement.index,
+        _finite(judgement.expected),
+        _finite(judgement.found),
+        only_fused,
+        reason,
+        spec or {},
+    )
+
+
+def _node_errors(findings: Sequence[Finding]) -> tuple[NodeError, ...]:
+    """Every node with its status: wrong beside a free-running reference, but right on its own, is amplified."""
+    made: list[NodeError] = []
+    tainted: set[str] = set()
+    backward_tainted = False
+    for finding in findings:
+        names = {each.name for each in _ancestors(finding.node, tainted)} & tainted
+        upstream = bool(names) or (finding.graph == "backward" and backward_tainted)
+        status: NodeStatus = "rounding"
+        if finding.judgement is None:
+            status = "not_compared"
+        elif finding.judgement.wrong:
+            status = "introduced"
+        elif upstream and finding.free is not None and finding.free.wrong:
+            status = "amplified"
+        if status in {"introduced", "amplified"}:
+            tainted.add(finding.node.name)
+            backward_tainted = True
+        made.append(_node_error(finding, status))
+    return tuple(made)
+
+
+def _ancestors(node: torch.fx.Node, stop_at: set[str]) -> set[torch.fx.Node]:
+    """The nodes before a node, no further back than the first that is named."""
+    seen: set[torch.fx.Node] = set()
+    waiting = list(node.all_input_nodes)
+    while waiting:
+        each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            if each.name not in stop_at:
+                waiting.extend(each.all_input_nodes)
+    return seen
+
+
+def _node_error(finding: Finding, status: NodeStatus) -> NodeError:
+    def figures(judgement: Judgement | None) -> tuple[float | None, float | None]:
+        return (None, None) if judgement is None else (_finite(judgement.error), _finite(judgement.allowed))
+
+    return NodeError(
+        finding.graph,
+        finding.node.name,
+        _op_name(finding.node),
+        status,
+        *figures(finding.judgement),
+        *figures(finding.free),
+        kernel=finding.kernel,
+        module_path=module_path_of(finding.node),
+        source=lines_of(finding.node)[0],
+        reason=finding.reason,
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,240 @@
+"""Which of Inductor's kernels is wrong, with everything fused as it is.
+
+While the compiled model runs, each kernel's results are looked at as soon as they are written: the part of the
+post-grad graph that leads to them is run eagerly on the candidate's own earlier results (which are what the kernel
+read), and judged. A whole reference runs beside it, to tell what a wrong kernel made worse later. Only the values that
+later kernels need are kept, and only until then; what remains of a node is a few numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
+from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
+from inductor_debug_jupyter.pipeline.diff.replay import (
+    AS_IS,
+    EXACT,
+    PERTURBED,
+    Evaluator,
+    Form,
+    Lockstep,
+    UnreplayableError,
+)
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs
+from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import GeneratedGraph, KernelCall
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One value that was looked at. ``judgement`` is None when it could not be judged, for ``reason``."""
+
+    graph: str
+    node: torch.fx.Node
+    kernel: str
+    judgement: Judgement | None
+    free: Judgement | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suspect:
+    """A wrong value, the nodes that lead to it, and the values that they start from (None: not kept)."""
+
+    finding: Finding
+    evaluator: Evaluator
+    nodes: tuple[torch.fx.Node, ...]
+    known: Mapping[str, Any] | None
+
+
+class _Plan:
+    """Of one graph: which nodes lead to each value that is handed over, and how long a value is needed."""
+
+    def __init__(self, generated: GeneratedGraph) -> None:
+        self.evaluator = Evaluator(generated.graph_module)
+        known = {node.name for node in generated.graph_module.graph.nodes if node.op == "placeholder"}
+        self.inputs = frozenset(known)
+        self.slices: dict[str, tuple[list[torch.fx.Node], list[str]]] = {}
+        self.last_need: dict[str, int] = {}
+        for call in generated.calls:
+            for name in sorted(call.nodes, key=self.evaluator.position):
+                if name not in self.slices:
+                    nodes, starts = self.evaluator.slice_of(name, known)
+                    self.slices[name] = nodes, [start.name for start in starts]
+                    self.last_need |= dict.fromkeys(self.slices[name][1], call.index)
+                    known.add(name)
+        self.mutated = {
+            name for node in generated.graph_module.graph.nodes for name in mutated_inputs(node) if name in self.inputs
+        }
+
+
+@dataclass
+class _Run:
+    """One call of a generated wrapper."""
+
+    plan: _Plan
+    known: dict[str, Any]
+    references: tuple[Lockstep, ...] | None
+
+
+@dataclass
+class KernelWatch:
+    """Judges every kernel; give it to :func:`~inductor_debug_jupyter.pipeline.torch_compat.kernel_calls.observed`.
+
+    Args:
+        forms: what else rounding may do, beside the ops as they are.
+        free_running: also run whole references beside the candidate.
+        suspects_kept: of so many wrong values the inputs are kept, to look into their kernels.
+    """
+
+    forms: tuple[Form, ...] = (PERTURBED,)
+    free_running: bool = True
+    suspects_kept: int = 8
+    findings: list[Finding] = field(default_factory=list)
+    suspects: list[Suspect] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    compiles: int = 0
+    memory: LiveBytes = field(default_factory=LiveBytes)
+    _plans: dict[int, _Plan] = field(default_factory=dict)
+    _runs: dict[int, _Run] = field(default_factory=dict)
+    _saved: dict[tuple[int, tuple[int, ...]], tuple[Any, ...]] = field(default_factory=dict)
+
+    def generated(self, graph: GeneratedGraph) -> None:
+        """Plan what to keep."""
+        self.compiles += 1
+        self._plans[id(graph)] = _Plan(graph)
+
+    def begin(self, graph: GeneratedGraph, inputs: Mapping[str, Any]) -> None:
+        """Start the references; an input that the graph writes to is copied first."""
+        plan = self._plans[id(graph)]
+        written = plan.mutated | graph.reused
+        known = {
+            name: value.clone() if name in written and isinstance(value, torch.Tensor) else value
+            for name, value in inputs.items()
+        }
+        references = None
+        if self.free_running:
+            wanted = [name for call in graph.calls for name in call.nodes]
+            references = tuple(
+                Lockstep(graph.graph_module, self._theirs(known, index), form, wanted)
+                for index, form in enumerate((AS_IS, EXACT))
+            )
+        self._runs[id(graph)] = _Run(plan, known, references)
+
+    def _theirs(self, known: Mapping[str, Any], index: int) -> dict[str, Any]:
+        """What a reference has in place of the inputs: for what the forward saved, its own; else the same."""
+        given: dict[str, Any] = {}
+        for name, value in known.items():
+            given[name] = value
+            if isinstance(value, torch.Tensor) and value.numel():
+                saved = self._saved.get((value.data_ptr(), tuple(value.shape)))
+                given[name] = value if saved is None else saved[index]
+        return given
+
+    def after(self, graph: GeneratedGraph, call: KernelCall, values: Mapping[str, torch.Tensor]) -> None:
+        """Judge what a kernel wrote."""
+        run = self._runs[id(graph)]
+        with torch.no_grad():
+            for name in sorted(values, key=run.plan.evaluator.position):
+                if name in run.known:
+                    continue
+                value = _as_node(values[name], run.plan.evaluator.nodes[name])
+                if value is not None:
+                    self._look(graph, call, run, name, value)
+        for name in [each for each, last in run.plan.last_need.items() if last == call.index]:
+            if name in run.known and name not in run.plan.inputs:
+                self.memory.gone(run.known.pop(name))
+
+    def _look(self, graph: GeneratedGraph, call: KernelCall, run: _Run, name: str, value: torch.Tensor) -> None:
+        nodes, starts = run.plan.slices[name]
+        stage = "backward" if graph.is_backward else "forward"
+        known = {start: run.known[start] for start in starts if start in run.known}
+        free = self._free(run, name, value)
+        node = run.plan.evaluator.nodes[name]
+        try:
+            judgement = teacher_forced(run.plan.evaluator, nodes, known, value, self.forms)
+            finding = Finding(stage, node, call.kernel, judgement, free)
+        except Exception as error:  # whatever an op raises when it is run by itself; KeyError: a value was not seen
+            reason = str(error) if isinstance(error, UnreplayableError) else f"{type(error).__name__}: {error}"
+            finding = Finding(stage, node, call.kernel, None, free, reason.splitlines()[0])
+        self.findings.append(finding)
+        if finding.judgement is not None and finding.judgement.wrong:
+            kept = None
+            if len(self.suspects) < self.suspects_kept:
+                kept = {key: each.clone() if isinstance(each, torch.Tensor) else each for key, each in known.items()}
+            self.suspects.append(Suspect(finding, run.plan.evaluator, tuple(nodes), kept))
+        if run.plan.last_need.get(name, -1) >= call.index:
+            run.known[name] = value.clone()
+            self.memory.there(run.known[name])
+
+    def _free(self, run: _Run, name: str, value: torch.Tensor) -> Judgement | None:
+        if run.references is None:
+            return None
+        own, exact = (reference.value(name) for reference in run.references)
+        if not isinstance(own, torch.Tensor) or not isinstance(exact, torch.Tensor):
+            return None
+        return judge(value, exact, [own]) if own.shape == value.shape == exact.shape else None
+
+    def end(self, graph: GeneratedGraph, outputs: Any) -> None:
+        """Remember what the references have where the candidate gives something: the backward will be given it."""
+        run = self._runs.pop(id(graph))
+        for value in run.known.values():
+            self.memory.gone(value)
+        if run.references is None:
+            return
+        if problem := next((each.problem for each in run.references if each.problem), ""):
+            self.notes.append(f"the reference beside the candidate stopped at {problem}")
+        theirs = [of_kind(object, reference.finish()) for reference in run.references]
+        ours = list(outputs)
+        if graph.is_backward or any(len(each) != len(ours) for each in theirs):
+            return
+        for value, own, exact in zip(ours, *theirs, strict=True):
+            if isinstance(value, torch.Tensor) and isinstance(own, torch.Tensor) and value.numel():
+                # The candidate's own tensor is kept too: its address must not be given to another one.
+                self._saved[value.data_ptr(), tuple(value.shape)] = own, exact, value
+
+
+def teacher_forced(
+    evaluator: Evaluator,
+    nodes: list[torch.fx.Node] | tuple[torch.fx.Node, ...],
+    known: Mapping[str, Any],
+    value: torch.Tensor,
+    forms: tuple[Form, ...],
+) -> Judgement:
+    """Judge a value against the same nodes, run eagerly from the candidate's own inputs.
+
+    Raises:
+        Exception: whatever an op raises; :class:`UnreplayableError` when it cannot be run again.
+    """
+    own = evaluator.evaluate(nodes, known, AS_IS)
+    try:
+        exact = evaluator.evaluate(nodes, known, EXACT)
+    except UnreplayableError:
+        raise
+    except Exception:  # an op without float64: eager mode itself is all there is to measure against
+        exact = own
+    if not isinstance(own, torch.Tensor) or own.shape != value.shape or own.dtype != value.dtype:
+        raise UnreplayableError("eager mode makes another shape or dtype of it")
+    samples = [own]
+    if exact is not own:
+        samples += [evaluator.evaluate(nodes, known, form) for form in forms]
+    held = next((form.held_as for form in forms if form.held_as is not None), None)
+    return judge(value, exact, samples, held)
+
+
+def _as_node(value: torch.Tensor, node: torch.fx.Node) -> torch.Tensor | None:
+    """A buffer in the shape that its node has; None when it is something else."""
+    fake = node.meta.get("val")
+    if not isinstance(fake, torch.Tensor) or fake.dtype != value.dtype:
+        return None
+    shape = tuple(fake.shape)
+    if not all(isinstance(size, int) for size in shape):
+        return value
+    if tuple(value.shape) == shape:
+        return value
+    return value.reshape(shape) if value.is_contiguous() and value.numel() == fake.numel() else None

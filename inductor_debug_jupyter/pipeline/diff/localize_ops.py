@@ -1,0 +1,123 @@
+"""Which op is wrong on any backend: the AOT graphs in parts, each compiled so that every value is an output.
+
+The parts run one after the other on the candidate's own values. Each op is then run eagerly on what the candidate gave
+it (teacher-forced) and judged; whole references run beside it (free-running). Writing every value to memory undoes
+fusion: an error that only fused code has is found by :mod:`localize_kernels`, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.diff.judging import judge
+from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect, teacher_forced
+from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
+from inductor_debug_jupyter.pipeline.diff.replay import AS_IS, EXACT, Evaluator, Form, Lockstep, UnreplayableError
+from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, windows
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
+from inductor_debug_jupyter.pipeline.torch_compat.replay import KeptGraph
+
+
+@dataclass
+class OpSearch:
+    """Goes through graphs, op by op.
+
+    Args:
+        compiler: the backend.
+        forms: what else rounding may do, beside the ops as they are.
+        budget: bytes of values that one part may have.
+    """
+
+    compiler: Compiler
+    forms: tuple[Form, ...]
+    budget: int = BUDGET
+    free_running: bool = True
+    findings: list[Finding] = field(default_factory=list)
+    suspects: list[Suspect] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    compiles: int = 0
+    memory: LiveBytes = field(default_factory=LiveBytes)
+
+    def search(self, kept: KeptGraph) -> None:
+        """Look at every op of one graph, on the arguments of its real call."""
+        graph_module = kept.graph_module
+        placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
+        if kept.args is None or len(placeholders) != len(kept.args):
+            self.notes.append(f"the {kept.stage} graph was not called: nothing in it was looked at")
+            return
+        inputs = dict(zip(placeholders, kept.args, strict=True))
+        evaluator = Evaluator(graph_module)
+        known: dict[str, Any] = dict(inputs)
+        parts = list(windows(graph_module, self.budget))
+        references = self._references(graph_module, inputs, parts)
+        for position, part in enumerate(parts):
+            try:
+                self.compiles += 1
+                values = part.run(graph_module, _with_attributes(graph_module, part, known), self.compiler)
+            except Exception as error:  # whatever a backend raises
+                self.notes.append(f"{kept.stage}: the candidate could not run a part of the graph: {_line(error)}")
+                return
+            for value in values.values():
+                self.memory.there(value)
+            known |= values
+            for node in part.nodes:
+                if node.name in values:
+                    self._look(kept.stage, evaluator, node, known, references)
+            needed = {start.name for later in parts[position + 1 :] for start in later.starts}
+            for name in [name for name in known if name not in needed]:
+                if name in values or name not in inputs:
+                    self.memory.gone(known[name])
+                del known[name]
+        for reference in references:
+            if reference.problem:
+                self.notes.append(f"{kept.stage}: a reference beside the candidate stopped at {reference.problem}")
+
+    def _references(self, graph_module: torch.fx.GraphModule, inputs: Any, parts: list[Window]) -> tuple[Lockstep, ...]:
+        if not self.free_running:
+            return ()
+        wanted = [node.name for part in parts for node in part.nodes if isinstance(node_value(node), torch.Tensor)]
+        forms = (EXACT, AS_IS, *(form for form in self.forms if form.held_as is not None))
+        return tuple(Lockstep(graph_module, inputs, form, wanted) for form in forms)
+
+    def _look(
+        self, stage: str, evaluator: Evaluator, node: torch.fx.Node, known: Any, references: tuple[Lockstep, ...]
+    ) -> None:
+        value = known[node.name]
+        others = known.keys() - {node.name}
+        nodes, _ = evaluator.slice_of(node.name, others)
+        held = next((form.held_as for form in self.forms if form.held_as is not None), None)
+        free = None
+        theirs = [reference.value(node.name) for reference in references]
+        if theirs and all(isinstance(each, torch.Tensor) and each.shape == value.shape for each in theirs):
+            free = judge(value, theirs[0], theirs[1:], held)
+        try:
+            judgement = teacher_forced(evaluator, nodes, known, value, self.forms)
+            finding = Finding(stage, node, "", judgement, free)
+        except Exception as error:  # whatever an op raises when it is run by itself
+            finding = Finding(stage, node, "", None, free, _line(error))
+        self.findings.append(finding)
+        if finding.judgement is not None and finding.judgement.wrong:
+            self.suspects.append(Suspect(finding, evaluator, tuple(nodes), None))
+
+
+def _with_attributes(graph_module: torch.fx.GraphModule, part: Window, known: dict[str, Any]) -> dict[str, Any]:
+    """Known values, with those of constants that an earlier part has as its own nodes."""
+    return known | dict(_constants(graph_module, part))
+
+
+def _constants(graph_module: torch.fx.GraphModule, part: Window) -> Iterator[tuple[str, Any]]:
+    for start in part.starts:
+        if start.op == "get_attr":
+            held: Any = graph_module
+            for step in str(start.target).split("."):
+                held = getattr(held, step)
+            yield start.name, held
+
+
+def _line(error: BaseException) -> str:
+    first = (str(error).splitlines() or [""])[0]
+    return first if isinstance(error, UnreplayableError) else f"{type(error).__name__}: {first}"

@@ -1,0 +1,132 @@
+"""What a model gave on another machine, in one safetensors file: a device needs no notebook to be compared.
+
+The file holds every tensor under its path (``logits``, ``grad:layer.weight``), and in its metadata, as JSON under
+``inductor_debug``, a manifest: what was recorded, with what, and the values that are no tensors. A file without a
+manifest, written by any program that can write safetensors, is read as well: its names are the paths. Tensors are read
+one at a time, when they are looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
+
+MANIFEST: Final = "inductor_debug"
+SUFFIX: Final = ".safetensors"
+_VERSION: Final = 1
+_PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Outputs of one execution, by path.
+
+    Attributes:
+        values: path → tensor or plain value.
+        manifest: ``model``, ``backend``, ``torch``, ``device``, ``created``.
+        name: what to call it in a report; the file's name once it has one.
+    """
+
+    values: Mapping[str, Any]
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "recording"
+
+    def save(self, path: str | Path) -> Path:
+        """Write it, all of it or nothing.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        target = Path(path)
+        tensors: dict[str, torch.Tensor] = {}
+        plain: dict[str, Any] = {}
+        odd: dict[str, str] = {}
+        for name, value in self.values.items():
+            if isinstance(value, torch.Tensor):
+                tensors[name], kind = _storable(value)
+                odd |= {name: kind} if kind else {}
+            else:
+                plain[name] = value if isinstance(value, _PLAIN) else repr(value)
+        manifest = {"version": _VERSION, **self.manifest, "plain": plain, "complex": odd}
+        make_folder(target.parent)
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+        with explained("write", target):
+            save_file(tensors, str(unfinished), metadata={MANIFEST: json.dumps(manifest)})
+            unfinished.replace(target)
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recording:
+        """Open a file; its tensors are read when they are looked at.
+
+        Raises:
+            NotFoundError: there is no such file.
+            UsageError: it is not a safetensors file, or one that this version cannot read.
+        """
+        source = Path(path)
+        if not source.is_file():
+            raise NotFoundError(f"there is no recording {str(source)!r}")
+        try:
+            with safe_open(str(source), framework="pt") as opened:
+                names, told = list(opened.keys()), (opened.metadata() or {}).get(MANIFEST, "{}")
+            manifest = json.loads(told)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise UsageError(f"{source} is not a recording: {error}; allowed: a safetensors file") from None
+        if not isinstance(manifest, dict) or manifest.get("version", _VERSION) != _VERSION:
+            raise UsageError(f"{source}: manifest version {manifest.get('version')!r}; allowed: {_VERSION}")
+        plain, odd = manifest.pop("plain", {}), manifest.pop("complex", {})
+        return cls(_Stored(source, names, plain, odd), manifest, source.name)
+
+
+def manifest_of(model: str, backend: str, device: str = "cpu") -> dict[str, str]:
+    """Where and when something was recorded."""
+    created = f"{datetime.now().astimezone():%Y-%m-%dT%H:%M:%S%z}"
+    return {"model": model, "backend": backend, "torch": torch.__version__, "device": device, "created": created}
+
+
+class _Stored(Mapping[str, Any]):
+    """The values in a file."""
+
+    def __init__(self, path: Path, names: list[str], plain: Mapping[str, Any], odd: Mapping[str, str]) -> None:
+        self._path = path
+        self._plain = plain
+        self._odd = odd
+        self._names = [*names, *plain]
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._plain:
+            return self._plain[name]
+        if name not in self._names:
+            raise KeyError(name)
+        with safe_open(str(self._path), framework="pt") as opened:
+            tensor: torch.Tensor = opened.get_tensor(name)
+        return torch.view_as_complex(tensor) if name in self._odd else tensor
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _storable(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
+    """A copy that the format can hold, and the dtype that it had if that is none of the format's."""
+    value = tensor.detach().cpu()
+    if value.is_quantized:
+        value = value.dequantize()
+    if value.is_complex():
+        wide = value.to(torch.complex64) if value.dtype == torch.complex32 else value
+        return torch.view_as_real(wide.resolve_conj()).contiguous().clone(), str(value.dtype).removeprefix("torch.")
+    return value.contiguous().clone(), ""

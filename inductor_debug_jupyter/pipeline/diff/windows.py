@@ -1,0 +1,87 @@
+"""Parts of a graph as graphs of their own, whose every value is an output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, node_value
+
+BUDGET: Final = 256 << 20
+"""Bytes of values that one part may have."""
+MOST_NODES: Final = 400
+
+Compiler = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """Some nodes of a graph, in order, and the nodes outside whose values they start from."""
+
+    nodes: tuple[torch.fx.Node, ...]
+    starts: tuple[torch.fx.Node, ...]
+
+    def graph_module(
+        self, root: torch.fx.GraphModule, outputs: Collection[torch.fx.Node] | None = None
+    ) -> tuple[torch.fx.GraphModule, tuple[torch.fx.Node, ...]]:
+        """The graph of it, and which nodes its outputs are: all that are tensors, unless it is said which."""
+        graph = torch.fx.Graph()
+        copies: dict[torch.fx.Node, torch.fx.Node] = {}
+        for start in self.starts:
+            copies[start] = graph.placeholder(start.name)
+            copies[start].meta = dict(start.meta)
+        for node in self.nodes:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            copies[node].meta = dict(node.meta)
+        given = tuple(node for node in self.nodes if isinstance(node_value(node), torch.Tensor))
+        given = given if outputs is None else tuple(node for node in given if node in outputs)
+        graph.output(tuple(copies[node] for node in given))
+        return torch.fx.GraphModule(root, graph), given
+
+    def run(
+        self,
+        root: torch.fx.GraphModule,
+        known: Mapping[str, Any],
+        compiler: Compiler,
+        outputs: Collection[torch.fx.Node] | None = None,
+    ) -> dict[str, torch.Tensor]:
+        """Compile it and run it once from known values; its outputs by node."""
+        graph_module, given = self.graph_module(root, outputs)
+        inputs = [known[start.name] for start in self.starts]
+        with torch.no_grad():
+            made = compiler(graph_module, inputs)(*inputs)
+        return {node.name: value for node, value in zip(given, made, strict=True) if isinstance(value, torch.Tensor)}
+
+
+def window_of(nodes: Sequence[torch.fx.Node]) -> Window:
+    """These nodes, and what they start from."""
+    inside = set(nodes)
+    starts = dict.fromkeys(each for node in nodes for each in node.all_input_nodes if each not in inside)
+    return Window(tuple(nodes), tuple(starts))
+
+
+def windows(graph_module: torch.fx.GraphModule, budget: int = BUDGET, most: int = MOST_NODES) -> Iterator[Window]:
+    """A graph's computing nodes in parts whose values fit the budget; results of one op stay together."""
+    part: list[torch.fx.Node] = []
+    size = 0
+    for node in graph_module.graph.nodes:
+        if node.op in {"placeholder", "output"} or (not node.users and mutated_inputs(node)):
+            continue
+        full = size > budget or len(part) >= most
+        if full and part and not _takes_a_result(node):
+            yield window_of(part)
+            part, size = [], 0
+        part.append(node)
+        fake = node_value(node)
+        if isinstance(fake, torch.Tensor) and all(isinstance(each, int) for each in fake.shape):
+            size += fake.numel() * fake.element_size()
+    if part:
+        yield window_of(part)
+
+
+def _takes_a_result(node: torch.fx.Node) -> bool:
+    """Whether a node picks one of several results."""
+    return getattr(node.target, "__name__", "") == "getitem"

@@ -1,0 +1,86 @@
+"""Where an error comes in, node by node.
+
+A number that is not finite is None (JSON has no infinity).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from inductor_debug_jupyter.pipeline.records.graph import SourceLine
+
+NodeStatus = Literal["introduced", "amplified", "rounding", "not_compared"]
+"""The node itself is wrong; it passes on what came in upstream; it is as good as its format; nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeError:
+    """One node of a graph on the candidate.
+
+    ``error`` is that of the node alone, on the candidate's own inputs (teacher-forced), relative to the largest
+    element; ``allowed`` is what rounding explains. ``free_error`` is against a reference that ran from the start
+    (free-running), with ``free_allowed`` beside it.
+    """
+
+    graph: str
+    node: str
+    op: str
+    status: NodeStatus
+    error: float | None = None
+    allowed: float | None = None
+    free_error: float | None = None
+    free_allowed: float | None = None
+    kernel: str = ""
+    module_path: str = ""
+    source: SourceLine | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """What is wrong: the op, the node, the kernel, the module and the user's line.
+
+    ``index`` is the worst element, with what should be there and what is. ``only_fused`` means that the error is gone
+    when the op's result is written to memory. ``spec`` is the kernel's own description, where a device gives one.
+    """
+
+    op: str
+    node: str
+    graph: str
+    kernel: str = ""
+    module_path: str = ""
+    source: SourceLine | None = None
+    error: float | None = None
+    allowed: float | None = None
+    index: tuple[int, ...] = ()
+    expected: float | None = None
+    found: float | None = None
+    only_fused: bool = False
+    reason: str = ""
+    spec: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        where = f" at {self.source}" if self.source else ""
+        within = f" in {self.kernel}" if self.kernel else ""
+        return f"{self.op} ({self.graph} {self.node}){within}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalizationRecord:
+    """Every node that could be looked at, in the order of execution, and those that are to blame."""
+
+    model: str
+    candidate: str
+    culprits: tuple[Culprit, ...] = ()
+    nodes: tuple[NodeError, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    compiles: int = 0
+    peak_bytes: int = 0
+    images: tuple[str, ...] = ()
+
+    @property
+    def compared(self) -> int:
+        """How many nodes were looked at."""
+        return sum(node.status != "not_compared" for node in self.nodes)

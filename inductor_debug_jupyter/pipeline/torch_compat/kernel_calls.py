@@ -1,0 +1,264 @@
+"""Look at what Inductor's kernels write, while they run as they were generated and fused.
+
+Inductor's wrapper is a Python function that calls one kernel after the other; its local names (``buf3``) are buffers,
+and Inductor knows for most of them which node of the post-grad graph they hold the value of. While
+:func:`observed` is active, each wrapper that is generated on this thread gets, after every kernel call, a line that
+hands over the buffers that this call is the first to touch. The kernels themselves are not changed: nothing is
+materialised that was not, and what was fused stays fused.
+
+Buffers that share memory with others by mutation, or that stand for no node of their own, are not handed over.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
+
+_BUFFER = re.compile(r"buf\d+")
+_ALLOCATIONS = ("empty_strided", "reinterpret_tensor", "assert_size_stride", "assert_alignment", "empty(")
+_REPORT = "_inductor_debug_report"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One call in a wrapper: the kernel's name, and the post-grad nodes whose values it is the first to hold."""
+
+    index: int
+    kernel: str
+    nodes: tuple[str, ...]
+    origins: tuple[str, ...]
+    """Every node that went into those values."""
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratedGraph:
+    """A post-grad graph and the calls that compute it. ``is_backward`` tells the lazily compiled half.
+
+    ``reused`` are inputs whose memory the wrapper gives to a buffer of its own: a backward may do that with what the
+    forward saved.
+    """
+
+    graph_module: torch.fx.GraphModule
+    inputs: tuple[str, ...]
+    calls: tuple[KernelCall, ...]
+    is_backward: bool
+    reused: frozenset[str] = frozenset()
+
+
+class KernelObserver(Protocol):
+    """What is told while a generated wrapper runs. What it raises goes up through the model's call."""
+
+    def generated(self, graph: GeneratedGraph) -> None:
+        """A wrapper was generated."""
+        ...
+
+    def begin(self, graph: GeneratedGraph, inputs: Mapping[str, Any]) -> None:
+        """It is called; inputs by the names of their placeholders."""
+        ...
+
+    def after(self, graph: GeneratedGraph, call: KernelCall, values: Mapping[str, torch.Tensor]) -> None:
+        """A kernel has run; node → value. The memory is the wrapper's own, and will be used again."""
+        ...
+
+    def end(self, graph: GeneratedGraph, outputs: Any) -> None:
+        """It returns these."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    observer: KernelObserver
+    graph: GeneratedGraph
+    names: Mapping[str, str]
+    """Local name in the wrapper → node."""
+
+
+_watched: dict[int, _Watched] = {}
+_tokens = itertools.count(1)
+_active = threading.local()
+
+
+def report(token: int, index: int, values: Any) -> Any:
+    """Called by instrumented wrappers: -1 begins, -2 ends (and gives the outputs back)."""
+    watched = _watched.get(token)
+    if watched is None:
+        return values
+    observer, graph = watched.observer, watched.graph
+    if index == -1:
+        observer.begin(graph, values)
+    elif index == -2:
+        observer.end(graph, values)
+    else:
+        found = {
+            watched.names[name]: value
+            for name, value in values.items()
+            if isinstance(value, torch.Tensor) and name in watched.names
+        }
+        observer.after(graph, graph.calls[index], found)
+    return values
+
+
+@contextmanager
+def observed(observer: KernelObserver) -> Iterator[None]:
+    """Tell ``observer`` of every wrapper that is generated, and then called, on this thread in the block.
+
+    Raises:
+        HookError: this torch generates code some other way.
+    """
+    release = SITE.install()
+    previous = getattr(_active, "observer", None)
+    _active.observer = observer
+    try:
+        yield
+    finally:
+        _active.observer = previous
+        release()
+        for token in [token for token, watched in _watched.items() if watched.observer is observer]:
+            del _watched[token]
+
+
+def _wrap_codegen(original: Callable[..., Any]) -> Callable[..., Any]:
+    def codegen(lowering: Any) -> Any:
+        made = original(lowering)
+        observer = getattr(_active, "observer", None)
+        if observer is not None:
+            wrapper_code = made[0]
+            wrapper_code.value = _instrumented(lowering, wrapper_code.value, observer)
+        return made
+
+    return codegen
+
+
+SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen", _wrap_codegen)
+"""What writes the wrapper."""
+
+
+def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
+    """The same source with reporting lines."""
+    function = _call_function(source)
+    inputs = tuple(lowering.graph_input_names)
+    if function is None:
+        return source
+    holds, origins = _held_nodes(lowering)
+    lines = source.split("\n")
+    extra: dict[int, list[str]] = {}
+    token = next(_tokens)
+    calls: list[KernelCall] = []
+    seen: set[str] = set()
+    made_by: dict[str, str] = {}
+    reused: set[str] = set()
+    for statement in _statements(function.body):
+        indent = " " * statement.col_offset
+        end = statement.end_lineno or statement.lineno
+        if isinstance(statement, ast.Return) and statement.value is not None:
+            text = "\n".join(lines[statement.lineno - 1 : end])
+            before, _, after = text.partition("return ")
+            lines[statement.lineno - 1 : end] = [
+                f"{before}return {_REPORT}({token}, -2, {after.rstrip()})",
+                *[""] * (end - statement.lineno),
+            ]
+            continue
+        if _unpacks_arguments(statement):
+            extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, -1, {_named(inputs)})")
+            continue
+        reused.update(_taken_over(statement, inputs))
+        kernel, names = _kernel_call(statement, made_by)
+        made_by.update(dict.fromkeys(names, kernel))
+        new = [name for name in names if name not in seen]
+        if not kernel or not new:
+            continue
+        seen.update(new)
+        nodes = tuple(holds[name] for name in new if name in holds)
+        into = dict.fromkeys(origin for name in new for origin in origins.get(name, ()))
+        extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, {len(calls)}, {_named(new)})")
+        calls.append(KernelCall(len(calls), kernel, nodes, tuple(into)))
+    graph = GeneratedGraph(
+        copy_graph_module(lowering.module), inputs, tuple(calls), bool(lowering.is_backward), frozenset(reused)
+    )
+    _watched[token] = _Watched(observer, graph, holds)
+    observer.generated(graph)
+    body = [each for number, line in enumerate(lines, 1) for each in (line, *extra.get(number, ()))]
+    return f"from {__name__} import report as {_REPORT}\n" + "\n".join(body)
+
+
+def _named(names: Any) -> str:
+    return "{" + ", ".join(f"{name!r}: {name}" for name in names) + "}"
+
+
+def _call_function(source: str) -> ast.FunctionDef | None:
+    """The wrapper's own function: the only one called ``call`` that unpacks its arguments."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name == "call":
+            return node
+    return None
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every plain statement, also those in ``with`` blocks (device guards), in order."""
+    for statement in body:
+        if isinstance(statement, ast.With):
+            yield from _statements(statement.body)
+        else:
+            yield statement
+
+
+def _unpacks_arguments(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _callee(statement) == "args.clear"
+    )
+
+
+def _taken_over(statement: ast.stmt, inputs: tuple[str, ...]) -> set[str]:
+    """The inputs whose memory becomes a buffer: ``buf3 = primals_7; del primals_7  # reuse``, also reinterpreted."""
+    if not isinstance(statement, ast.Assign):
+        return set()
+    value = statement.value
+    is_view = isinstance(value, ast.Call) and ast.unparse(value.func).startswith("reinterpret_tensor")
+    if not (isinstance(value, ast.Name) or is_view):
+        return set()
+    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} & set(inputs)
+
+
+def _kernel_call(statement: ast.stmt, made_by: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The kernel that a statement calls, and the buffers that it names; an empty name when it calls none."""
+    value = getattr(statement, "value", None)
+    if not isinstance(statement, ast.Expr | ast.Assign) or value is None:
+        return "", []
+    names = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and _BUFFER.fullmatch(node.id)]
+    if isinstance(statement, ast.Assign) and isinstance(value, ast.Subscript):  # buf10 = buf9[0]: one result of several
+        return made_by.get(names[-1], "") if names else "", names[:1]
+    if not isinstance(value, ast.Call) or not (callee := _callee(statement)) or callee.startswith(_ALLOCATIONS):
+        return "", []
+    return callee, list(dict.fromkeys(names))
+
+
+def _callee(statement: ast.stmt) -> str:
+    call = statement.value  # type: ignore[attr-defined]
+    return ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+
+
+def _held_nodes(lowering: Any) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Buffer → the node whose value it holds, and buffer → every node that went into it."""
+    holds: dict[str, str] = {}
+    origins: dict[str, tuple[str, ...]] = {}
+    mutated: set[str] = set()
+    for buffer in (*lowering.buffers, *lowering.operations):
+        names = getattr(buffer, "get_mutation_names", None)
+        mutated.update(names() if callable(names) else ())
+    for buffer in lowering.buffers:
+        name, node = buffer.get_name(), getattr(buffer, "origin_node", None)
+        origins[name] = tuple(each.name for each in getattr(buffer, "origins", ()))
+        if node is not None and name not in mutated and node.op == "call_function":
+            holds[name] = node.name
+    return holds, origins

@@ -1,0 +1,141 @@
+"""Where an error comes in, as text, as rows, and as colours for a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypedDict
+
+from inductor_debug_jupyter.pipeline.records import Culprit, LocalizationRecord, NodeError
+from inductor_debug_jupyter.pipeline.views.words import count, duration, label_of, plain
+
+STATUS_WORDS: Final[dict[str, str]] = {
+    "introduced": "introduced here",
+    "amplified": "amplified from upstream",
+    "rounding": "rounding",
+    "not_compared": "not compared",
+}
+STATUS_ICONS: Final[dict[str, str]] = {"introduced": "✗", "amplified": "↗", "rounding": "✓", "not_compared": "?"}
+_SHOWN = 20
+
+
+class CurvePoint(TypedDict):
+    """One node of the error curve; ``error`` is the free-running error, or the node's own when there is none."""
+
+    at: int
+    graph: str
+    node: str
+    op: str
+    status: str
+    words: str
+    error: float | None
+    allowed: float | None
+    place: str
+
+
+def localization_text(record: LocalizationRecord, *, timings: bool = False, limit: int = _SHOWN) -> str:
+    """The culprits, each with op, kernel, module and line; then what was looked at."""
+    lines = [_headline(record)]
+    for culprit in record.culprits[:limit]:
+        lines += ["", *_culprit_lines(culprit)]
+    if len(record.culprits) > limit:
+        lines += ["", f"… and {len(record.culprits) - limit} more"]
+    if record.notes:
+        lines += ["", "Notes", *(f"  {plain(note)}" for note in record.notes)]
+    if record.images:
+        lines += ["", "Pictures", *(f"  {plain(path)}" for path in record.images)]
+    if timings:
+        kept = f"{record.peak_bytes / 2**20:.1f} MiB kept at most"
+        lines += ["", f"Took {duration(record.seconds)}, {count(record.compiles, 'compile')}, {kept}"]
+    return "\n".join(lines)
+
+
+def _headline(record: LocalizationRecord) -> str:
+    of_all = f"{record.compared} of {count(len(record.nodes), 'value')} looked at"
+    name = f"{plain(record.model) or 'model'} on {plain(record.candidate)}"
+    if not record.compared:
+        return f"? {name}: NOTHING WAS COMPARED"
+    if not record.culprits:
+        return f"✓ {name}: rounding explains every value ({of_all})"
+    amplified = sum(node.status == "amplified" for node in record.nodes)
+    more = f", {count(amplified, 'value')} made worse later" if amplified else ""
+    return f"✗ {name}: {count(len(record.culprits), 'culprit')} ({of_all}{more})"
+
+
+def _culprit_lines(culprit: Culprit) -> list[str]:
+    lines = [f"✗ {plain(culprit.op)} · {culprit.graph} node {plain(culprit.node)}"]
+    if culprit.source is not None:
+        lines.append(
+            f"  {plain(label_of(culprit.source))}, line {culprit.source.line}: {plain(culprit.source.text.strip())}"
+        )
+    if culprit.module_path:
+        lines.append(f"  module {plain(culprit.module_path)}")
+    if culprit.kernel:
+        lines.append(f"  kernel {plain(culprit.kernel)}")
+    error = "not finite" if culprit.error is None else f"{culprit.error:.2e} of the largest element"
+    lines.append(f"  error {error}; rounding explains {culprit.allowed or 0:.2e}")
+    if culprit.expected is not None or culprit.found is not None:
+        told = ("not finite" if value is None else f"{value:.9g}" for value in (culprit.expected, culprit.found))
+        expected, found = told
+        lines.append(f"  worst at {list(culprit.index)}: {expected} expected, {found} found")
+    if culprit.reason:
+        lines.append(f"  {plain(culprit.reason)}")
+    if culprit.spec:
+        lines.append(f"  kernel spec: {plain(str(culprit.spec))}")
+    return lines
+
+
+def node_errors(record: LocalizationRecord | None) -> dict[tuple[str, str], float]:
+    """(graph, node) → how wrong it is, to colour a graph by: 0 is nothing, 1 is as much as rounding explains.
+
+    ``graph`` is ``forward`` or ``backward``; nodes are those of the post-grad graph on Inductor and of the AOT graph
+    elsewhere, which share most names. What was not compared is left out; infinite is 1e30.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for node in record.nodes if record is not None else ():
+        if node.status == "not_compared":
+            continue
+        error, allowed = _of(node)
+        found[node.graph, node.node] = 1e30 if error is None else error / allowed if allowed else 1e30 if error else 0.0
+    return found
+
+
+def node_statuses(record: LocalizationRecord | None) -> Mapping[tuple[str, str], str]:
+    """(graph, node) → ``introduced``, ``amplified``, ``rounding`` or ``not_compared``."""
+    return {(node.graph, node.node): node.status for node in (record.nodes if record is not None else ())}
+
+
+def error_curve(record: LocalizationRecord) -> list[CurvePoint]:
+    """Every value that was looked at, in the order of execution."""
+    return [
+        CurvePoint(
+            at=at,
+            graph=node.graph,
+            node=plain(node.node),
+            op=plain(node.op),
+            status=node.status,
+            words=STATUS_WORDS[node.status],
+            error=_of(node)[0],
+            allowed=_of(node)[1],
+            place=plain(f"{label_of(node.source)}, line {node.source.line}" if node.source else node.module_path),
+        )
+        for at, node in enumerate(record.nodes)
+    ]
+
+
+def culprit_rows(record: LocalizationRecord) -> list[dict[str, Any]]:
+    """The culprits for the tab: text only."""
+    return [
+        {
+            "op": plain(culprit.op),
+            "node": plain(culprit.node),
+            "graph": culprit.graph,
+            "lines": [plain(line) for line in _culprit_lines(culprit)[1:]],
+        }
+        for culprit in record.culprits
+    ]
+
+
+def _of(node: NodeError) -> tuple[float | None, float]:
+    if node.free_allowed is not None:
+        return node.free_error, node.free_allowed
+    return node.error, node.allowed or 0.0

@@ -1,0 +1,74 @@
+"""The suites ``compare`` and ``localize``: what they measure is what they say."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from inductor_debug_jupyter.benchmarks import comparing, localizing
+from inductor_debug_jupyter.benchmarks.__main__ import main
+from inductor_debug_jupyter.benchmarks.kernel_faults import KernelFault
+from inductor_debug_jupyter.benchmarks.models.model import Built
+from inductor_debug_jupyter.pipeline.diff.native import LIBRARY
+
+SOURCE = "auto tmp3 = tmp2.erf();\nauto tmp4 = 1 / std::sqrt(tmp3);\ntmp3.store(out_ptr0 + 1);"
+
+
+def test_every_contender_is_measured_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--sizes", "10000,20000", "--rounds", "1"]) in {0, 1}  # a busy machine may miss a goal
+    out = capsys.readouterr().out
+    for name in (comparing.READ, comparing.OURS, comparing.PORTABLE, comparing.CLOSE, "torch.allclose", "numpy"):
+        assert out.count(name) >= 2
+    assert "First call in this process" in out
+    assert LIBRARY.why_not == ""
+
+
+def test_what_does_not_fit_is_skipped_for_a_reason() -> None:
+    result = comparing.measure(10**15, 1)
+    assert "GiB are free" in result.skipped
+
+
+def test_extra_memory_is_seen() -> None:
+    def hungry() -> None:
+        torch.ones(30_000_000).sum()
+
+    extra = comparing._extra_memory(hungry)
+    assert extra is not None
+    assert extra > 50 << 20
+
+
+def test_a_fault_is_where_it_says() -> None:
+    assert "tmp2.erf() * decltype(tmp2.erf())(1.5)" in KernelFault("erf", "erf", 0.5)._rewritten(SOURCE)
+    assert KernelFault("erf", "erf", 0.5, only_fused=True)._rewritten(SOURCE) == SOURCE
+    assert "std::sqrt(tmp3) * decltype" in KernelFault("rsqrt", "rsqrt", 0.5)._rewritten(SOURCE)
+    assert KernelFault("erf", "erf", 0.5, beside="int8")._rewritten(SOURCE) == SOURCE
+
+
+def test_each_model_has_faults_of_each_kind() -> None:
+    found = list(localizing.cases(list(localizing.MODELS)))
+    for model in localizing.MODELS:
+        names = {case.name for case in found if case.model == model}
+        assert names >= {"copy-first-stick", "negative-zero", "wrong-accumulation", "read-padding"}
+        assert any("Inductor's" in name for name in names)
+    assert {case.name for case in found} >= {"only under fusion", "in backward", "amplified later"}
+
+
+class Tiny(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"y": torch.erf(self.one(x))}
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_a_clean_run_compiles_once_and_a_faulty_one_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(localizing.MODELS, "mamba", lambda: Built(Tiny(), (torch.randn(4, 8),)))
+    clean = localizing.run_clean("mamba", torch.float32, 3)
+    assert (clean.seeds, clean.compiles, clean.alarms) == (3, 2, [])
+    assert clean.values >= 6
+    with KernelFault("erf", "erf", 0.01).seeded():
+        faulty = localizing.run_clean("mamba", torch.float32, 2)
+    assert len(faulty.alarms) >= 2

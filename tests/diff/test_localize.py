@@ -1,0 +1,170 @@
+"""Where an error comes in: the op, the kernel, the line; and nothing else is blamed."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from inductor_debug_jupyter import KernelDiffHarness, StickAdapter
+from inductor_debug_jupyter.benchmarks.kernel_faults import KernelFault
+from inductor_debug_jupyter.pipeline.diff.judging import judge
+from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.torch_compat import patches
+from inductor_debug_jupyter.pipeline.views.localization import (
+    error_curve,
+    localization_text,
+    node_errors,
+    node_statuses,
+)
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Linear(32, 32)
+        self.norm = nn.LayerNorm(32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(x)
+        hidden = torch.erf(hidden) * 2 + hidden
+        hidden = torch.relu(self.norm(hidden))
+        return torch.tanh(hidden @ self.first.weight).exp()
+
+
+def line_of(text: str) -> int:
+    lines, start = inspect.getsourcelines(Net.forward)
+    return next(start + at for at, line in enumerate(lines) if text in line)
+
+
+X = torch.linspace(-2, 2, 256).reshape(8, 32)
+
+
+def test_a_healthy_model_has_no_culprit_forward_and_backward() -> None:
+    found = KernelDiffHarness(Net(), (X,), backward=True).localize()
+    assert found.culprits == ()
+    assert {node.status for node in found.nodes} == {"rounding"}
+    assert {node.graph for node in found.nodes} == {"forward", "backward"}
+    assert found.compared == len(found.nodes) > 8
+    assert "rounding explains every value" in localization_text(found)
+    assert patches.installed() == ()
+
+
+def test_a_wrong_op_in_a_fused_kernel_is_named_with_its_line_and_what_it_made_worse() -> None:
+    with KernelFault("erf", "erf", 0.01).seeded():
+        found = KernelDiffHarness(Net(), (X,)).localize()
+    (culprit,) = found.culprits
+    assert (culprit.op, culprit.graph, culprit.module_path) == ("aten.erf.default", "forward", "")
+    assert culprit.source is not None
+    assert culprit.source.line == line_of("torch.erf")
+    assert culprit.kernel.startswith("cpp_fused_")
+    assert not culprit.only_fused
+    statuses = node_statuses(found)
+    assert set(statuses.values()) == {"introduced", "amplified", "rounding"}
+    assert max(node_errors(found).values()) > 100
+    text = localization_text(found)
+    assert "aten.erf.default · forward node erf" in text
+    assert f"line {culprit.source.line}" in text
+    points = error_curve(found)
+    assert [point["at"] for point in points] == list(range(len(found.nodes)))
+
+
+def test_a_fault_that_only_fused_code_has_is_found_and_said_to_be_one() -> None:
+    with KernelFault("erf", "erf", 0.01, only_fused=True).seeded():
+        found = KernelDiffHarness(Net(), (X,)).localize()
+    (culprit,) = found.culprits
+    assert culprit.op == "aten.erf.default"
+    assert culprit.only_fused
+    assert "written to memory" in culprit.reason
+
+
+def test_a_fault_in_the_backward_is_found_there() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x * 2).sum(0)
+
+    with KernelFault("exp", "exp", 0.01).seeded():
+        found = KernelDiffHarness(model, (X.clone().requires_grad_(),), backward=True).localize()
+    assert {(culprit.op, culprit.graph) for culprit in found.culprits} == {("aten.exp.default", "backward")}
+    assert all(culprit.source is not None and "gelu" in culprit.source.text for culprit in found.culprits)
+
+
+def test_a_clone_that_copies_one_stick_names_element_64_and_shows_the_kernel() -> None:
+    x = torch.arange(65, dtype=torch.float16)
+    device = StickAdapter(faults=["copy-first-stick"], check=False)
+    found = KernelDiffHarness(torch.clone, (x,), test_backend=device).localize()
+    (culprit,) = found.culprits
+    assert (culprit.op, culprit.index, culprit.expected, culprit.found) == ("aten.clone.default", (64,), 64.0, None)
+    assert culprit.spec["op"] == "aten.clone.default"
+    assert culprit.spec["copy_range"][-2] == 1
+    text = localization_text(found)
+    assert "worst at [64]: 64 expected, not finite found" in text
+    assert "copy_range" in text
+
+
+def test_on_the_simulator_only_what_has_the_fault_is_blamed() -> None:
+    healthy = KernelDiffHarness(Net(), (X,), test_backend=StickAdapter(check=False, faults=())).localize()
+    assert healthy.culprits == ()
+    device = StickAdapter(faults=["read-padding"], check=False)
+    found = KernelDiffHarness(lambda x: (x[:, :30].sum(1) * 2).tanh(), (X,), test_backend=device).localize()
+    assert [culprit.op for culprit in found.culprits] == ["aten.sum.dim_IntList"]
+
+
+def test_a_backend_of_ones_own_is_searched_too_and_in_parts() -> None:
+    def wrong_tanh(graph_module: torch.fx.GraphModule, inputs: list[torch.Tensor]):
+        class Run(torch.fx.Interpreter):
+            def call_function(self, target, args, kwargs):
+                result = super().call_function(target, args, kwargs)
+                return result * 1.01 if "tanh" in str(target) else result
+
+        return Run(graph_module).run
+
+    found = KernelDiffHarness(Net(), (X,), test_backend=wrong_tanh).localize()
+    assert [culprit.op for culprit in found.culprits] == ["aten.tanh.default"]
+    assert found.nodes[-1].status == "amplified"
+
+
+def test_memory_is_that_of_a_part_whatever_the_graph() -> None:
+    from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
+
+    class Deep(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(30):
+                x = torch.sin(x) + 0.1
+            return x
+
+    keeper = AotKeeper()
+    torch.compile(Deep(), backend=keeper)(torch.zeros(1000, 10))
+    search = OpSearch(lambda graph_module, _: graph_module, (), budget=100_000, free_running=False)
+    search.search(keeper.graphs[0])
+    assert len(search.findings) == 60
+    assert search.compiles > 10
+    assert search.memory.peak < 6 * 40_000
+
+
+def test_eager_mode_cannot_be_searched() -> None:
+    with pytest.raises(UsageError, match="needs a candidate that compiles"):
+        KernelDiffHarness(Net(), (X,), test_backend="eager").localize()
+
+
+def test_the_policy_knows_noise_from_faults() -> None:
+    torch.manual_seed(0)
+    exact = torch.randn(1000, dtype=torch.float64)
+    own = exact.float()
+    assert not judge(own, exact, [own]).wrong
+    assert not judge(own * (1 + 1e-7), exact, [own]).wrong
+    assert judge(own * (1 + 1e-5), exact, [own]).wrong
+    one = own.clone()
+    one[7] += 1e-4
+    found = judge(one, exact, [own])
+    assert (found.wrong, found.index) == (True, (7,))
+    one[7] = math.nan
+    assert judge(one, exact, [own]).error == math.inf
+    overflown = torch.full((3,), math.inf)
+    assert not judge(overflown, torch.full((3,), 1e39, dtype=torch.float64), [overflown]).wrong
