@@ -190,7 +190,7 @@ def drops_nothing(node: torch.fx.Node) -> bool:
     for position, argument in enumerate(target._schema.arguments):
         if argument.name == "dropout_p":
             given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, 0.0)
-            return given == 0
+            return isinstance(given, int | float) and given == 0
     return False
 
 
