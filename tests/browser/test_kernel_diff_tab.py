@@ -51,7 +51,7 @@ def test_the_tab_goes_from_the_whole_to_single_elements(lab: LabPage) -> None:
     assert "columns" in window
     assert window != "rows 0–39 · columns 0–129"
     lab.screenshot("diff-elements")
-    panel.locator("[data-idj='zoom-out']").click()
+    panel.locator("button", has_text="Whole tensor").click()
     whole = "e => e.textContent.includes('columns 0–129')"
     lab.page.wait_for_function(f"() => [...document.querySelectorAll('[data-idj=window]')].some({whole})")
     drawn = (
