@@ -48,9 +48,9 @@ def _bert(layers: int, act: str = "gelu") -> Built:
 def _resnet() -> Built:
     library = transformers()
     config = library.ResNetConfig(
-        embedding_size=16, hidden_sizes=[16, 32, 64, 128], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10
+        embedding_size=8, hidden_sizes=[8, 16, 32, 64], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10
     )
-    return Built(library.ResNetForImageClassification(config).eval(), (torch.randn(1, 3, 64, 64),))
+    return Built(library.ResNetForImageClassification(config).eval(), (torch.randn(1, 3, 32, 32),))
 
 
 def _mamba() -> Built:

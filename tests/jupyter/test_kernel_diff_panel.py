@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from inductor_debug_jupyter.jupyter.panels.debug import DebugPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
@@ -14,6 +15,7 @@ from inductor_debug_jupyter.pipeline.records import (
     LocalizationRecord,
     NodeError,
     OutputDiff,
+    SessionRecord,
 )
 
 OUTPUT = OutputDiff(
@@ -83,7 +85,7 @@ def test_a_live_output_is_looked_at_from_any_side() -> None:
     assert panel.part["at"] == [1, 2, 30, 44]
     assert max(panel.part["values"]) == 5.0
     panel.wanted = {"path": "y", "asked": 2, "measure": "signed", "window": [28, 40, 5, 8], "at": [1, 2, 0, 0]}
-    assert [30, 44, "0.0", "5.0"] in panel.part["elements"]
+    assert [30, 44, "0", "5"] in panel.part["elements"]
     panel.wanted = {"path": "y", "asked": 3, "measure": "odd"}
     assert "measure='odd'" in panel.error
 
@@ -108,3 +110,15 @@ def test_the_curve_chooses_nodes_and_the_histogram_follows_the_output() -> None:
     assert "amplified from upstream" in charts._told.value
     panel.chosen = "z"
     assert len(charts.children) == 1
+
+
+def test_a_search_alone_has_its_tab_too() -> None:
+    nodes = (NodeError("forward", "erf", "aten.erf.default", "introduced", 0.1, 1e-6),)
+    found = LocalizationRecord("m", "inductor", (Culprit("aten.erf.default", "erf", "forward"),), nodes)
+    record = SessionRecord("s", "2026", "m", "default", False, "2.13", "0.1", localization=found)
+    panel = DebugPanel(record)
+    assert [tab["id"] for tab in panel.header.view["tabs"] if tab["kind"] == "error"] == ["diff"]
+    assert "session.diff()" in panel.kernel_diff.view["notes"][0]
+    panel.header.tab = "diff"
+    assert panel.charts is not None
+    assert len(panel.charts.children) == 1

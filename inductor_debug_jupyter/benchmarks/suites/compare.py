@@ -59,7 +59,9 @@ def _rows(result: SizeResult) -> list[tuple[str, ...]]:
 
     read = result.seconds(READ)
     return [
-        (
+        (f"{result.elements:.0e}", f"{each.name}: {each.why_not}", "", "", "", "")
+        if each.why_not
+        else (
             f"{result.elements:.0e}",
             each.name,
             f"{each.seconds:.2e}",
@@ -77,7 +79,7 @@ def _goals(result: SizeResult) -> list[str]:
     if result.skipped:
         return []
     size, missed = f"{result.elements:.0e}", []
-    ours, portable, close = (result.seconds(name) for name in (OURS, PORTABLE, CLOSE))
+    ours, portable, close = (result.seconds(name) or float("inf") for name in (OURS, PORTABLE, CLOSE))
     if result.elements >= 10**6:
         missed += [f"{size}: {name} is slower than assert_close" for name, took in
                    ((OURS, ours), (PORTABLE, portable)) if took > close]  # fmt: skip

@@ -41,6 +41,7 @@ from inductor_debug_jupyter.pipeline.views.code import document_view, documents_
 from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
+from inductor_debug_jupyter.pipeline.views.localization import without_outputs
 from inductor_debug_jupyter.pipeline.views.panel import (
     findings_view,
     header_view,
@@ -179,10 +180,11 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self.code = CodePanel(choices=self._lookup.choices, tab=tab, tabs=["code"])
             self._panes.append(self.code)
         self.charts: DiffCharts | None = None
-        if self.record.diff is not None:
-            self.kernel_diff = KernelDiffPanel(self.record.diff, self._pairs, self.record.localization, tab=tab)
+        found = self.record.localization
+        if (diff := self.record.diff or (without_outputs(found) if found else None)) is not None:
+            self.kernel_diff = KernelDiffPanel(diff, self._pairs, found, tab=tab)
             self._panes.append(self.kernel_diff)
-            self.charts = DiffCharts(self.kernel_diff, self.record.localization, self._choose_node)
+            self.charts = DiffCharts(self.kernel_diff, found, self._choose_node)
             if tab == "diff":
                 self.charts.enter()
         children: list[Any] = self._panes[1:]

@@ -146,7 +146,7 @@ def _figure(marks: list[Any], scales: dict[str, Any], x_label: str, y_label: str
             orientation="vertical",
             grid_lines="none",
             tick_style=_INK,
-            tick_format=".0e" if "error" in y_label else "",
+            tick_format=".0e" if "error" in y_label else ".1s",
             num_ticks=6,
         ),
     ]

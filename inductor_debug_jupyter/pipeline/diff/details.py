@@ -29,6 +29,11 @@ _ULP_TYPES: Final = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int
 Number = bool | int | float | complex
 
 
+def number_text(value: Number) -> str:
+    """A number as people read it: nine digits tell any float32 from its neighbour."""
+    return f"{value:.9g}" if isinstance(value, float | complex) else str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """One element: where it is, and what both sides have there. ``error`` is infinite when one is not finite."""

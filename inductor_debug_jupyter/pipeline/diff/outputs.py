@@ -17,7 +17,7 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.details import Place, look_closer
+from inductor_debug_jupyter.pipeline.diff.details import Place, look_closer, number_text
 from inductor_debug_jupyter.pipeline.diff.heatmap import error_heatmap
 from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
 from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
@@ -152,7 +152,7 @@ def _closer(reference: torch.Tensor, candidate: torch.Tensor, config: Comparison
 
 
 def _as_place(place: Place) -> ErrorPlace:
-    return ErrorPlace(place.index, str(place.reference), str(place.candidate), _finite(place.error))
+    return ErrorPlace(place.index, number_text(place.reference), number_text(place.candidate), _finite(place.error))
 
 
 def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonConfig) -> OutputDiff | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.details import ulp_distance
+from inductor_debug_jupyter.pipeline.diff.details import number_text, ulp_distance
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError
 from inductor_debug_jupyter.pipeline.records import OutputDiff
 
@@ -183,7 +183,7 @@ def _measured(left: torch.Tensor, right: torch.Tensor, measure: str) -> torch.Te
 def _elements(left: torch.Tensor, right: torch.Tensor, top: int, first: int) -> list[list[Any]]:
     """Row, column, reference and candidate of each, the numbers as text."""
     return [
-        [top + row, first + column, str(one), str(other)]
+        [top + row, first + column, number_text(one), number_text(other)]
         for row, (ones, others) in enumerate(zip(left.tolist(), right.tolist(), strict=True))
         for column, (one, other) in enumerate(zip(ones, others, strict=True))
     ]

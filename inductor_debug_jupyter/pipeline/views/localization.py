@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
-from inductor_debug_jupyter.pipeline.records import Culprit, LocalizationRecord, NodeError
+from inductor_debug_jupyter.pipeline.records import Culprit, DiffRecord, LocalizationRecord, NodeError
 from inductor_debug_jupyter.pipeline.views.words import count, duration, label_of, plain
 
 STATUS_WORDS: Final[dict[str, str]] = {
@@ -82,6 +82,12 @@ def _culprit_lines(culprit: Culprit) -> list[str]:
     if culprit.spec:
         lines.append(f"  kernel spec: {plain(str(culprit.spec))}")
     return lines
+
+
+def without_outputs(record: LocalizationRecord) -> DiffRecord:
+    """The frame of a comparison for a search alone: no output was compared."""
+    note = "outputs were not compared, only the values on the way to them; session.diff() compares outputs"
+    return DiffRecord(record.model, "eager", record.candidate, "not_compared", notes=(note,))
 
 
 def node_errors(record: LocalizationRecord | None) -> dict[tuple[str, str], float]:

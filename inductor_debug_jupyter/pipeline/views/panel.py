@@ -51,6 +51,10 @@ def header_view(record: SessionRecord) -> HeaderView:
     wrong = diff_kind(record)
     if record.diff is not None:
         tabs.append(TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[wrong], kind=wrong))
+    elif record.localization is not None:
+        culprits = len(record.localization.culprits)
+        kind = "error" if culprits else "good"
+        tabs.append(TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[kind], kind=kind))
     return HeaderView(
         title=text.title_text(record),
         figures=_figures(record, counts, "graph" if has_graph else "overview"),

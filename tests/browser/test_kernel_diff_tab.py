@@ -1,0 +1,60 @@
+"""The KernelDiff tab in a real JupyterLab: slices, measures, drill-down, histogram and error curve."""
+
+from __future__ import annotations
+
+import pytest
+
+from .jupyterlab import LabPage
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+CELLS = [
+    "%load_ext inductor_debug_jupyter\nimport torch\nfrom inductor_debug_jupyter import StickAdapter, capture",
+    """class Net(torch.nn.Module):
+    def forward(self, x):
+        y = torch.sin(x)
+        y = torch.clone(y)
+        return (y + 1) * 2
+
+torch.manual_seed(0)
+with capture(lower="aot", eager=True, keep_inputs=True) as session:
+    Net()(torch.randn(2, 3, 40, 130))
+device = StickAdapter(faults=["copy-first-stick"], check=False)
+report = session.diff(candidate=device)
+found = session.localize(device)
+session.panel()""",
+]
+
+
+def test_the_tab_goes_from_the_whole_to_single_elements(lab: LabPage) -> None:
+    lab.open(lab.lab.write_notebook("diff/diff.ipynb", CELLS))
+    lab.run_all(seconds=200)
+    panel = lab.cell(1)
+    panel.locator("[data-idj='tab'][data-tab='diff']").click()
+    measure = panel.locator("[data-idj='measure']")
+    measure.wait_for()
+    assert "aten.clone" in (panel.locator("[data-idj='culprit']").first.text_content() or "")
+    assert panel.locator("[data-idj='row_dim']").count() == 1
+    lab.screenshot("diff-whole")
+
+    measure.select_option("signed")
+    lab.wait_idle()
+    panel.locator("[data-idj='at-0']").fill("1")
+    panel.locator("[data-idj='at-0']").press("Enter")
+    lab.wait_idle()
+    assert measure.input_value() == "signed"
+    assert panel.locator("[data-idj='at-0']").input_value() == "1"
+
+    panel.locator("[data-idj='places'] [role='button']").first.click()
+    panel.locator("text=Elements in sight").wait_for()
+    window = panel.locator("[data-idj='window']").text_content() or ""
+    assert "columns" in window
+    assert window != "rows 0–39 · columns 0–129"
+    lab.screenshot("diff-elements")
+    panel.locator("button", has_text="Whole tensor").click()
+    whole = "e => e.textContent.includes('columns 0–129')"
+    lab.page.wait_for_function(f"() => [...document.querySelectorAll('[data-idj=window]')].some({whole})")
+    drawn = (
+        "() => [...document.querySelectorAll('.bqplot svg path')].some(p => (p.getAttribute('d') || '').length > 20)"
+    )
+    lab.page.wait_for_function(drawn)
