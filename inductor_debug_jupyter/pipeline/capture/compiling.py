@@ -57,6 +57,7 @@ class Compiling:
         self.trace = CompileTrace()
         self.roles: list[tuple[str, str]] = []
         self.missing: dict[str, str] = {}
+        self.call = 0
         self._callers = running_lines()
         self._origins: dict[int, tuple[str, ...]] = {}
         self._graphs: dict[str, GraphRecord] = {}
@@ -126,6 +127,7 @@ class Compiling:
             missing=missing,
             phases=tuple(sorted(self.trace.phases, key=lambda phase: (phase.start, phase.depth))),
             caches=caches,
+            call=self.call,
         )
 
     def _kernels_of(self, side: str, key: str) -> tuple[KernelRecord, ...]:

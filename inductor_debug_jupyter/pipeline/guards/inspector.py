@@ -204,6 +204,7 @@ def _record(recorder: Recorder, name: str) -> SessionRecord:
         graph_breaks=graph_breaks,
         recompiles=recompiles,
         guards=recorder.guards,
+        symbols=recorder.symbols,
         notes=recorder.notes,
         sources=texts_of(lines),
     )

@@ -79,14 +79,14 @@ def _shape_parts(guard: GuardFacts, root: Any, code: Any, others: Iterable[Guard
     frames: dict[str, tuple[Frame, ...]] = {}
     for leaf in root.get_epilogue_lambda_guards():
         for part in leaf.verbose_code_parts():
-            frames[part.partition("  # ")[0].rstrip()] = _located(part, files)
+            frames[part.partition("  # ")[0].rstrip()] = located(part, files)
     values = [(check, _guarded_value(check)) for check in guard.checks]
     return [
         GuardFacts(guard.kind, value, (check,), frames.get(check) or uses.get(value, ())) for check, value in values
     ]
 
 
-def _located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
+def located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
     """The frame behind ``…  # code  # pkg/model.py:35 in f (…)``; torch shortens the path, so it is looked for."""
     for match in _LOCATION.finditer(part):
         for file in files:

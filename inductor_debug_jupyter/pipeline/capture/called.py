@@ -1,0 +1,31 @@
+"""Which compiled functions the user calls, and how often: a recompile is told with the number of its call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
+
+
+class CalledFunctions:
+    """Counts outermost calls, each function for itself; ``number`` is that of the call that runs now, from 1."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._counts: dict[tuple[int, int], int] = {}
+        self._functions: dict[tuple[int, int], CalledFunction] = {}
+
+    @property
+    def functions(self) -> tuple[CalledFunction, ...]:
+        """Every function that was called, in the order of their first calls."""
+        return tuple(self._functions.values())
+
+    def add(self, function: Callable[..., Any], region: int, backend: Any) -> None:
+        """Count a call; ``backend`` is None where the compile is not the user's own."""
+        owner = getattr(function, "__self__", None)
+        key = (id(getattr(function, "__func__", function)), id(owner))
+        if key not in self._functions or not self._functions[key].frames():
+            self._functions[key] = CalledFunction(function, region, backend)
+            self._counts[key] = 0
+        self.number = self._counts[key] = self._counts[key] + 1
