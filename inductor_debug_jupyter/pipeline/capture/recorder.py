@@ -97,7 +97,7 @@ class Recorder:
         return tuple(
             SymbolRecord(
                 compile_id, each.symbol, each.expressions, each.low, each.high, each.value, each.fixed,
-                _deepest_line(each.frames),
+                deepest_line(each.frames),
             )
             for compile_id, facts in self._symbols.items()
             for each in facts
@@ -218,16 +218,16 @@ class Recorder:
         trace = self._traces.get(compile_id)
         known = replace(
             recompile,
-            source=recompile.source or self._recompiled_line(recompile),
             seconds=round(compile_seconds(trace.phases), 6) if trace else 0.0,
             made=compile_id in self.live or compile_id in self._guards,
         )
         if compile_id not in self._failed_checks:
-            return known
+            return known if known.source else replace(known, source=self._recompiled_line(recompile))
         failure, call = self._failed_checks[compile_id]
+        line = recompile.source or deepest_line(failure.frames)
         return replace(
             known,
-            source=recompile.source or _deepest_line(failure.frames) or known.source,
+            source=line or self._recompiled_line(recompile, failure.expression),
             check=breaks.without_addresses(failure.check),
             expression=failure.expression,
             old=failure.old,
@@ -236,12 +236,13 @@ class Recorder:
             call=call,
         )
 
-    def _recompiled_line(self, recompile: Recompile) -> SourceLine | None:
+    def _recompiled_line(self, recompile: Recompile, expression: str = "") -> SourceLine | None:
         """Where torch names no line: that of the guard on the same value, before or after; else the function's own."""
         before, value = breaks.failed_value(recompile.reasons[0]) if recompile.reasons else ("", "")
         for compile_id in (before, recompile.compile_id):
             for guard in self._guards.get(compile_id, ()):
-                if value and guard.source and breaks.without_scope(guard.expression) == value:
+                same = breaks.without_scope(guard.expression) == value if value else guard.expression == expression
+                if same and guard.source and guard.expression:
                     return guard.source
         if (compiling := self._compiles.get(recompile.compile_id)) and compiling.source:
             return compiling.source
@@ -250,10 +251,10 @@ class Recorder:
 
 def _guard(compile_id: str, facts: GuardFacts) -> Guard:
     """The guard as a record; its line is the deepest one outside torch."""
-    return Guard(compile_id, facts.kind, facts.expression, facts.checks, _deepest_line(facts.frames))
+    return Guard(compile_id, facts.kind, facts.expression, facts.checks, deepest_line(facts.frames))
 
 
-def _deepest_line(stack: Sequence[tuple[str, int, str]]) -> SourceLine | None:
+def deepest_line(stack: Sequence[tuple[str, int, str]]) -> SourceLine | None:
     """The deepest line outside torch, if there is one."""
     frames = [frame for frame in stack if not is_library(frame[0])]
     if not frames:

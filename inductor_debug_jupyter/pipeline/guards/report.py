@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from inductor_debug_jupyter.pipeline.records import GraphBreak, Guard, Note, Recompile, SessionRecord, SourceLine
+from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards
 from inductor_debug_jupyter.pipeline.views.guards import guards_text
 
 
@@ -27,11 +28,13 @@ class InspectedGraph:
 class GuardReport:
     """Everything that one inspection found.
 
-    ``record`` is the same as a session's record, for whatever shows or saves one; ``inputs`` describes the arguments.
+    ``record`` is the same as a session's record, for whatever shows or saves one; ``inputs`` describes the arguments;
+    ``live`` are the guards themselves, which answer what would recompile.
     """
 
     record: SessionRecord
     inputs: str
+    live: tuple[LiveGuards, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def name(self) -> str:

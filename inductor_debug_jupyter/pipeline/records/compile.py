@@ -75,9 +75,9 @@ class Recompile:
     """Which guard failed, so that torch compiled the same code again.
 
     ``check`` is the newest graph's check that failed, ``expression`` what it looks at, ``old`` the value that it wants
-    and ``new`` the value there was; ``aspect`` says which side of a tensor, or which process-wide state. ``call`` counts
-    the calls of the function from 1. ``seconds`` is what the new compile cost; ``made`` is False when torch compiled
-    nothing, because of its limit of recompiles or an error.
+    and ``new`` the value there was; ``aspect`` says which side of a tensor, or which process-wide state. ``call``
+    counts the calls of the function from 1. ``seconds`` is what the new compile cost; ``made`` is False when torch
+    compiled nothing, because of its limit of recompiles or an error.
     """
 
     compile_id: str
@@ -113,8 +113,8 @@ class CompileCapture:
     """Everything one compile id produced. What is absent says why in ``missing`` (stage → reason).
 
     ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward stands under ``<stage>:backward``.
-    ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``. ``call`` counts
-    the calls of the function that was called, from 1; it is 0 when nobody counted.
+    ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``. ``call``
+    counts the calls of the function that was called, from 1; it is 0 when nobody counted.
     """
 
     compile_id: str

@@ -18,7 +18,7 @@ import dis
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
@@ -29,6 +29,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, f
 
 _USERS_REGION = -1
 _RESUME = "__resume_at_"
+_COMPILED = ("__compiled_fn_", _RESUME)
 _MODULE_CALLS = ("__call__", "_wrapped_call_impl", "_call_impl")
 
 
@@ -42,15 +43,35 @@ class LiveGuards:
     root: Any
     scope: dict[str, Any]
     distinct: tuple[str, ...] = ()
+    installed: dict[str, Any] = field(default_factory=dict)
+    """Names that torch put into the module's globals for these guards; they go when the compiled code goes."""
 
     @classmethod
-    def of(cls, compile_id: str, code: CodeType, manager: Any, *, breaks: bool) -> LiveGuards:
+    def of(
+        cls, compile_id: str, code: CodeType, manager: Any, *, breaks: bool, installed: Iterable[str] = ()
+    ) -> LiveGuards:
         """Keep what can be asked of a ``GuardManagerWrapper``; not the wrapper, which leads to the compiled code."""
-        return cls(compile_id, code, breaks, manager.root, scope_of(manager), tuple(manager.no_tensor_aliasing_sources))
+        scope = scope_of(manager)
+        names = scope.get("G", {})
+        kept = {name: names[name] for name in installed if name in names and not name.startswith(_COMPILED)}
+        return cls(compile_id, code, breaks, manager.root, scope, tuple(manager.no_tensor_aliasing_sources), kept)
 
     def failure(self, names: dict[str, Any]) -> FailedGuard | None:
         """The first check that does not hold for a frame with these local names; None when all do."""
-        return first_failure(self.root, names, self.scope, self.distinct)
+        module = self.scope.get("G", {})
+        gone = {name: value for name, value in self.installed.items() if name not in module}
+        module.update(gone)
+        try:
+            return first_failure(self.root, names, self.scope, self.distinct)
+        finally:
+            for name in gone:
+                module.pop(name, None)
+
+
+def installed_names(output_graph: Any) -> set[str]:
+    """What a trace put into the globals of the module that it traced."""
+    builtins = getattr(output_graph, "name_of_builtins_dict_key_in_fglobals", None)
+    return {*getattr(output_graph, "installed_globals", ()), *([builtins] if builtins else [])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +100,13 @@ class CalledFunction:
         self.region = region
         self.backend = backend
         target = _behind_inline(function)
-        if isinstance(target, torch.nn.Module):
-            target = target.__call__
         owner = getattr(target, "__self__", None)
-        self._owner = None if owner is None or inspect.ismodule(owner) else _weak(owner)
+        if isinstance(owner, torch.nn.Module) and getattr(target, "__name__", "") in _MODULE_CALLS:
+            target = owner
+        self._is_module = isinstance(target, torch.nn.Module)
+        self._owner = None if owner is None or inspect.ismodule(owner) or self._is_module else _weak(owner)
         self._function = _weak(getattr(target, "__func__", target))
-        self.name = _name_of(target, owner)
+        self.name = _name_of(target)
 
     @property
     def is_users(self) -> bool:
@@ -97,7 +119,7 @@ class CalledFunction:
             return target in (self.name, self.name.removesuffix(".forward"), self.name.rpartition(".")[2])
         plain = target._orig_mod if isinstance(target, eval_frame.OptimizedModule) else target
         if isinstance(plain, torch.nn.Module):
-            return self._owner is not None and self._owner() is plain
+            return plain in (self._function(), self._owner() if self._owner is not None else None)
         plain = eval_frame.innermost_fn(plain)
         owner = getattr(plain, "__self__", None)
         same_owner = owner is None or (self._owner is not None and self._owner() is owner)
@@ -113,10 +135,10 @@ class CalledFunction:
         owner = self._owner() if self._owner is not None else None
         if function is None or (self._owner is not None and owner is None):
             return ()
-        if isinstance(owner, torch.nn.Module) and getattr(function, "__name__", "") in _MODULE_CALLS:
-            if trace_rules.check(owner.forward):
-                return (external_utils.wrap_inline(owner),)
-            return owner._call_impl, eval_frame.innermost_fn(owner.forward)
+        if isinstance(function, torch.nn.Module):
+            if trace_rules.check(function.forward):
+                return (external_utils.wrap_inline(function),)
+            return function._call_impl, eval_frame.innermost_fn(function.forward)
         whole = MethodType(function, owner) if owner is not None and _code(function) is not None else function
         if _code(whole) is None or trace_rules.check(whole):
             return (external_utils.wrap_inline(whole),)
@@ -124,7 +146,21 @@ class CalledFunction:
 
     def _plain(self) -> Any:
         function = self._function()
-        return None if function is None else eval_frame.innermost_fn(function)
+        return function if function is None or self._is_module else eval_frame.innermost_fn(function)
+
+    def hooked(self, kind: str) -> str | None:
+        """The module's class when it is called through its ``__call__`` and has hooks of that kind."""
+        module = self._function()
+        if not isinstance(module, torch.nn.Module):
+            return None
+        everywhere = getattr(torch.nn.modules.module, f"_global{kind}")
+        inlined = trace_rules.check(module.forward)  # then the hooks are part of what is compiled
+        return type(module).__qualname__ if (getattr(module, kind) or everywhere) and not inlined else None
+
+    def was_compiled(self, kept: Iterable[LiveGuards]) -> bool:
+        """Whether the function's own frame was compiled while somebody listened, not only what it calls."""
+        codes = {_code(frame) for frame in self.frames()}
+        return any(each.code in codes for each in kept)
 
     def ask(self, kept: Sequence[LiveGuards], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Asked | None:
         """What the guards say to a call with these arguments; None when nothing was compiled of this function itself.
@@ -227,9 +263,9 @@ def _weak(value: Any) -> Callable[[], Any]:
         return lambda: value
 
 
-def _name_of(function: Callable[..., Any], owner: Any) -> str:
-    if isinstance(owner, torch.nn.Module) and getattr(function, "__name__", "") in _MODULE_CALLS:
-        return f"{type(owner).__qualname__.replace('<locals>.', '')}.forward"
+def _name_of(function: Callable[..., Any]) -> str:
+    if isinstance(function, torch.nn.Module):
+        return f"{type(function).__qualname__.replace('<locals>.', '')}.forward"
     return str(getattr(function, "__qualname__", type(function).__qualname__)).replace("<locals>.", "")
 
 
@@ -237,5 +273,6 @@ def _behind_inline(function: Callable[..., Any]) -> Any:
     """What stands behind torch's ``wrap_inline``, the extra frame around what has none of its own."""
     code = _code(function)
     if code is not None and code.co_filename == external_utils.__file__ and "fn" in code.co_freevars:
-        return function.__closure__[code.co_freevars.index("fn")].cell_contents  # type: ignore[attr-defined]
+        closure: Any = getattr(function, "__closure__", ())
+        return closure[code.co_freevars.index("fn")].cell_contents
     return function

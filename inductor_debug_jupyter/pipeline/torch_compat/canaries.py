@@ -35,7 +35,20 @@ PARTS = {
 }
 """Part → what a capture loses without it."""
 
-_MODULES = ("asking", "calls", "failures", "graphs", "guards", "lowering", "regions", "running", "state", "symbols", "trees", "versions")
+_MODULES = (
+    "asking",
+    "calls",
+    "failures",
+    "graphs",
+    "guards",
+    "lowering",
+    "regions",
+    "running",
+    "state",
+    "symbols",
+    "trees",
+    "versions",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ torch itself does for its log. Values are described without calling anybody's ``
 from __future__ import annotations
 
 import ast
+import enum
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,6 +24,11 @@ _TENSOR = re.compile(
     r" expected (?P<old>.+?)(?:, actual (?P<new>.+))?$"
 )
 _IDENTITY = re.compile(r"^___check_(?P<what>obj|type)_id\((?P<name>.+), (?P<id>\d+)\)(?:, type=(?P<type>.+))?$")
+_TENSOR_TYPE = re.compile(r"^expected type of '(?P<name>.+?)' to be a tensor type")
+_PARAMETER_HINT = re.compile(r"\. Guard failed on a parameter.*$")
+_MISSING = re.compile(r"^(?:KeyError on|IndexError on|getattr failed on source) (?P<name>.+)$")
+_MARKING = "_has_dynamo_dim_marking"
+_MODES = "___check_torch_function_mode_stack"
 _STATE = re.compile(r"^GLOBAL_STATE changed: (?P<what>.+)$")
 _CLASS = re.compile(r"^<class '(?P<name>.+)'>$")
 _COMMENT = re.compile(r"\s{2,}#.*$", re.DOTALL)
@@ -46,6 +52,8 @@ class FailedGuard:
     new: str = ""
     aspect: str = ""
     frames: tuple[Frame, ...] = ()
+    checked: int = 0
+    """How many checks torch made up to this one: of several graphs, the one that came farthest is the nearest."""
 
 
 def first_failure(
@@ -65,10 +73,11 @@ def first_failure(
     scope = {**scope, "L": names}
     parts = [str(each) for each in info.verbose_code_parts]
     if parts and parts[0].startswith(_ALIASING):
-        return _aliased(parts[0], distinct, scope)
+        return replace(_aliased(parts[0], distinct, scope), checked=info.num_guards_executed)
     part = _failing_part(parts, scope)
     frames = tuple((each.filename, each.lineno or 0, each.name) for each in getattr(info, "user_stack", None) or ())
-    return _told(_COMMENT.sub("", part).strip(), scope, frames)
+    told = _told(_PARAMETER_HINT.sub("", _COMMENT.sub("", part).strip()), scope, frames)
+    return replace(told, checked=info.num_guards_executed)
 
 
 def scope_of(manager: Any) -> dict[str, Any]:
@@ -84,10 +93,14 @@ def described(value: Any) -> str:
         told = repr(value)
         return told if len(told) <= _LONGEST else told[: _LONGEST - 1] + "…"
     if type(value) in (list, tuple, set, frozenset) and len(value) <= _MANY:
-        opening, closing = {list: "[]", tuple: "()"}.get(type(value), "{}")
+        opening, closing = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
         return opening + ", ".join(described(each) for each in value) + closing
+    if value is _GONE:
+        return "gone"
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
     if isinstance(value, type):
-        return value.__qualname__
+        return str(value.__qualname__)
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{type(value).__name__} of {len(value)}"
     name = getattr(value, "__qualname__", "") if callable(value) and not isinstance(value, torch.nn.Module) else ""
@@ -118,6 +131,15 @@ def _failing_part(parts: list[str], scope: Mapping[str, Any]) -> str:
 def _told(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> FailedGuard:
     if match := _TENSOR.match(check):
         return _tensor_failure(check, match, scope, frames)
+    if match := _TENSOR_TYPE.match(check):
+        value = _looked_up(match["name"], scope)
+        return FailedGuard(check, match["name"], "another type", _type_name(value), "type", frames)
+    if match := _MISSING.match(check):
+        return FailedGuard(check, match["name"], "there", "missing", "contents", frames)
+    if check.startswith(_MARKING):
+        return FailedGuard(check, "", "no dimension marked", "a dimension marked as dynamic", "marking", frames)
+    if check.startswith(_MODES):
+        return FailedGuard(check, "", "other modes", "the modes in force now", "torch function modes", frames)
     if match := _STATE.match(check):
         what = match["what"].strip()
         return FailedGuard(check, "", *_state(what), what, frames)
@@ -126,7 +148,8 @@ def _told(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> Fa
         kind = _CLASS.sub(r"\g<name>", match["type"] or "").rpartition(".")[2]
         if match["what"] == "type":
             return FailedGuard(check, match["name"], kind, _type_name(value), "type", frames)
-        same_kind = f"another {kind}" if kind and _type_name(value) == kind else described(value)
+        is_alike = kind and _type_name(value) == kind and not isinstance(value, enum.Enum)
+        same_kind = f"another {kind}" if is_alike else described(value)
         return FailedGuard(check, match["name"], f"the {kind or 'object'} seen before", same_kind, "identity", frames)
     return _comparison(check, scope, frames)
 
@@ -169,6 +192,8 @@ def _comparison(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...])
         return FailedGuard(check, frames=frames)
     looks_at = _innermost_value(tree)
     expression = ast.unparse(looks_at) if looks_at else ""
+    if (contents := _contents(tree)) is not None:
+        return FailedGuard(check, expression, contents, described(_looked_up(expression, scope)), "contents", frames)
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
         return FailedGuard(check, expression, "empty", described(_looked_up(expression, scope)), "", frames)
     if not isinstance(tree, ast.Compare):
@@ -176,21 +201,38 @@ def _comparison(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...])
     sides = [tree.left, *tree.comparators]
     asked = [side for side in sides if _innermost_value(side) is not None]
     fixed = [side for side in sides if _innermost_value(side) is None]
+    if not fixed and isinstance(tree.ops[0], ast.Is):
+        both = " and ".join(ast.unparse(side) for side in sides)
+        return FailedGuard(check, expression, f"one object for {both}", "different ones", "aliasing", frames)
     now = ", ".join(dict.fromkeys(_value_now(side, scope) for side in asked))
-    is_equality = len(tree.ops) == 1 and isinstance(tree.ops[0], (ast.Eq, ast.Is)) and len(fixed) == 1
+    # Torch writes the check of a dictionary's length the wrong way round: len(d) != 1 where it must be 1.
+    equal = (ast.Eq, ast.Is, ast.NotEq) if check.startswith("len(") else (ast.Eq, ast.Is)
+    is_equality = len(tree.ops) == 1 and isinstance(tree.ops[0], equal) and len(fixed) == 1
     old = ast.unparse(fixed[0]) if is_equality else ast.unparse(tree)
     return FailedGuard(check, expression, old, now, "" if is_equality else "relation", frames)
 
 
+def _contents(tree: ast.expr) -> str | None:
+    """``set.__contains__(L['s'], 'a')`` → ``with 'a'``."""
+    absent = isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not)
+    call = tree.operand if isinstance(tree, ast.UnaryOp) else tree
+    if isinstance(call, ast.Compare) and isinstance(call.ops[0], (ast.In, ast.NotIn)):
+        word = "without" if absent is isinstance(call.ops[0], ast.In) else "with"
+        return f"{word} {ast.unparse(call.left)}"
+    if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("__contains__") and len(call.args) == 2:
+        return f"{'without' if absent else 'with'} {ast.unparse(call.args[1])}"
+    return None
+
+
 def _value_now(side: ast.expr, scope: Mapping[str, Any]) -> str:
-    value = _looked_up(ast.unparse(side), scope)
-    return "gone" if value is _GONE else described(value)
+    return described(_looked_up(ast.unparse(side), scope))
 
 
 def _innermost_value(tree: ast.AST) -> ast.expr | None:
     """The first ``L['x']…`` or ``G['K']…`` in it, up to a call or an operator."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and _is_path(node):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and id(node) not in called and _is_path(node):
             return node
     return None
 

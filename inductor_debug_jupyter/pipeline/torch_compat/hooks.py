@@ -34,7 +34,7 @@ from typing import Any, Protocol
 
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
-from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards
+from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards, installed_names
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, first_failure, scope_of
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, read_guards
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
@@ -167,7 +167,8 @@ def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
 def _tell_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
     reason = getattr(output_graph, "compile_subgraph_reason", None)
     breaks = bool(reason is not None and reason.graph_break)
-    live = LiveGuards.of(compile_id, code, manager.guard_manager, breaks=breaks)
+    installed = installed_names(output_graph)
+    live = LiveGuards.of(compile_id, code, manager.guard_manager, breaks=breaks, installed=installed)
     listener.frame_compiled(compile_id, live, read_symbols(output_graph, code))
 
 
@@ -182,7 +183,7 @@ def _wrap_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _tell_failure(listener: CompileListener, compile_id: str, cache_entries: Any, frame: Any) -> None:
     """Only the newest entry's: its reason is the one that is shown first."""
-    manager = cache_entries[0].guard_manager if cache_entries else None
+    manager: Any = cache_entries[0].guard_manager if cache_entries else None
     if getattr(manager, "global_scope", None) is None:
         return
     distinct = manager.no_tensor_aliasing_sources

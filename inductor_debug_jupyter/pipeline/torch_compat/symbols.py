@@ -2,7 +2,8 @@
 
 A symbol stands for a size, a stride or a number of one input (``L['x'].size()[0]``), or for something that only the
 data tells (``u0``: the result of ``.item()`` or ``nonzero``). Torch narrows its range, or gives it up altogether for a
-fixed number, because of a line of the user's (torch notes it as text, with a shortened path); the relations themselves are guards (kind ``SHAPE_ENV``).
+fixed number, because of a line of the user's, which torch notes as text with a shortened path; the
+relations themselves are guards (kind ``SHAPE_ENV``).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Final, TypedDict
 
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
 from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.advice import readable_expression
 from inductor_debug_jupyter.pipeline.views.places import nothing
 from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.text import NOTHING_CAPTURED
@@ -41,10 +42,6 @@ _TENSOR = re.compile(
     r"^check_tensor\(.+\), (?P<dtype>[\w.]+), device=(?P<device>[^,]+), requires_grad=(?P<grad>\w+),"
     r" size=(?P<size>\[.*?\]), stride=(?P<stride>\[.*?\])\)$"
 )
-_BUILTINS = re.compile(r"\bG\['__builtins_dict___\d+'\]")
-_CONSTANT = re.compile(r"\bG\['_\d+_c(\d+)'\]")
-_LOCAL = re.compile(r"\bL\['([^']+)'\]")
-_HELD = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
 _LAYER = re.compile(r"(?<=[^\W\d]\.)\d+(?=\.|$)")
 _UNMARKED = re.compile(r"^hasattr\(.+, '_dynamo_\w+_indices'\) == False$")
 _GLOBAL_STATE = re.compile(r"^(___check_global_state\(\)) against .*$")
@@ -155,12 +152,6 @@ def readable_check(check: str) -> str:
 def readable_checks(guard: Guard) -> tuple[str, ...]:
     """All checks of a guard; that a tensor has no dimension marked as dynamic goes without saying."""
     return tuple(readable_check(check) for check in guard.checks if not _UNMARKED.match(check))
-
-
-def readable_expression(expression: str) -> str:
-    """What is guarded, as the user would write it: ``L['self']._modules['up']`` → ``self.up``."""
-    short = _CONSTANT.sub(r"G['_c\1']", _BUILTINS.sub("builtins", expression))
-    return plain(_LOCAL.sub(r"\1", _HELD.sub(r".\1", short)))
 
 
 def guards_text(record: SessionRecord, *, limit: int | None = 10) -> str:
