@@ -34,6 +34,7 @@ from inductor_debug_jupyter.pipeline.errors import (
     StoreError,
 )
 from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, ask_recorder
+from inductor_debug_jupyter.pipeline.guards.what_if import WhatIf
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
 from inductor_debug_jupyter.pipeline.records import (
     BisectRecord,
@@ -316,6 +317,11 @@ class DebugSession:
     def would_recompile_of(self, target: Any, /, *args: Any, **kwargs: Any) -> RecompileAnswer:
         """:meth:`would_recompile` of one of several: ``target`` is its name, the function or the module."""
         return ask_recorder(self._recorder, target, args, kwargs)
+
+    @property
+    def what_if(self) -> WhatIf:
+        """The first call of each compiled function with other inputs: ``session.what_if.ask({"n": "3"})``."""
+        return WhatIf(self._recorder)
 
     # Comparing --------------------------------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ class CaptureWatch:
         if not self._recorder.following:
             return
         try:
-            self._recorder.called.add(function, region, backend)
+            self._recorder.called.add(function, args, kwargs, region, backend)
         except Exception as error:
             self._recorder.failed("calls", error)
         if self._calls is None:

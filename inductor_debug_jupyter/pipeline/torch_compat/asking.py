@@ -148,6 +148,15 @@ class CalledFunction:
         function = self._function()
         return function if function is None or self._is_module else eval_frame.innermost_fn(function)
 
+    def parameters(self) -> tuple[str, ...]:
+        """The names of what is passed by position, without ``self``."""
+        frames = self.frames()
+        code = _code(frames[-1]) if frames else None
+        if code is None:
+            return ()
+        names = code.co_varnames[: code.co_argcount]
+        return names[1:] if isinstance(frames[-1], MethodType) else names
+
     def hooked(self, kind: str) -> str | None:
         """The module's class when it is called through its ``__call__`` and has hooks of that kind."""
         module = self._function()
