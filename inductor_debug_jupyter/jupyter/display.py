@@ -14,7 +14,7 @@ def make_panel(session: DebugSession) -> Any:
     """The widget of a session: a click in it is a call on the session, and the other way round."""
     from inductor_debug_jupyter.jupyter.panels.debug import DebugPanel
 
-    panel = DebugPanel(session.record, on_select=session.choose)
+    panel = DebugPanel(session.record, on_select=session.choose, what_if=session.what_if)
     session.on_select(panel.follow)
     return panel
 

@@ -24,7 +24,7 @@ from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
-from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
+from inductor_debug_jupyter.jupyter.panels.guards import Asker, GuardsPanel, GuardsTab
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
@@ -58,18 +58,21 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     Args:
         record: the session to show.
         on_select: called with the new selection whenever it changes, by a click or by :meth:`select`.
+        what_if: who answers whether other inputs would recompile; a session that was loaded has nobody.
     """
 
     selection = traitlets.Dict(default_value=nothing())
     """What is chosen: ``finding, compile_id, stage, node, label, line``. Read it; set it with :meth:`select`."""
 
-    def __init__(self, record: SessionRecord, *, on_select: SelectCallback | None = None) -> None:
+    def __init__(
+        self, record: SessionRecord, *, on_select: SelectCallback | None = None, what_if: Asker | None = None
+    ) -> None:
         self.record = record
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._pictures: dict[tuple[str, str, tuple[str, ...]], PictureView] = {}
         self._lock = RLock()
-        self._make_panes()
+        self._make_panes(what_if)
         super().__init__(children=[self.header, self._body])
         self.add_class("idj-frame")
         self._links = [
@@ -81,13 +84,15 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self._assign(self._lookup.of_finding(self._lookup.ordered[0][0]))
         if self.header.tab in ("findings", "graph"):
             self._guarded(self._prepare)
+        if self.header.tab == "guards":
+            self._guarded(self.guards_tab.enter)
         self.header.observe(self._on_selection, names="selection")
         self.header.observe(self._on_tab, names="tab")
         self.graph.observe(self._on_wanted, names="wanted")
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
-    def _make_panes(self) -> None:
+    def _make_panes(self, what_if: Asker | None) -> None:
         header = header_view(self.record)
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
         sources = source_view(self.record, self._lookup)
@@ -97,7 +102,9 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
         self.graph = GraphPanel(choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
-        self.guards = GuardsPanel(view=dict(guards_view(self.record)), tab=tab, tabs=["guards"])
+        guards = guards_view(self.record)
+        self.guards = GuardsPanel(guards, what_if, tab=tab, tabs=["guards"])
+        self.guards_tab = GuardsTab(self.guards, guards["timeline"], self.follow)
         self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes: list[Pane] = [self.header, self.overview, self.findings, self.graph, self.guards]
         if "placement" in there:
@@ -110,7 +117,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.record.diff is not None:
             self.kernel_diff = KernelDiffPanel(self.record.diff, tab=tab)
             self._panes.append(self.kernel_diff)
-        children: list[Any] = self._panes[1:]
+        children: list[Any] = [self.guards_tab if pane is self.guards else pane for pane in self._panes[1:]]
         self.memory: MemoryTab | None = None
         if "memory" in there:
             alive = AlivePanel(tab=tab, tabs=["memory"])
@@ -179,6 +186,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self._guarded(self._prepare)
         elif change["new"] == "code":
             self._guarded(lambda: self._show_code(self.header.selection))
+        self._guarded(self.guards_tab.enter if change["new"] == "guards" else self.guards_tab.leave)
         if self.memory is not None:
             self._guarded(self.memory.enter if change["new"] == "memory" else self.memory.leave)
 

@@ -68,6 +68,10 @@ class Compiling:
         self._calls: dict[str, list[KernelCall]] = {}
         self._late: LateTexts | None = None
 
+    def without_aten_ops(self) -> None:
+        """Nobody will ask what the Dynamo graph's nodes dispatch to, which takes running them."""
+        self._dynamo_calls = None
+
     def add_graph(self, stage: str, graph_module: Any, is_backward: bool = False) -> None:
         """Copy a graph: torch goes on to change it. The text is written when it is looked at, if torch writes none."""
         key = stage + BACKWARD if is_backward else stage

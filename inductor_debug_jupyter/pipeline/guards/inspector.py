@@ -153,7 +153,7 @@ class GuardInspector:
             return self._run_alone(calls)
 
     def _run_alone(self, calls: Sequence[Call]) -> GuardReport:
-        recorder = Recorder()
+        recorder = _GuardRecorder(fresh=False)
         with _capture(recorder):
             run = self._runner()
             for number, (args, kwargs) in enumerate(calls, 1):
@@ -181,6 +181,33 @@ class GuardInspector:
 
 
 _VAR_ARGS, _VAR_KWARGS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+
+
+class _GuardRecorder(Recorder):
+    """Keeps Dynamo's graph, guards, breaks and recompiles, and lets what the backend makes of them pass.
+
+    Torch's caches are as they are: they come after the guards.
+    """
+
+    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
+        """Keep the graph, for its ops and lines."""
+        super().dynamo_graph(compile_id, graph_module, code)
+        self._compile(compile_id).without_aten_ops()
+
+    def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
+        """Not looked at."""
+
+    def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
+        """Not looked at."""
+
+    def inductor_ir(self, compile_id: str, stage: str, ir: Any, is_backward: bool) -> None:
+        """Not looked at."""
+
+    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
+        """Not looked at."""
+
+    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
+        """Not looked at."""
 
 
 class _RunEagerly:

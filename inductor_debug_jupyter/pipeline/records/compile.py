@@ -164,8 +164,8 @@ class CompileCapture:
 
 
 def compile_seconds(phases: Iterable[Phase]) -> float:
-    """How long Dynamo and what it called took."""
-    return sum(phase.seconds for phase in phases if phase.depth == 0 and phase.name == "dynamo")
+    """How long Dynamo and what it called took; torch tells of no ``dynamo`` phase in a process's first compile."""
+    return sum(phase.seconds for phase in phases if phase.name == "entire_frame_compile")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch._dynamo import cache_size, eval_frame, external_utils, trace_rules
 
-from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, first_failure, scope_of
+from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
 
 _USERS_REGION = -1
 _RESUME = "__resume_at_"
@@ -54,7 +54,7 @@ class LiveGuards:
         scope = scope_of(manager)
         names = scope.get("G", {})
         kept = {name: names[name] for name in installed if name in names and not name.startswith(_COMPILED)}
-        return cls(compile_id, code, breaks, manager.root, scope, tuple(manager.no_tensor_aliasing_sources), kept)
+        return cls(compile_id, code, breaks, manager.root, scope, distinct_of(manager), kept)
 
     def failure(self, names: dict[str, Any]) -> FailedGuard | None:
         """The first check that does not hold for a frame with these local names; None when all do."""

@@ -24,7 +24,7 @@ _TENSOR = re.compile(
     r" expected (?P<old>.+?)(?:, actual (?P<new>.+))?$"
 )
 _IDENTITY = re.compile(r"^___check_(?P<what>obj|type)_id\((?P<name>.+), (?P<id>\d+)\)(?:, type=(?P<type>.+))?$")
-_TENSOR_TYPE = re.compile(r"^expected type of '(?P<name>.+?)' to be a tensor type")
+_TENSOR_TYPE = re.compile(r"^expected type of '(?P<name>.+?)' to be (?P<old>.+?),")
 _PARAMETER_HINT = re.compile(r"\. Guard failed on a parameter.*$")
 _MISSING = re.compile(r"^(?:KeyError on|IndexError on|getattr failed on source) (?P<name>.+)$")
 _MARKING = "_has_dynamo_dim_marking"
@@ -85,6 +85,11 @@ def scope_of(manager: Any) -> dict[str, Any]:
     return {**(manager.global_scope or {}), **(manager.closure_vars or {})}
 
 
+def distinct_of(manager: Any) -> tuple[str, ...]:
+    """The expressions of the tensors that must not be one and the same; torch 2.15 has objects in place of text."""
+    return tuple(str(getattr(source, "name", source)) for source in manager.no_tensor_aliasing_sources)
+
+
 def described(value: Any) -> str:
     """A value in a few words, without running the user's code."""
     if isinstance(value, torch.Tensor):
@@ -133,7 +138,8 @@ def _told(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> Fa
         return _tensor_failure(check, match, scope, frames)
     if match := _TENSOR_TYPE.match(check):
         value = _looked_up(match["name"], scope)
-        return FailedGuard(check, match["name"], "another type", _type_name(value), "type", frames)
+        old = _CLASS.sub(r"\g<name>", match["old"]).rpartition(".")[2]
+        return FailedGuard(check, match["name"], old, _type_name(value), "type", frames)
     if match := _MISSING.match(check):
         return FailedGuard(check, match["name"], "there", "missing", "contents", frames)
     if check.startswith(_MARKING):

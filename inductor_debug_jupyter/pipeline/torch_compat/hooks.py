@@ -35,7 +35,7 @@ from typing import Any, Protocol
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards, installed_names
-from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, first_failure, scope_of
+from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, read_guards
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
@@ -186,8 +186,7 @@ def _tell_failure(listener: CompileListener, compile_id: str, cache_entries: Any
     manager: Any = cache_entries[0].guard_manager if cache_entries else None
     if getattr(manager, "global_scope", None) is None:
         return
-    distinct = manager.no_tensor_aliasing_sources
-    failure = first_failure(manager.root, frame.f_locals, scope_of(manager), distinct)
+    failure = first_failure(manager.root, frame.f_locals, scope_of(manager), distinct_of(manager))
     if failure is not None:
         listener.recompiling(compile_id, failure)
 

@@ -54,9 +54,13 @@ class StormView(TypedDict):
 
 
 class SymbolRow(TypedDict):
-    """A size or number that is left open: what it stands for, its range, and what constrained it."""
+    """A size or number that is left open: what it stands for, its range, and what constrained it.
+
+    The same of several compiles is one row; ``compile_id`` is the first, ``count`` how many.
+    """
 
     compile_id: str
+    count: int
     symbol: str
     stands_for: str
     range: str
@@ -173,7 +177,12 @@ def symbol_rows(record: SessionRecord) -> list[SymbolRow]:
     for guard in record.guards:
         if guard.kind == "SHAPE_ENV":
             relations.setdefault(guard.compile_id, []).append(guard)
-    return [_symbol_row(symbol, relations.get(symbol.compile_id, ())) for symbol in record.symbols]
+    folded: dict[tuple[object, ...], SymbolRow] = {}
+    for symbol in record.symbols:
+        row = _symbol_row(symbol, relations.get(symbol.compile_id, ()))
+        key = (row["symbol"], row["stands_for"], row["range"], row["value"], row["fixed"], *row["constraints"])
+        folded.setdefault(key, row)["count"] += 1
+    return list(folded.values())
 
 
 def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> SymbolRow:
@@ -187,6 +196,7 @@ def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> SymbolRow:
     line = symbol.source or next((source for _, source in mine if source), None)
     return SymbolRow(
         compile_id=plain(symbol.compile_id),
+        count=0,
         symbol=plain(symbol.symbol),
         stands_for=", ".join(readable_expression(each) for each in symbol.expressions) or "what the data tells",
         range=symbol.range,
@@ -211,7 +221,10 @@ def symbol_line(row: SymbolRow) -> str:
     fixed = f", fixed to {row['fixed']}" if row["fixed"] else ""
     why = f"; {'; '.join(row['constraints'])}" if row["constraints"] else ""
     place = f"  [{row['where']}]" if row["where"] and not row["constraints"] else ""
-    return f"{row['compile_id']} {row['symbol']} = {row['stands_for']}{example}, {row['range']}{fixed}{why}{place}"
+    times = f" ×{row['count']}" if row["count"] > 1 else ""
+    return (
+        f"{row['compile_id']}{times} {row['symbol']} = {row['stands_for']}{example}, {row['range']}{fixed}{why}{place}"
+    )
 
 
 def _where(line: SourceLine | None) -> str:
