@@ -36,7 +36,7 @@ from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards, installed_names
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
-from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, read_guards
+from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
@@ -154,6 +154,10 @@ def _wrap_dynamo(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        try:
+            forget_own_wrapper(output_graph.guards)
+        except Exception:
+            log.debug("guards on our own wrapper stay", exc_info=True)
         original(self, f_code, output_graph, *args, **kwargs)
         _tell(
             "guards",
