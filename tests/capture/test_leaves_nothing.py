@@ -3,6 +3,7 @@
 import sys
 import threading
 import types
+from typing import Any
 
 import pytest
 import torch

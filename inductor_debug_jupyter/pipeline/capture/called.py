@@ -35,7 +35,7 @@ class CalledFunctions:
         """Count a call; ``backend`` is None where the compile is not the user's own."""
         owner = getattr(function, "__self__", None)
         key = (id(getattr(function, "__func__", function)), id(owner))
-        if key not in self._functions or not self._functions[key].frames():
+        if key not in self._functions or not self._functions[key].is_alive():
             called = self._functions[key] = CalledFunction(function, region, backend)
             self._counts[key] = 0
             self.inputs[called] = CallInputs(args, kwargs, called.parameters())

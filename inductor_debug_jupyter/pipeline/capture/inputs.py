@@ -77,7 +77,7 @@ class CallInputs:
         if type(value) in _PLAIN:
             self.texts[name] = repr(value)
             return lambda texts, made: plain_of(name, texts[name])
-        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        if type(value) is dict and all(isinstance(key, str) for key in value):
             parts = {key: self._keep(f"{name}[{key!r}]", item) for key, item in value.items()}
             return lambda texts, made: {key: part(texts, made) for key, part in parts.items()}
         if type(value) in (list, tuple):

@@ -113,6 +113,10 @@ class CalledFunction:
         """Whether the user compiled it: then the user's cache is asked."""
         return self.backend is not None
 
+    def is_alive(self) -> bool:
+        """Whether it is still there."""
+        return self._function() is not None and (self._owner is None or self._owner() is not None)
+
     def is_called(self, target: Any) -> bool:
         """Whether a person who says ``target`` (a name, function, method or module) means this one."""
         if isinstance(target, str):
@@ -131,10 +135,10 @@ class CalledFunction:
         Dynamo steps over a module's ``__call__`` to its ``forward``. What has no frame that Dynamo would look at is
         called through an extra one, see :func:`~inductor_debug_jupyter.pipeline.torch_compat.regions.compile_alone`.
         """
+        if not self.is_alive():
+            return ()
         function = self._plain()
         owner = self._owner() if self._owner is not None else None
-        if function is None or (self._owner is not None and owner is None):
-            return ()
         if isinstance(function, torch.nn.Module):
             if trace_rules.check(function.forward):
                 return (external_utils.wrap_inline(function),)
