@@ -42,7 +42,7 @@ def _torch_state() -> dict[str, Any]:
     import torch._dynamo.config as dynamo_config
     import torch._functorch.config as functorch_config
     import torch._inductor.config as inductor_config
-    from torch._dynamo import eval_frame
+    from torch._dynamo import convert_frame, eval_frame
     from torch._dynamo.guards import CheckFunctionManager
     from torch._dynamo.output_graph import OutputGraph
     from torch._dynamo.variables import nn_module
@@ -62,6 +62,7 @@ def _torch_state() -> dict[str, Any]:
         "ir": (debug.log_ir_pre_fusion, debug.log_ir_post_fusion),
         "code": GraphLowering._compile_to_module_lines,
         "guards": CheckFunctionManager.__init__,
+        "recompiles": convert_frame.get_and_maybe_log_recompilation_reasons,
         "stance": eval_frame._callback_from_stance,
         "trace handlers": [h for h in _internal.trace_log.handlers if type(h).__module__.startswith("inductor_debug")],
         "caches": (inductor_config.fx_graph_cache, functorch_config.enable_autograd_cache),

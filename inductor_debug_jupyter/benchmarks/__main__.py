@@ -11,6 +11,7 @@ from inductor_debug_jupyter.benchmarks.suites import (
     capture,
     compare,
     devices,
+    guards,
     localize,
     models,
     ops,
@@ -30,6 +31,7 @@ SUITES: dict[str, Suite] = {
     "simulator": simulator,
     "compare": compare,
     "localize": localize,
+    "guards": guards,
 }
 """Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
 

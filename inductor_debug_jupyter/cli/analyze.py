@@ -87,14 +87,9 @@ def _print_guards(record: SessionRecord, _store: ArtifactStore, limit: int | Non
 
 
 def _guards_data(record: SessionRecord, _store: ArtifactStore) -> dict[str, Any]:
-    import msgspec
+    from inductor_debug_jupyter.pipeline.views.guards import guards_data
 
-    return {
-        "total_graphs": len(record.captures),
-        "graph_breaks": msgspec.to_builtins(record.graph_breaks),
-        "recompiles": msgspec.to_builtins(record.recompiles),
-        "guards": msgspec.to_builtins(record.guards),
-    }
+    return guards_data(record)
 
 
 def _print_constraints(record: SessionRecord, _store: ArtifactStore, limit: int | None) -> None:

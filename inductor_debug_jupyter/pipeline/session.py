@@ -34,6 +34,8 @@ from inductor_debug_jupyter.pipeline.errors import (
     NotFoundError,
     StoreError,
 )
+from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, ask_recorder
+from inductor_debug_jupyter.pipeline.guards.what_if import WhatIf
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
 from inductor_debug_jupyter.pipeline.records import (
     BisectRecord,
@@ -313,6 +315,27 @@ class DebugSession:
             NotFoundError: there is no such line, node or kernel.
         """
         return Provenance(self.record).trace(line=line, node=node, kernel=kernel, label=label, stage=stage)
+
+    def would_recompile(self, *args: Any, **kwargs: Any) -> RecompileAnswer:
+        """Whether a call with these inputs would compile again: yes, no or unknown, with the guard and the values.
+
+        The model does not run. For what you compiled, your own cache is asked as it is now; for plain modules, what
+        this session captured. Where several functions were called, see :meth:`would_recompile_of`.
+
+        Raises:
+            NotFoundError: nothing compiled was called, or the session was loaded from a file, which has no live guards.
+            UsageError: several functions were called, or this one does not take these inputs.
+        """
+        return ask_recorder(self._recorder, None, args, kwargs)
+
+    def would_recompile_of(self, target: Any, /, *args: Any, **kwargs: Any) -> RecompileAnswer:
+        """:meth:`would_recompile` of one of several: ``target`` is its name, the function or the module."""
+        return ask_recorder(self._recorder, target, args, kwargs)
+
+    @property
+    def what_if(self) -> WhatIf:
+        """The first call of each compiled function with other inputs: ``session.what_if.ask({"n": "3"})``."""
+        return WhatIf(self._recorder)
 
     # Comparing --------------------------------------------------------------------------------------------------
 

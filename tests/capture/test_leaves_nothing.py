@@ -3,6 +3,7 @@
 import sys
 import threading
 import types
+from typing import Any
 
 import pytest
 import torch
@@ -152,3 +153,32 @@ def test_an_interrupt_while_inductor_works_leaves_nothing(monkeypatch):
     assert {"dynamo", "forward"} <= set(session.captures[0].stages)
     monkeypatch.undo()
     assert torch._inductor.config.fx_graph_cache is True
+
+
+def test_a_module_that_calls_its_supers_call_does_not_recompile_afterwards() -> None:
+    """Dynamo reaches our wrapper of ``nn.Module.__call__`` then: no guard on it may stay."""
+
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(*args, **kwargs)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.linear(x)
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = Layer()
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.layer(x) * 2
+
+    compiled = torch.compile(Net(), backend="eager")
+    with capture(eager=True, lower="dynamo"):
+        compiled(torch.ones(2, 3))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        compiled(torch.ones(2, 3))

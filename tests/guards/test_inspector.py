@@ -293,3 +293,7 @@ def test_a_tiny_bert():
     assert dense.source.label == "modeling_bert.py"
     assert "self.dense(" in dense.source.text
     assert inspector.inspect(**inputs) is report
+    assert inspector.would_recompile(inputs).answer == "no"
+    longer = {name: torch.cat([value, value], 1) for name, value in inputs.items()}
+    answer = inspector.would_recompile(**longer)
+    assert (answer.answer, answer.old, answer.new) == ("yes", "8", "16")

@@ -1,44 +1,67 @@
-"""The Guards tab's Python half."""
+"""The Guards tab without a browser: the timeline is drawn when it is opened, and "what if" is answered in Python."""
 
 from __future__ import annotations
 
-import json
+import pytest
+import torch
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane
-from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
-from inductor_debug_jupyter.pipeline.records import CompileCapture, Guard, SessionRecord, SourceLine
-from inductor_debug_jupyter.pipeline.views.guards import guards_view
+from inductor_debug_jupyter import capture
+from inductor_debug_jupyter.jupyter.display import make_panel
+from inductor_debug_jupyter.pipeline.session import DebugSession
 
-RECORD = SessionRecord(
-    id="s",
-    created="",
-    name="f",
-    target="",
-    strict=False,
-    torch_version="",
-    tool_version="",
-    captures=(CompileCapture("0/0", "f"),),
-    guards=(
-        Guard("0/0", "CONSTANT_MATCH", "L['n']", ("L['n'] == 2",), SourceLine("c", 2, "<b>x</b>", "f", "In [1]")),
-        Guard("0/0", "GRAD_MODE", ""),
-    ),
-)
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
-def test_it_is_given_the_view_as_json() -> None:
-    panel = GuardsPanel(view=dict(guards_view(RECORD)), tab="guards", tabs=["guards"])
-    assert isinstance(panel, Pane)
-    sent = json.loads(json.dumps(panel.get_state(["view"])))["view"]
-    assert [row["trouble"] for row in sent["rows"]] == ["number", "state"]
-    assert sent["rows"][0]["code"] == "<b>x</b>"
-    assert sent["total"] == 2
-    assert sent["graphs"] == {"0/0": "f"}
+@torch.compile(backend="eager")
+def scale(x, n):
+    return x * n
 
 
-def test_every_kind_of_trouble_has_a_hint_and_an_icon() -> None:
-    view = guards_view(RECORD)
-    script = str(GuardsPanel._esm)
-    icons = script.split("TROUBLE_ICONS = {")[1].split("}")[0]
-    for trouble, hint in view["hints"].items():
-        assert hint
-        assert f"{trouble}:" in icons
+def seen():
+    with capture(lower="dynamo") as session:
+        scale(torch.ones(4, 3), 2)
+        scale(torch.ones(7, 3), 2)
+    return session
+
+
+def test_the_timeline_is_drawn_when_the_tab_is_opened_and_a_bar_selects():
+    session = seen()
+    panel = make_panel(session)
+    tab = panel.guards_tab
+    assert (tab.layout.display, len(tab.children)) == ("none", 1)
+    panel.header.tab = "guards"
+    assert tab.layout.display == "flex"
+    figure, pane = tab.children
+    assert pane is panel.guards
+    bars = figure.marks[0]
+    assert list(bars.x) == [f"{each.compile_id} · call {at}" for at, each in enumerate(session.captures, 1)]
+    assert all(seconds > 0 for seconds in bars.y)
+    bars._handle_custom_msgs(bars, {"event": "element_click", "data": {"index": 1}})
+    assert session.selection["compile_id"] == session.captures[1].compile_id
+    assert session.selection["line"] == session.recompiles[0].source.line
+    panel.header.tab = "graph"
+    assert tab.layout.display == "none"
+
+
+def test_what_if_is_answered_and_bad_text_is_told():
+    panel = make_panel(seen()).guards
+    assert panel.inputs == {"function": "scale", "functions": ["scale"], "texts": {"x": "float32[4, 3]", "n": "2"}}
+
+    def ask(changes, grad=True):
+        panel.asked = {"function": "scale", "changes": changes, "grad": grad, "at": id(changes)}
+        return panel.answer
+
+    assert ask({})["answer"] == "no"
+    told = ask({"n": "3"})
+    assert (told["answer"], told["reason"], told["code"]) == ("yes", "n was 2, now 3", "return x * n")
+    assert "torch.tensor(2)" in told["hint"]
+    assert ask({}, grad=False)["reason"] == "grad_mode was True, now False"
+    assert "is not allowed" in ask({"n": "oops"})["error"]
+
+
+def test_a_loaded_session_has_nobody_to_ask(tmp_path):
+    loaded = DebugSession.load(seen().save(tmp_path / "s.json"))
+    panel = make_panel(loaded)
+    assert panel.guards.inputs == {}
+    panel.header.tab = "guards"
+    assert len(panel.guards_tab.children) == 2

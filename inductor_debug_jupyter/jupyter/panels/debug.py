@@ -28,7 +28,7 @@ from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
-from inductor_debug_jupyter.jupyter.panels.guards import GuardsPanel
+from inductor_debug_jupyter.jupyter.panels.guards import NO_GUARDS, Asker, GuardsPanel, GuardsTab
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
@@ -40,8 +40,8 @@ from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
-from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.localization import without_outputs
+from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.panel import (
     findings_view,
     header_view,
@@ -68,6 +68,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         on_select: called with the new selection whenever it changes, by a click or by :meth:`select`.
         views: the session's graphs as they are looked at; the panel's own when it belongs to no session.
         pairs: the tensors of a comparison that are still there, for the KernelDiff tab.
+        what_if: who answers whether other inputs would recompile; a session that was loaded has nobody.
     """
 
     selection = traitlets.Dict(default_value=nothing())
@@ -84,6 +85,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         on_select: SelectCallback | None = None,
         views: GraphViews | None = None,
         pairs: LivePairs | None = None,
+        what_if: Asker | None = None,
     ) -> None:
         self._lock = RLock()
         self._panes: list[Pane] = []
@@ -93,7 +95,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
-        self.load(record, on_select=on_select, views=views, pairs=pairs)
+        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if)
 
     def load(
         self,
@@ -102,6 +104,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         on_select: SelectCallback | None = None,
         views: GraphViews | None = None,
         pairs: LivePairs | None = None,
+        what_if: Asker | None = None,
     ) -> None:
         """Show another session in this one's place, and in its snapshot's."""
         before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
@@ -110,7 +113,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._views = views or GraphViews(record, lookup=self._lookup)
-        self._make_panes()
+        self._make_panes(what_if)
         self._lay_out()
         self._connect()
         for widget in before:
@@ -137,6 +140,9 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._assign(self._lookup.of_finding(ordered[0][0]) if ordered else nothing())
         if self.header.tab in ("findings", "graph"):
             self._guarded(self._prepare)
+        if self.header.tab == "guards":
+            self._guarded(self._late.pop("guards"))
+            self._guarded(self.guards_tab.enter)
         self.header.observe(self._on_selection, names="selection")
         self.header.observe(self._on_tab, names="tab")
         self.header.observe(self._on_asked, names="asked")
@@ -145,7 +151,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
-    def _make_panes(self) -> None:
+    def _make_panes(self, what_if: Asker | None) -> None:
         header = header_view(self.record)
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
         cells = [label for label in self.record.sources if label.startswith("In [")] or [*self.record.sources][:1]
@@ -156,10 +162,9 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
         self.graph = GraphPanel(self._views, choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
-        self.guards = GuardsPanel(tab=tab, tabs=["guards"])
-        self._late: dict[str, Callable[[], None]] = {
-            "guards": lambda: self.guards.set_trait("view", dict(guards_view(self.record)))
-        }
+        self.guards = GuardsPanel(NO_GUARDS, what_if, tab=tab, tabs=["guards"])
+        self.guards_tab = GuardsTab(self.guards, [], self.follow)
+        self._late: dict[str, Callable[[], None]] = {"guards": lambda: self.guards_tab.fill(guards_view(self.record))}
         self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes = [self.header, self.overview, self.findings, self.graph, self.guards]
         if "placement" in there:
@@ -187,7 +192,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self.charts = DiffCharts(self.kernel_diff, found, self._choose_node)
             if tab == "diff":
                 self.charts.enter()
-        children: list[Any] = self._panes[1:]
+        children: list[Any] = [self.guards_tab if pane is self.guards else pane for pane in self._panes[1:]]
         self.memory: MemoryTab | None = None
         if "memory" in there:
             alive = AlivePanel(tab=tab, tabs=["memory"])
@@ -261,6 +266,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self._guarded(lambda: self._show_code(self.header.selection))
         if self.charts is not None:
             self._guarded(self.charts.enter if change["new"] == "diff" else self.charts.leave)
+        self._guarded(self.guards_tab.enter if change["new"] == "guards" else self.guards_tab.leave)
         if self.memory is not None:
             self._guarded(self.memory.enter if change["new"] == "memory" else self.memory.leave)
 
@@ -282,13 +288,25 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     @classmethod
     def of(cls, session: Any) -> DebugPanel:
         """The panel of a session: a click in it is a call on the session, and the other way round."""
-        panel = cls(session.record, on_select=session.choose, views=session.graph_views, pairs=session.diff_pairs)
+        panel = cls(
+            session.record,
+            on_select=session.choose,
+            views=session.graph_views,
+            pairs=session.diff_pairs,
+            what_if=session.what_if,
+        )
         panel._listen_to(session)
         return panel
 
     def _show_session(self, session: Any) -> None:
         """Show another one: the one before has nothing to say here any more."""
-        self.load(session.record, on_select=session.choose, views=session.graph_views, pairs=session.diff_pairs)
+        self.load(
+            session.record,
+            on_select=session.choose,
+            views=session.graph_views,
+            pairs=session.diff_pairs,
+            what_if=session.what_if,
+        )
         self._listen_to(session)
 
     def _listen_to(self, session: Any) -> None:
@@ -390,3 +408,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         label = chosen["label"]
         if label in self.record.sources and label not in self.detail.sources:  # a library's files are large
             self.detail.sources = {**self.detail.sources, **source_view(self.record, self._lookup, [label])}
+
+
+def _live_parts(session: Any) -> dict[str, Any]:
+    """What a session has besides its record, as the panel takes it."""
+    return {
+        "on_select": session.choose,
+        "views": session.graph_views,
+        "pairs": session.diff_pairs,
+        "what_if": session.what_if,
+    }

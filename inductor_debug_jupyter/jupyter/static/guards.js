@@ -18,6 +18,7 @@ function eventRow(model, event, kind) {
   if (event.where) head.append(make("span", "idj-event-where", event.where));
   if (event.code) head.append(make("code", "idj-mono", event.code, { title: event.code }));
   if (event.count > 1) head.append(make("span", "idj-quiet", `×${event.count}`));
+  if (event.note) head.append(make("span", "idj-quiet idj-event-note", event.note));
   told.append(head, make("div", "", event.text));
   for (const reason of event.more) told.append(make("div", "idj-quiet", `also ${reason}`));
   const lit = sameLine(event.selection, model.get("selection"));
@@ -30,6 +31,110 @@ function eventRow(model, event, kind) {
     pressable(row, () => choose(model, event.selection));
   }
   return row;
+}
+
+/** A recompile storm: what varies, and the fix. @param {any} storm @returns {HTMLElement} */
+function stormRow(storm) {
+  const row = make("div", "idj-event", "", { "data-idj": "storm" });
+  const told = make("div", "idj-told");
+  told.append(make("div", "idj-event-head", storm.text), make("div", "idj-hint", `→ ${storm.hint}`));
+  row.append(make("span", "idj-icon idj-error", "⟳"), told);
+  return row;
+}
+
+/** A size that is left open. @param {Model} model @param {any} row @returns {HTMLElement} */
+function symbolRow(model, row) {
+  const line = make("div", "idj-event", "", { "data-idj": "symbol" });
+  const told = make("div", "idj-told");
+  const head = make("div", "idj-event-head");
+  head.append(make("span", "idj-mono idj-quiet", row.count > 1 ? `${row.compile_id} ×${row.count}` : row.compile_id), make("code", "idj-mono", `${row.symbol} = ${row.stands_for}`));
+  head.append(make("span", "idj-quiet", row.fixed ? `fixed to ${row.fixed}` : row.range));
+  if (row.value) head.append(make("span", "idj-quiet", `${row.value} in the example`));
+  told.append(head);
+  for (const each of row.constraints) told.append(make("div", "idj-mono", each));
+  line.append(make("span", "idj-icon idj-info", "↔"), told);
+  if (row.selection.line) {
+    line.classList.add("idj-link");
+    line.classList.toggle("idj-lit", sameLine(row.selection, model.get("selection")));
+    pressable(line, () => choose(model, row.selection));
+  }
+  return line;
+}
+
+/** @param {any} answer @returns {HTMLElement[]} */
+function answerParts(answer) {
+  if (answer.error) return [make("div", "idj-answer-head idj-error", answer.error)];
+  const icon = { yes: "↻ It would recompile", no: "✓ It would not recompile", unknown: "? Unknown" }[answer.answer];
+  const kind = { yes: "warning", no: "good", unknown: "quiet" }[answer.answer];
+  const head = make("div", "idj-answer-head");
+  head.append(make("span", `idj-${kind}`, icon), make("span", "", answer.reason));
+  const parts = [head];
+  if (answer.where) parts.push(make("div", "idj-quiet", `${answer.where}: ${answer.code}`));
+  if (answer.check) parts.push(make("div", "idj-mono", answer.check));
+  if (answer.hint) parts.push(make("div", "idj-hint", `→ ${answer.hint}`));
+  return parts;
+}
+
+/**
+ * What if an input were another one: a field for each, and the answer of torch's own guards below.
+ * @param {Model} model @param {AbortSignal|undefined} signal @returns {HTMLElement}
+ */
+function whatIf(model, signal) {
+  const box = make("details", "idj-whatif", "", { "data-idj": "what-if" });
+  const form = make("div", "idj-whatif-form");
+  const answer = make("div", "idj-answer", "", { "data-idj": "answer", role: "status", "aria-live": "polite" });
+  box.append(make("summary", "", "What if… would it recompile?"), form, answer);
+  /** @type {Record<string, string>} */
+  let changes = {};
+  let grad = true;
+  const ask = () => {
+    const told = model.get("inputs");
+    model.set("asked", { function: told.function, changes: { ...changes }, grad, at: Date.now() });
+    model.save_changes();
+  };
+  follow(model, ["inputs"], signal, () => {
+    const told = model.get("inputs");
+    changes = {};
+    box.classList.toggle("idj-hidden", !told.function);
+    const fields = Object.entries(told.texts ?? {}).map(([name, text]) => {
+      const field = make("label", "idj-whatif-field");
+      const entry = make("input", "idj-mono", "", { type: "text", value: text, "data-idj": "what-if-input", "data-input": name, spellcheck: "false" });
+      entry.addEventListener("change", () => {
+        if (entry.value.trim() === text) delete changes[name];
+        else changes[name] = entry.value;
+        field.classList.toggle("idj-changed", name in changes);
+        ask();
+      });
+      field.append(make("span", "idj-mono", name), entry);
+      return field;
+    });
+    const mode = make("label", "idj-whatif-field idj-whatif-mode");
+    const tick = make("input", "", "", { type: "checkbox", "data-idj": "what-if-grad" });
+    tick.checked = grad;
+    tick.addEventListener("change", () => {
+      grad = tick.checked;
+      ask();
+    });
+    mode.append(tick, make("span", "", "gradients on"));
+    const functions = told.functions ?? [];
+    const chooser = make("select", "", "", { "aria-label": "Function", "data-idj": "what-if-function" });
+    for (const name of functions) {
+      const option = make("option", "", name, { value: name });
+      option.selected = name === told.function;
+      chooser.append(option);
+    }
+    chooser.addEventListener("change", () => {
+      model.set("asked", { function: chooser.value, changes: {}, grad, at: Date.now() });
+      model.save_changes();
+    });
+    form.replaceChildren(...(functions.length > 1 ? [chooser] : []), ...fields, mode);
+  });
+  follow(model, ["answer"], signal, () => {
+    const told = model.get("answer");
+    answer.classList.toggle("idj-hidden", !told.answer && !told.error);
+    answer.replaceChildren(...(told.answer || told.error ? answerParts(told) : []));
+  });
+  return box;
 }
 
 /** @param {string} title @param {HTMLElement[]} rows @param {boolean} open @returns {HTMLElement[]} */
@@ -74,7 +179,7 @@ function about(row, view) {
     where.append(make("code", "idj-mono", row.code));
     parts.push(where);
   }
-  parts.push(make("div", "", view.hints[row.trouble] ?? ""));
+  parts.push(make("div", "", row.hint || (view.hints[row.trouble] ?? "")));
   return parts;
 }
 
@@ -111,12 +216,12 @@ function render({ model, el, signal }) {
     chosen: () => list.items.findIndex((row) => row.index === chosen),
   }, signal);
   const foot = make("div", "idj-about", "", { "data-idj": "guard-about" });
-  el.replaceChildren(events, bar, heads, list.element, foot);
+  el.replaceChildren(events, whatIf(model, signal), bar, heads, list.element, foot);
   /** @type {string[]} */
   let searches = [];
   let chosen = -1;
   /** @type {Record<string, boolean>} */
-  const open = { "Graph breaks": true, Recompiles: true };
+  const open = { "Recompile storms": true, "Graph breaks": true, Recompiles: true, "Left open": false };
 
   const explain = () => {
     const view = model.get("view");
@@ -128,8 +233,10 @@ function render({ model, el, signal }) {
     const view = model.get("view");
     for (const box of events.querySelectorAll("details")) open[box.getAttribute("data-title") ?? ""] = box.open;
     events.replaceChildren(
+      ...eventGroup("Recompile storms", view.storms.map(stormRow), open["Recompile storms"]),
       ...eventGroup("Graph breaks", view.breaks.map((one) => eventRow(model, one, "break")), open["Graph breaks"]),
       ...eventGroup("Recompiles", view.recompiles.map((one) => eventRow(model, one, "recompile")), open.Recompiles),
+      ...eventGroup("Left open", view.symbols.map((one) => symbolRow(model, one)), open["Left open"]),
     );
     events.classList.toggle("idj-hidden", !events.childElementCount);
   };

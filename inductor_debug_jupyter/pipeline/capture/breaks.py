@@ -21,6 +21,7 @@ _AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)")
 _HEADLINE = re.compile(r"Graph Break Reason:(?P<same_line>[^\n]*)\n+(?P<headline>[^\n]+)")
 _EXPLANATION = re.compile(r"Explanation: (?P<text>[^\n]+)")
 _HINT = re.compile(r"Hint: (?P<text>[^\n]+)")
+_ID = re.compile(r"/gb/(?P<id>gb\d+)\.html")
 _LOG_DETAIL = re.compile(r"\s+#.*$")
 _ADDRESS = re.compile(r"(___check_(?:obj|type)_id\(.+), \d+\)")
 _LOCAL = re.compile(r"\bL\['(\w+)'\]")
@@ -72,7 +73,10 @@ class BreakLog:
         self._reports.setdefault(key, Counter())[function] += 1
         if key not in self._breaks:
             hints = tuple(dict.fromkeys(match["text"] for match in _HINT.finditer(text)))
-            self._breaks[key] = GraphBreak(compile_id, reason, source, hints)
+            torch_id = match["id"].upper() if (match := _ID.search(text)) else ""
+            self._breaks[key] = GraphBreak(
+                compile_id, reason, source, hints, gb_type=_headline(text) if text else "", torch_id=torch_id
+            )
 
     def add_told(self, compile_id: str, reason: str, source: SourceLine | None) -> None:
         """Take a break as Dynamo told it to a backend: the reason is the text that the trace would have told."""
@@ -110,14 +114,25 @@ def _plain_reason(reason: str) -> str:
     return _ADDRESS.sub(r"\1)", told)
 
 
+def without_addresses(check: str) -> str:
+    """A check without the addresses in it, which differ from run to run."""
+    return _ADDRESS.sub(r"\1)", check)
+
+
 def _reason(text: str) -> str:
     explanation = match["text"].strip() if (match := _EXPLANATION.search(text)) else ""
+    headline = _headline(text)
+    return f"{headline}: {explanation}" if explanation else headline
+
+
+def _headline(text: str) -> str:
+    """Torch's name for this kind of break."""
     headline = text.partition("\n")[0]
     if match := _HEADLINE.search(text):
         headline = match["headline"].strip()
         if headline.startswith("Explanation:"):
             headline = match["same_line"].strip()
-    return f"{headline}: {explanation}" if explanation else headline
+    return headline
 
 
 def _source(text: str) -> SourceLine | None:

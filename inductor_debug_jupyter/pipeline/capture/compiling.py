@@ -57,6 +57,7 @@ class Compiling:
         self.trace = CompileTrace()
         self.roles: list[tuple[str, str]] = []
         self.missing: dict[str, str] = {}
+        self.call = 0
         self._callers = running_lines()
         self._origins: dict[int, tuple[str, ...]] = {}
         self._graphs: dict[str, GraphRecord] = {}
@@ -66,6 +67,10 @@ class Compiling:
         self._kernels: dict[str, tuple[KernelRecord, ...]] = {}
         self._calls: dict[str, list[KernelCall]] = {}
         self._late: LateTexts | None = None
+
+    def without_aten_ops(self) -> None:
+        """Nobody will ask what the Dynamo graph's nodes dispatch to, which takes running them."""
+        self._dynamo_calls = None
 
     def add_graph(self, stage: str, graph_module: Any, is_backward: bool = False) -> None:
         """Copy a graph: torch goes on to change it. The text is written when it is looked at, if torch writes none."""
@@ -126,6 +131,7 @@ class Compiling:
             missing=missing,
             phases=tuple(sorted(self.trace.phases, key=lambda phase: (phase.start, phase.depth))),
             caches=caches,
+            call=self.call,
         )
 
     def _kernels_of(self, side: str, key: str) -> tuple[KernelRecord, ...]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture import breaks
+from inductor_debug_jupyter.pipeline.capture.called import CalledFunctions
 from inductor_debug_jupyter.pipeline.capture.compiling import Compiling
 from inductor_debug_jupyter.pipeline.capture.sources import is_library, source_line
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver, Steps
@@ -24,11 +26,16 @@ from inductor_debug_jupyter.pipeline.records import (
     Note,
     Recompile,
     SourceLine,
+    SymbolRecord,
 )
+from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards
+from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
 from inductor_debug_jupyter.pipeline.torch_compat.running import RunningCompile
+from inductor_debug_jupyter.pipeline.torch_compat.symbols import SymbolFacts
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -52,6 +59,12 @@ class Recorder:
         self._traces: dict[str, CompileTrace] = {}
         self._breaks = breaks.BreakLog()
         self._guards: dict[str, tuple[Guard, ...]] = {}
+        self.called = CalledFunctions()
+        self.live: dict[str, LiveGuards] = {}
+        """Compile id → its guards, to be asked whether they would hold."""
+        self._symbols: dict[str, list[SymbolFacts]] = {}
+        self._failed_checks: dict[str, tuple[FailedGuard, int]] = {}
+        """Compile id → the check whose failure made torch compile, and in which call."""
         self._notes: dict[tuple[str, str], Note] = {}
         self._failures: dict[str, str] = {}
         """Part of the capture (as the hooks call it) → why it failed."""
@@ -71,15 +84,24 @@ class Recorder:
     @property
     def recompiles(self) -> tuple[Recompile, ...]:
         """Recompiles, in order, each with the line of the guard that failed, or of the function that it guards."""
-        return tuple(
-            recompile if recompile.source else replace(recompile, source=self._recompiled_line(recompile))
-            for recompile in self._breaks.recompiles
-        )
+        return tuple(self._explained(recompile) for recompile in self._breaks.recompiles)
 
     @property
     def guards(self) -> tuple[Guard, ...]:
         """Every guard, on the compile id that it belongs to; a compile without any ops has guards but no capture."""
         return tuple(guard for guards in self._guards.values() for guard in guards)
+
+    @property
+    def symbols(self) -> tuple[SymbolRecord, ...]:
+        """Sizes and numbers that torch left open."""
+        return tuple(
+            SymbolRecord(
+                compile_id, each.symbol, each.expressions, each.low, each.high, each.value, each.fixed,
+                deepest_line(each.frames),
+            )
+            for compile_id, facts in self._symbols.items()
+            for each in facts
+        )  # fmt: skip
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -114,6 +136,7 @@ class Recorder:
             source = source_line(code.co_filename, code.co_firstlineno, code.co_name)
         compiling = Compiling(compile_id, _name_of(graph_module, code, source, self.calling), source, fresh=self.fresh)
         compiling.trace = self._trace(compile_id)
+        compiling.call = self.called.number
         compiling.roles = torch_graphs.placeholder_roles(graph_module)
         self._compiles[compile_id] = compiling
         if self._steps is not None:
@@ -123,6 +146,15 @@ class Recorder:
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Keep what must hold for this compile to be used again."""
         self._guards[compile_id] = tuple(_guard(compile_id, facts) for facts in guards)
+
+    def frame_compiled(self, compile_id: str, guards: LiveGuards, symbols: list[SymbolFacts]) -> None:
+        """Keep the guards as torch checks them, and what was left open."""
+        self.live[compile_id] = guards
+        self._symbols[compile_id] = symbols
+
+    def recompiling(self, compile_id: str, failure: FailedGuard) -> None:
+        """Keep why torch compiles again."""
+        self._failed_checks[compile_id] = (failure, self.called.number)
 
     def running(self, compile_id: str, facts: RunningCompile) -> None:
         """Keep what Dynamo knew when it called a backend."""
@@ -180,12 +212,37 @@ class Recorder:
     def _trace(self, compile_id: str) -> CompileTrace:
         return self._traces.setdefault(compile_id, CompileTrace())
 
-    def _recompiled_line(self, recompile: Recompile) -> SourceLine | None:
+    def _explained(self, recompile: Recompile) -> Recompile:
+        """The recompile with its line, its cost, and the values behind the check that failed."""
+        compile_id = recompile.compile_id
+        trace = self._traces.get(compile_id)
+        known = replace(
+            recompile,
+            seconds=round(compile_seconds(trace.phases), 6) if trace else 0.0,
+            made=compile_id in self.live or compile_id in self._guards,
+        )
+        if compile_id not in self._failed_checks:
+            return known if known.source else replace(known, source=self._recompiled_line(recompile))
+        failure, call = self._failed_checks[compile_id]
+        line = recompile.source or deepest_line(failure.frames)
+        return replace(
+            known,
+            source=line or self._recompiled_line(recompile, failure.expression),
+            check=breaks.without_addresses(failure.check),
+            expression=failure.expression,
+            old=failure.old,
+            new=failure.new,
+            aspect=failure.aspect,
+            call=call,
+        )
+
+    def _recompiled_line(self, recompile: Recompile, expression: str = "") -> SourceLine | None:
         """Where torch names no line: that of the guard on the same value, before or after; else the function's own."""
         before, value = breaks.failed_value(recompile.reasons[0]) if recompile.reasons else ("", "")
         for compile_id in (before, recompile.compile_id):
             for guard in self._guards.get(compile_id, ()):
-                if value and guard.source and breaks.without_scope(guard.expression) == value:
+                same = breaks.without_scope(guard.expression) == value if value else guard.expression == expression
+                if same and guard.source and guard.expression:
                     return guard.source
         if (compiling := self._compiles.get(recompile.compile_id)) and compiling.source:
             return compiling.source
@@ -194,12 +251,16 @@ class Recorder:
 
 def _guard(compile_id: str, facts: GuardFacts) -> Guard:
     """The guard as a record; its line is the deepest one outside torch."""
-    frames = [frame for frame in facts.frames if not is_library(frame[0])]
-    source = None
-    if frames:
-        file, line, function = frames[-1]
-        source = source_line(file, line, _RESUMED.sub(r"\1", function))
-    return Guard(compile_id, facts.kind, facts.expression, facts.checks, source)
+    return Guard(compile_id, facts.kind, facts.expression, facts.checks, deepest_line(facts.frames))
+
+
+def deepest_line(stack: Sequence[tuple[str, int, str]]) -> SourceLine | None:
+    """The deepest line outside torch, if there is one."""
+    frames = [frame for frame in stack if not is_library(frame[0])]
+    if not frames:
+        return None
+    file, line, function = frames[-1]
+    return source_line(file, line, _RESUMED.sub(r"\1", function))
 
 
 def _name_of(graph_module: Any, code: Any, source: SourceLine | None, calling: str) -> str:

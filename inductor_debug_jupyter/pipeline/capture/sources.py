@@ -31,6 +31,8 @@ def spellings(folder: Path) -> tuple[str, ...]:
 
 
 _LIBRARIES = (*spellings(Path(torch.__file__).parent), *spellings(Path(__file__).parents[2]))
+_PYTHON = spellings(Path(os.__file__).parent)
+"""Python's own modules; what is installed may lie in a folder among them."""
 
 _cell_labels: list[Callable[[str], str | None]] = []
 
@@ -51,7 +53,9 @@ def cell_label(file: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
-    """Whether a frame of this file is torch's or ours, and so never the user's line."""
+    """Whether a frame of this file is torch's, Python's or ours, and so never the user's line."""
+    if file.startswith(_PYTHON) and "-packages" not in file:
+        return True
     return file.startswith((*_LIBRARIES, "<eval_with_key>", "<frozen ", "<string>")) or file == "<unknown>"
 
 

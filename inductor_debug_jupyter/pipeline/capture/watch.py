@@ -72,12 +72,25 @@ class CaptureWatch:
         self._compiled.clear()
         self._backend.recorder = None
 
-    def _note_call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _note_call(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        region: int = -1,
+        backend: Any = None,
+    ) -> None:
         owner = getattr(function, "__self__", None)
         self._recorder.calling = type(owner).__name__ if isinstance(owner, torch.nn.Module) else ""
         if self._only is not None:
             self._recorder.following = self._only(owner if isinstance(owner, torch.nn.Module) else function)
-        if self._calls is None or not self._recorder.following:
+        if not self._recorder.following:
+            return
+        try:
+            self._recorder.called.add(function, args, kwargs, region, backend)
+        except Exception as error:
+            self._recorder.failed("calls", error)
+        if self._calls is None:
             return
         try:
             self._calls.add(function, args, kwargs)

@@ -61,6 +61,7 @@ def judge(
         graph_breaks=recorder.graph_breaks,
         recompiles=recorder.recompiles,
         guards=recorder.guards,
+        symbols=recorder.symbols,
         notes=tuple(notes),
         sources=texts_of(_lines(captures, findings, recorder)),
         seconds=seconds,
@@ -110,6 +111,7 @@ def _lines(
     yield from (graph_break.source for graph_break in recorder.graph_breaks)
     yield from (recompile.source for recompile in recorder.recompiles)
     yield from (guard.source for guard in recorder.guards)
+    yield from (symbol.source for symbol in recorder.symbols)
     for capture in captures:
         yield capture.source
         for graph in capture.graphs.values():

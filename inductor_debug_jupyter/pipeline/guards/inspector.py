@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -22,9 +23,11 @@ import torch
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
 from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, UsageError
+from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, would_recompile
 from inductor_debug_jupyter.pipeline.guards.report import GuardReport
 from inductor_debug_jupyter.pipeline.guards.signature import call_key, describe_call
 from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.regions import (
     IsolatingRedirect,
     compile_alone,
@@ -36,6 +39,8 @@ from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
 from inductor_debug_jupyter.version import __version__
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+_one_at_a_time = threading.RLock()
 
 
 class GuardInspector:
@@ -91,6 +96,17 @@ class GuardInspector:
         self._last = self._run([((), dict(call)) if isinstance(call, Mapping) else (tuple(call), {}) for call in calls])
         return self._last
 
+    def would_recompile(self, *args: Any, **kwargs: Any) -> RecompileAnswer:
+        """Whether these inputs fit one of the graphs of the last inspection; the model does not run.
+
+        Raises:
+            UsageError: nothing was inspected yet, or the model does not take these inputs.
+        """
+        if self._last is None:
+            raise UsageError("there is nothing to ask yet: call inspect(...) first")
+        target = uncompiled(self.model)
+        return would_recompile(CalledFunction(target), self._last.live, *self._as_call(args, kwargs))
+
     def print_report(
         self, report: GuardReport | None = None, max_guards: int | None = 10, file: TextIO | None = None
     ) -> None:
@@ -133,17 +149,22 @@ class GuardInspector:
         return bool(given & known) and all(isinstance(name, str) and (name in known or open_ended) for name in given)
 
     def _run(self, calls: Sequence[Call]) -> GuardReport:
-        recorder = Recorder()
+        with _one_at_a_time:  # torch keeps one list of compiled frames for all threads that run a function
+            return self._run_alone(calls)
+
+    def _run_alone(self, calls: Sequence[Call]) -> GuardReport:
+        recorder = _GuardRecorder(fresh=False)
         with _capture(recorder):
             run = self._runner()
-            for args, kwargs in calls:
+            for number, (args, kwargs) in enumerate(calls, 1):
+                recorder.called.number = number
                 try:
                     run(*args, **kwargs)
                 except Exception as error:
                     error.add_note(f"While GuardInspector inspected {self.name}({describe_call(args, kwargs)}).")
                     raise
         described = "; ".join(describe_call(*call) for call in calls)
-        return GuardReport(_record(recorder, self.name), described)
+        return GuardReport(_record(recorder, self.name), described, tuple(recorder.live.values()))
 
     def _runner(self) -> Callable[..., Any]:
         """How to call the model so that the compiler sees it."""
@@ -160,6 +181,33 @@ class GuardInspector:
 
 
 _VAR_ARGS, _VAR_KWARGS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+
+
+class _GuardRecorder(Recorder):
+    """Keeps Dynamo's graph, guards, breaks and recompiles, and lets what the backend makes of them pass.
+
+    Torch's caches are as they are: they come after the guards.
+    """
+
+    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
+        """Keep the graph, for its ops and lines."""
+        super().dynamo_graph(compile_id, graph_module, code)
+        self._compile(compile_id).without_aten_ops()
+
+    def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
+        """Not looked at."""
+
+    def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
+        """Not looked at."""
+
+    def inductor_ir(self, compile_id: str, stage: str, ir: Any, is_backward: bool) -> None:
+        """Not looked at."""
+
+    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
+        """Not looked at."""
+
+    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
+        """Not looked at."""
 
 
 class _RunEagerly:
@@ -204,6 +252,7 @@ def _record(recorder: Recorder, name: str) -> SessionRecord:
         graph_breaks=graph_breaks,
         recompiles=recompiles,
         guards=recorder.guards,
+        symbols=recorder.symbols,
         notes=recorder.notes,
         sources=texts_of(lines),
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from inductor_debug_jupyter.pipeline.records import GraphBreak, Guard, Note, Recompile, SessionRecord, SourceLine
-from inductor_debug_jupyter.pipeline.views.guards import guards_text
+from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards
+from inductor_debug_jupyter.pipeline.views.guards import guards_data, guards_text
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,13 @@ class InspectedGraph:
 class GuardReport:
     """Everything that one inspection found.
 
-    ``record`` is the same as a session's record, for whatever shows or saves one; ``inputs`` describes the arguments.
+    ``record`` is the same as a session's record, for whatever shows or saves one; ``inputs`` describes the arguments;
+    ``live`` are the guards themselves, which answer what would recompile.
     """
 
     record: SessionRecord
     inputs: str
+    live: tuple[LiveGuards, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -81,6 +84,7 @@ class GuardReport:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values."""
+        told = guards_data(self.record)
         with_graph = {graph.compile_id for graph in self.graphs}
         return {
             "name": self.name,
@@ -88,9 +92,18 @@ class GuardReport:
             "graph_count": self.graph_count,
             "break_count": self.break_count,
             "guard_count": len(self.guards),
-            "graphs": [msgspec.to_builtins(graph) for graph in self.graphs],
-            "graph_breaks": msgspec.to_builtins(self.graph_breaks),
-            "recompiles": msgspec.to_builtins(self.recompiles),
+            "graphs": [
+                {
+                    **msgspec.to_builtins(graph),
+                    "guards": [{**msgspec.to_builtins(guard), "value": guard.value} for guard in graph.guards],
+                }
+                for graph in self.graphs
+            ],
+            "graph_breaks": told["graph_breaks"],
+            "recompiles": told["recompiles"],
+            "storms": told["storms"],
+            "timeline": told["timeline"],
+            "dynamic_shapes": told["dynamic_shapes"],
             "guards_without_graph": msgspec.to_builtins(
                 [guard for guard in self.guards if guard.compile_id not in with_graph]
             ),

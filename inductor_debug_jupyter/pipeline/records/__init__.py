@@ -30,7 +30,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
     Stage,
     TensorSpec,
 )
-from inductor_debug_jupyter.pipeline.records.guards import Guard
+from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.late import LateTexts
 from inductor_debug_jupyter.pipeline.records.localization import Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.records.memory import LiveTensor, MemoryRecord
@@ -98,6 +98,7 @@ __all__ = [
     "Side",
     "SourceLine",
     "Stage",
+    "SymbolRecord",
     "TensorSpec",
     "Transfer",
     "Verdict",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline.records.bisect import BisectRecord
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
 from inductor_debug_jupyter.pipeline.records.findings import Violation
 from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, SourceLine
-from inductor_debug_jupyter.pipeline.records.guards import Guard
+from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.localization import LocalizationRecord
 from inductor_debug_jupyter.pipeline.records.memory import MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
@@ -68,13 +68,18 @@ PHASE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
-    """Why Dynamo split the graph, and on which line."""
+    """Why Dynamo split the graph, and on which line.
+
+    ``gb_type`` is torch's name for this kind of break, ``torch_id`` its id (``GB0059``) in torch's list of them.
+    """
 
     compile_id: str
     reason: str
     source: SourceLine | None = None
     hints: tuple[str, ...] = ()
     count: int = 1
+    gb_type: str = ""
+    torch_id: str = ""
 
     def __str__(self) -> str:
         where = f" at {self.source}" if self.source else ""
@@ -83,11 +88,25 @@ class GraphBreak:
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """Which guard failed, so that torch compiled the same code again."""
+    """Which guard failed, so that torch compiled the same code again.
+
+    ``check`` is the newest graph's check that failed, ``expression`` what it looks at, ``old`` the value that it wants
+    and ``new`` the value there was; ``aspect`` says which side of a tensor, or which process-wide state. ``call``
+    counts the calls of the function from 1. ``seconds`` is what the new compile cost; ``made`` is False when torch
+    compiled nothing, because of its limit of recompiles or an error.
+    """
 
     compile_id: str
     reasons: tuple[str, ...]
     source: SourceLine | None = None
+    check: str = ""
+    expression: str = ""
+    old: str = ""
+    new: str = ""
+    aspect: str = ""
+    call: int = 0
+    seconds: float = 0.0
+    made: bool = True
 
     def __str__(self) -> str:
         where = f" of {self.source}" if self.source else ""
@@ -110,7 +129,8 @@ class CompileCapture:
     """Everything one compile id produced. What is absent says why in ``missing`` (stage → reason).
 
     ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward stands under ``<stage>:backward``.
-    ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``.
+    ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``. ``call``
+    counts the calls of the function that was called, from 1; it is 0 when nobody counted.
     """
 
     compile_id: str
@@ -122,6 +142,7 @@ class CompileCapture:
     missing: dict[str, str] = field(default_factory=dict)
     phases: tuple[Phase, ...] = ()
     caches: dict[str, str] = field(default_factory=dict)
+    call: int = 0
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -152,6 +173,16 @@ class CompileCapture:
             totals[phase.name] = totals.get(phase.name, 0.0) + phase.seconds
         return totals
 
+    @property
+    def cost(self) -> float:
+        """Seconds from the beginning of the compile to its end, without a backward that was compiled later."""
+        return compile_seconds(self.phases)
+
+
+def compile_seconds(phases: Iterable[Phase]) -> float:
+    """How long Dynamo and what it called took; torch tells of no ``dynamo`` phase in a process's first compile."""
+    return sum(phase.seconds for phase in phases if phase.name == "entire_frame_compile")
+
 
 @dataclass(frozen=True)
 class SessionRecord:
@@ -169,6 +200,8 @@ class SessionRecord:
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
     guards: tuple[Guard, ...] = ()
+    symbols: tuple[SymbolRecord, ...] = ()
+    """Sizes and numbers that torch left open, with their ranges."""
     diff: DiffRecord | None = None
     bisect: BisectRecord | None = None
     localization: LocalizationRecord | None = None

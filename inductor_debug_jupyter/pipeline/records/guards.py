@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
+
+_TENSOR = re.compile(
+    r"^check_tensor\(.+\), (?P<dtype>[\w.]+), device=(?P<device>[^,]+), requires_grad=(?P<grad>\w+),"
+    r" size=(?P<size>\[.*?\]), stride=(?P<stride>\[.*?\])\)$"
+)
+_TYPE = re.compile(r"^___check_(?:obj|type)_id\(.+, \d+\), type=<class '(?P<type>.+)'>$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,47 @@ class Guard:
     checks: tuple[str, ...] = ()
     source: SourceLine | None = None
 
+    @property
+    def value(self) -> str:
+        """What is asked for: ``3`` of ``L['n'] == 3``, a tensor's dtype and sizes; empty where there is no value."""
+        return next((told for check in self.checks if (told := checked_value(check))), "")
+
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source else ""
         return f"{self.kind} {self.expression or 'global state'}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRecord:
+    """A size or number that torch left open, in one compile.
+
+    ``expressions`` is what it stands for (``L['x'].size()[0]``; empty when only data tells), ``low`` and ``high`` its
+    range (None: endless), ``value`` what it was when compiled. Where torch gave it up for a number or another symbol,
+    ``fixed`` says for which; ``source`` is then the line that made it so, else the line that made the symbol.
+    """
+
+    compile_id: str
+    symbol: str
+    expressions: tuple[str, ...] = ()
+    low: int | None = None
+    high: int | None = None
+    value: int | None = None
+    fixed: str = ""
+    source: SourceLine | None = None
+
+    @property
+    def range(self) -> str:
+        """``[2, ∞]``."""
+        return f"[{'-∞' if self.low is None else self.low}, {'∞' if self.high is None else self.high}]"
+
+
+def checked_value(check: str) -> str:
+    """What one check asks for, in torch's own words."""
+    if match := _TENSOR.match(check):
+        return f"{match['dtype']} size={match['size']} stride={match['stride']} requires_grad={match['grad']}"
+    if match := _TYPE.match(check):
+        return match["type"]
+    if check.startswith("___"):
+        return ""
+    left, _, right = check.partition(" == ") if " == " in check else check.partition(" is ")
+    return right if left and "\n" not in right else ""

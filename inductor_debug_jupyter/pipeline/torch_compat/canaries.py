@@ -22,6 +22,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 PARTS = {
     "dynamo": "the Dynamo graph, and with it everything else",
     "guards": "guards, and what would recompile",
+    "recompiles": "the value that made it recompile",
     "aot": "the joint, forward and backward graphs",
     "post_grad": "the graph after Inductor's own passes",
     "ir": "Inductor's IR before and after fusion",
@@ -35,7 +36,21 @@ PARTS = {
 }
 """Part → what a capture loses without it."""
 
-_MODULES = ("calls", "graphs", "guards", "kernel_calls", "lowering", "regions", "running", "state", "trees", "versions")
+_MODULES = (
+    "asking",
+    "calls",
+    "failures",
+    "graphs",
+    "guards",
+    "kernel_calls",
+    "lowering",
+    "regions",
+    "running",
+    "state",
+    "symbols",
+    "trees",
+    "versions",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +137,12 @@ class _Ear:
     def compile_guards(self, compile_id: str, guards: list[Any]) -> None:
         if guards:
             self._hear("guards")
+
+    def frame_compiled(self, compile_id: str, guards: Any, symbols: list[Any]) -> None:
+        self._hear("a compiled frame")
+
+    def recompiling(self, compile_id: str, failure: Any) -> None:
+        self._hear("a recompile")
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         self._hear("an inference graph" if joint is None else "a training graph")

@@ -16,6 +16,7 @@ Frame = tuple[str, int, str]
 """File, line and function."""
 
 _LOCATION = re.compile(r"  # (?P<path>[^#\n]+?):(?P<line>\d+) in (?P<function>[^\s(]+)")
+_OWN_WRAPPER = ".__call__._torchdynamo_inline"
 _VALUE = re.compile(r"\b[LG]\['[^']+'\](?:\.(?!size\(|stride\(|storage_offset\()\w+|\[[^\]]+\])*")
 
 
@@ -30,6 +31,16 @@ class GuardFacts:
     expression: str
     checks: tuple[str, ...]
     frames: tuple[Frame, ...]
+
+
+def forget_own_wrapper(guards: Any) -> None:
+    """Take out what is guarded only because ``nn.Module.__call__`` is wrapped while a capture watches plain modules.
+
+    A module that overrides ``__call__`` and calls ``super().__call__`` leads Dynamo to our wrapper, and past it to the
+    plain call; a guard on that way would fail, and the user's code compile again, as soon as the wrapper is gone.
+    """
+    for guard in [each for each in guards if each.name.endswith(_OWN_WRAPPER)]:
+        guards.inner.discard(guard)
 
 
 def read_guards(code: Any, output_graph: Any, manager: Any) -> list[GuardFacts]:
@@ -79,14 +90,14 @@ def _shape_parts(guard: GuardFacts, root: Any, code: Any, others: Iterable[Guard
     frames: dict[str, tuple[Frame, ...]] = {}
     for leaf in root.get_epilogue_lambda_guards():
         for part in leaf.verbose_code_parts():
-            frames[part.partition("  # ")[0].rstrip()] = _located(part, files)
+            frames[part.partition("  # ")[0].rstrip()] = located(part, files)
     values = [(check, _guarded_value(check)) for check in guard.checks]
     return [
         GuardFacts(guard.kind, value, (check,), frames.get(check) or uses.get(value, ())) for check, value in values
     ]
 
 
-def _located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
+def located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
     """The frame behind ``…  # code  # pkg/model.py:35 in f (…)``; torch shortens the path, so it is looked for."""
     for match in _LOCATION.finditer(part):
         for file in files:

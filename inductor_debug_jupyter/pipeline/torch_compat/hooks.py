@@ -14,6 +14,7 @@ ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's
 code          ``GraphLowering._compile_to_module_lines``: the wrapper code with its kernels
 kernels       ``set_kernel_post_grad_provenance_tracing``: which nodes went into which kernel
 guards        ``CheckFunctionManager.__init__``: what must hold for a compiled graph to be used again
+recompiles    ``get_and_maybe_log_recompilation_reasons``: which check failed, with the values of the new call
 caches        ``compile_fx._compile_fx_inner``: a fresh capture bypasses the caches, the lazy backward's too
 trace         a handler on torch's structured trace log: graph breaks, recompile reasons, timings, cache hits
 ============  ==========================================================================================
@@ -33,10 +34,13 @@ from typing import Any, Protocol
 
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
-from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, read_guards
+from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards, installed_names
+from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
+from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
+from inductor_debug_jupyter.pipeline.torch_compat.symbols import SymbolFacts, read_symbols
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +61,14 @@ class CompileListener(Protocol):
 
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Dynamo has built the checks that stand before the compiled code."""
+        ...
+
+    def frame_compiled(self, compile_id: str, guards: LiveGuards, symbols: list[SymbolFacts]) -> None:
+        """Dynamo has compiled a frame: its guards, to be asked later, and what it left open."""
+        ...
+
+    def recompiling(self, compile_id: str, failure: FailedGuard) -> None:
+        """Dynamo compiles a frame again, because this check of the newest entry failed."""
         ...
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
@@ -142,13 +154,45 @@ def _wrap_dynamo(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        try:
+            forget_own_wrapper(output_graph.guards)
+        except Exception:
+            log.debug("guards on our own wrapper stay", exc_info=True)
         original(self, f_code, output_graph, *args, **kwargs)
         _tell(
             "guards",
             lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, self)),
         )
+        _tell("guards", lambda listener, compile_id: _tell_frame(listener, compile_id, f_code, output_graph, self))
 
     return functools.wraps(original)(__init__)
+
+
+def _tell_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
+    reason = getattr(output_graph, "compile_subgraph_reason", None)
+    breaks = bool(reason is not None and reason.graph_break)
+    installed = installed_names(output_graph)
+    live = LiveGuards.of(compile_id, code, manager.guard_manager, breaks=breaks, installed=installed)
+    listener.frame_compiled(compile_id, live, read_symbols(output_graph, code))
+
+
+def _wrap_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
+    def recompilation_reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+        reasons = original(cache_entries, frame, *args, **kwargs)
+        _tell("recompiles", lambda listener, compile_id: _tell_failure(listener, compile_id, cache_entries, frame))
+        return reasons
+
+    return functools.wraps(original)(recompilation_reasons)
+
+
+def _tell_failure(listener: CompileListener, compile_id: str, cache_entries: Any, frame: Any) -> None:
+    """Only the newest entry's: its reason is the one that is shown first."""
+    manager: Any = cache_entries[0].guard_manager if cache_entries else None
+    if getattr(manager, "global_scope", None) is None:
+        return
+    failure = first_failure(manager.root, frame.f_locals, scope_of(manager), distinct_of(manager))
+    if failure is not None:
+        listener.recompiling(compile_id, failure)
 
 
 def _wrap_partition(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -294,6 +338,9 @@ def sites() -> tuple[HookSite, ...]:
     return (
         HookSite("dynamo", "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", _wrap_dynamo),
         HookSite("guards", "torch._dynamo.guards", "CheckFunctionManager.__init__", _wrap_guards),
+        HookSite(
+            "recompiles", "torch._dynamo.convert_frame", "get_and_maybe_log_recompilation_reasons", _wrap_recompile
+        ),
         HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _wrap_partition),
         HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _wrap_inference),
         HookSite("post_grad", "torch._inductor.compile_fx", "_recursive_post_grad_passes", _wrap_post_grad),

@@ -72,8 +72,8 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
                 pgo._CODE_STATE = theirs
 
 
-CallObserver = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], None]
-"""Told of an outermost call of a compiled function: what is called, with which arguments."""
+CallObserver = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], int, Any], None]
+"""Told of an outermost call of a compiled function: what is called, with which arguments, cache region and backend."""
 
 
 class CompiledCallRedirect:
@@ -124,7 +124,8 @@ class CompiledCallRedirect:
         backend = eval_frame.innermost_backend(callback)
         is_ours = getattr(getattr(backend, "compiler_fn", backend), "_inductor_debug", False)
         if self._on_call is not None and not is_ours and call.get("prior") is None and callable(function):
-            self._on_call(function, call.get("args", ()), call.get("kwargs", {}))
+            region = get_eval_frame_isolate_recompiles_id()
+            self._on_call(function, call.get("args", ()), call.get("kwargs", {}), region, backend)
         if id(callback) not in self._clones:
             if not is_ours and (not self._compiled_before(function) or self._is_full(function)):
                 return callback

@@ -11,11 +11,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypedDict
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict
+
+import msgspec
 
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
 from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.places import nothing
+from inductor_debug_jupyter.pipeline.views.recompiles import (
+    CompileBar,
+    StormView,
+    SymbolRow,
+    recompile_note,
+    storms,
+    symbol_line,
+    symbol_rows,
+    timeline,
+    told_recompile,
+)
 from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.text import NOTHING_CAPTURED
 from inductor_debug_jupyter.pipeline.views.words import label_of, plain
@@ -41,10 +56,6 @@ _TENSOR = re.compile(
     r"^check_tensor\(.+\), (?P<dtype>[\w.]+), device=(?P<device>[^,]+), requires_grad=(?P<grad>\w+),"
     r" size=(?P<size>\[.*?\]), stride=(?P<stride>\[.*?\])\)$"
 )
-_BUILTINS = re.compile(r"\bG\['__builtins_dict___\d+'\]")
-_CONSTANT = re.compile(r"\bG\['_\d+_c(\d+)'\]")
-_LOCAL = re.compile(r"\bL\['([^']+)'\]")
-_HELD = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
 _LAYER = re.compile(r"(?<=[^\W\d]\.)\d+(?=\.|$)")
 _UNMARKED = re.compile(r"^hasattr\(.+, '_dynamo_\w+_indices'\) == False$")
 _GLOBAL_STATE = re.compile(r"^(___check_global_state\(\)) against .*$")
@@ -52,13 +63,19 @@ _WIDTH = 100
 
 
 class GuardRow(TypedDict):
-    """One row. ``graphs`` are the compile ids that it stands before, ``count`` how many guards say the same."""
+    """One row. ``graphs`` are the compile ids that it stands before, ``count`` how many guards say the same.
+
+    ``value`` is what is asked for. ``hint`` is what to do about this very guard; where it is empty, the view's hint on
+    that kind of trouble says it.
+    """
 
     index: int
     trouble: str
     kind: str
     expression: str
     check: str
+    value: str
+    hint: str
     graphs: list[str]
     count: int
     where: str
@@ -67,12 +84,16 @@ class GuardRow(TypedDict):
 
 
 class GuardEvent(TypedDict):
-    """A graph break (with hints and how often) or a recompile (``text`` is its newest reason, ``more`` the others)."""
+    """A graph break (with hints and how often) or a recompile (``text`` is its newest reason, ``more`` the others).
+
+    ``note`` is torch's id of a break, or call and cost of a recompile.
+    """
 
     compile_id: str
     text: str
     more: list[str]
     hints: list[str]
+    note: str
     count: int
     where: str
     code: str
@@ -87,6 +108,9 @@ class GuardsView(TypedDict):
     total: int
     breaks: list[GuardEvent]
     recompiles: list[GuardEvent]
+    storms: list[StormView]
+    timeline: list[CompileBar]
+    symbols: list[SymbolRow]
     graphs: dict[str, str]
     hints: dict[str, str]
 
@@ -99,6 +123,9 @@ def guards_view(record: SessionRecord) -> GuardsView:
         total=len(record.guards),
         breaks=[_break_event(item) for item in record.graph_breaks],
         recompiles=[_recompile_event(item) for item in record.recompiles],
+        storms=storms(record),
+        timeline=timeline(record),
+        symbols=symbol_rows(record),
         graphs={compile_id: _graph_title(capture) for compile_id, capture in _graphs(record).items()},
         hints=dict(TROUBLES),
     )
@@ -157,10 +184,28 @@ def readable_checks(guard: Guard) -> tuple[str, ...]:
     return tuple(readable_check(check) for check in guard.checks if not _UNMARKED.match(check))
 
 
-def readable_expression(expression: str) -> str:
-    """What is guarded, as the user would write it: ``L['self']._modules['up']`` → ``self.up``."""
-    short = _CONSTANT.sub(r"G['_c\1']", _BUILTINS.sub("builtins", expression))
-    return plain(_LOCAL.sub(r"\1", _HELD.sub(r".\1", short)))
+def guards_data(record: SessionRecord) -> dict[str, Any]:
+    """The same as plain JSON values: records with what the view says of them."""
+    recompiles = [
+        {**msgspec.to_builtins(item), "varies": varying(item), "kind": advice(item).kind, "hint": advice(item).text}
+        if item.check
+        else msgspec.to_builtins(item)
+        for item in record.recompiles
+    ]
+    return {
+        "total_graphs": len(record.captures),
+        "graph_breaks": msgspec.to_builtins(record.graph_breaks),
+        "recompiles": recompiles,
+        "storms": storms(record),
+        "timeline": [{key: value for key, value in bar.items() if key != "selection"} for bar in timeline(record)],
+        "dynamic_shapes": [
+            {key: value for key, value in row.items() if key != "selection"} for row in symbol_rows(record)
+        ],
+        "guards": [
+            {**msgspec.to_builtins(guard), "value": guard.value, "trouble": trouble_of(guard)}
+            for guard in record.guards
+        ],
+    }
 
 
 def guards_text(record: SessionRecord, *, limit: int | None = 10) -> str:
@@ -174,7 +219,12 @@ def guards_text(record: SessionRecord, *, limit: int | None = 10) -> str:
     if not record.captures and not record.guards:
         lines.append(NOTHING_CAPTURED)
     lines += _events("Graph breaks", [_break_event(item) for item in record.graph_breaks])
+    lines += _storm_lines(storms(record))
     lines += _events("Recompiles", [_recompile_event(item) for item in record.recompiles])
+    if symbols := symbol_rows(record):
+        lines += ["", f"Left open ({len(symbols):,})", *(f"  {symbol_line(row)}" for row in symbols[:limit])]
+        if limit is not None and len(symbols) > limit:
+            lines.append(f"  … and {len(symbols) - limit:,} more")
     graphs = _graphs(record)
     for compile_id, capture in graphs.items():
         of_graph = [guard for guard in record.guards if guard.compile_id == compile_id]
@@ -182,6 +232,43 @@ def guards_text(record: SessionRecord, *, limit: int | None = 10) -> str:
         lines += _row_lines(guard_rows(of_graph), limit)
     lines += ["", *(f"note: {plain(str(note))}" for note in record.notes)] if record.notes else []
     return "\n".join(lines)
+
+
+def _storm_lines(found: Sequence[StormView]) -> Iterator[str]:
+    if found:
+        yield ""
+        yield f"Recompile storms ({len(found):,})"
+    for storm in found:
+        yield f"  {storm['text']}"
+        yield f"    do: {storm['hint']}"
+
+
+def _hint(guard: Guard) -> str:
+    """What to do about this very guard; nothing where all that can be said is said of its kind of trouble."""
+    if _HELD_ELSEWHERE.search(guard.expression) or not guard.checks:
+        return ""
+    name, trouble = readable_expression(guard.expression), trouble_of(guard)
+    if guard.kind == "TENSOR_MATCH":
+        return (
+            f"Another size, dtype or stride of {name} compiles again. Where dimension d varies,"
+            f" torch._dynamo.mark_dynamic({name}, d) before the first call leaves it open."
+        )
+    if guard.kind == "SHAPE_ENV":
+        return "A relation between sizes that this line made: sizes for which it does not hold compile once more."
+    if trouble in ("number", "value"):
+        return advice(_Pinned(guard.checks[0], guard.expression, guard.value)).text
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pinned:
+    """A check that may fail one day."""
+
+    check: str
+    expression: str
+    old: str
+    new: str = ""
+    aspect: str = ""
 
 
 def _graphs(record: SessionRecord) -> dict[str, CompileCapture | None]:
@@ -235,6 +322,8 @@ def _row(index: int, same: Sequence[Guard]) -> GuardRow:
         kind=plain(first.kind),
         expression=expression,
         check=check,
+        value=readable_check(f"_ == {value}").removeprefix("_ == ") if (value := first.value) else "",
+        hint=_hint(first),
         graphs=list(dict.fromkeys(plain(guard.compile_id) for guard in same)),
         count=len(same),
         where=f"{plain(label_of(line))}, line {line.line}" if line else "",
@@ -250,21 +339,26 @@ def _row(index: int, same: Sequence[Guard]) -> GuardRow:
 
 
 def _break_event(item: GraphBreak) -> GuardEvent:
-    return _event(item, _one_line(item.reason), [], [plain(hint) for hint in item.hints], item.count)
+    note = plain(item.torch_id)
+    return _event(item, _one_line(item.reason), [], [plain(hint) for hint in item.hints], item.count, note)
 
 
 def _recompile_event(item: Recompile) -> GuardEvent:
-    reasons = [_one_line(reason) for reason in item.reasons] or ["no reason recorded"]
-    return _event(item, reasons[0], reasons[1:], [], 1)
+    hints = [advice(item).text] if item.check else []
+    more = [_one_line(reason) for reason in item.reasons[1:]]
+    return _event(item, told_recompile(item), more, hints, 1, recompile_note(item))
 
 
-def _event(item: GraphBreak | Recompile, told: str, more: list[str], hints: list[str], count: int) -> GuardEvent:
+def _event(
+    item: GraphBreak | Recompile, told: str, more: list[str], hints: list[str], count: int, note: str
+) -> GuardEvent:
     line = item.source
     return GuardEvent(
         compile_id=plain(item.compile_id),
         text=told,
         more=more,
         hints=hints,
+        note=note,
         count=count,
         where=f"{plain(label_of(line))}, line {line.line}" if line else "",
         code=plain(line.text.strip()) if line else "",
@@ -292,7 +386,8 @@ def _events(title: str, events: Sequence[GuardEvent]) -> Iterator[str]:
     for event in events:
         place = event["where"] + (f": {event['code']}" if event["code"] else "")
         times = f" ×{event['count']}" if event["count"] > 1 else ""
-        yield f"  {event['compile_id']} · {place or 'no line known'}{times}"
+        note = f" · {event['note']}" if event["note"] else ""
+        yield f"  {event['compile_id']} · {place or 'no line known'}{times}{note}"
         yield f"    {event['text']}"
         yield from (f"    also {reason}" for reason in event["more"])
         yield from (f"    do: {hint}" for hint in event["hints"])

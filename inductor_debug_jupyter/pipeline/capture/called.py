@@ -1,0 +1,42 @@
+"""Which compiled functions the user calls, and how often: a recompile is told with the number of its call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.capture.inputs import CallInputs
+from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
+
+
+class CalledFunctions:
+    """Counts outermost calls, each function for itself; ``number`` is that of the call that runs now, from 1."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.inputs: dict[CalledFunction, CallInputs] = {}
+        """The inputs of each function's first call, without their values."""
+        self._counts: dict[tuple[int, int], int] = {}
+        self._functions: dict[tuple[int, int], CalledFunction] = {}
+
+    @property
+    def functions(self) -> tuple[CalledFunction, ...]:
+        """Every function that was called, in the order of their first calls."""
+        return tuple(self._functions.values())
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        region: int = -1,
+        backend: Any = None,
+    ) -> None:
+        """Count a call; ``backend`` is None where the compile is not the user's own."""
+        owner = getattr(function, "__self__", None)
+        key = (id(getattr(function, "__func__", function)), id(owner))
+        if key not in self._functions or not self._functions[key].is_alive():
+            called = self._functions[key] = CalledFunction(function, region, backend)
+            self._counts[key] = 0
+            self.inputs[called] = CallInputs(args, kwargs, called.parameters())
+        self.number = self._counts[key] = self._counts[key] + 1

@@ -1,0 +1,148 @@
+"""Would these inputs recompile? Answered by torch's own guards, without running the model.
+
+*yes* and *no* are what would happen; *unknown* is said where it cannot be known without running: after a graph break
+(what goes on there depends on what Python computed in between), and where hooks change a module's inputs first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from inductor_debug_jupyter.pipeline.capture.recorder import Recorder, deepest_line
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.records import SourceLine
+from inductor_debug_jupyter.pipeline.torch_compat.asking import Asked, CalledFunction, LiveGuards
+from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
+from inductor_debug_jupyter.pipeline.views.advice import advice, varying
+
+Answer = Literal["yes", "no", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecompileAnswer:
+    """Whether a call would compile again, and why.
+
+    For *yes*, the check of the nearest compiled graph that fails: ``check`` and ``expression`` in torch's words,
+    ``varies`` in the user's, the ``old`` and the ``new`` value, the line, and what to do about it. ``others`` has the
+    reasons of the other graphs. ``compile_id`` is the graph that was asked, for *no* the one that would be used.
+    """
+
+    answer: Answer
+    function: str
+    reason: str
+    compile_id: str = ""
+    check: str = ""
+    expression: str = ""
+    varies: str = ""
+    old: str = ""
+    new: str = ""
+    aspect: str = ""
+    source: SourceLine | None = None
+    hint: str = ""
+    others: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        raise UsageError("the answer is yes, no or unknown: compare session.would_recompile(...).answer")
+
+    def __str__(self) -> str:
+        where = f" ({self.source})" if self.source else ""
+        return f"{self.answer}: {self.reason}{where}" + (f". {self.hint}" if self.hint else "")
+
+
+def chosen_function(functions: Sequence[CalledFunction], target: Any = None) -> CalledFunction:
+    """The function that is meant: the one that was called, or the one that ``target`` names.
+
+    Raises:
+        NotFoundError: nothing compiled was called, or nothing that ``target`` names.
+        UsageError: several were called, and it is not said which.
+    """
+    if not functions:
+        raise NotFoundError("nothing compiled was called while this session captured, so there are no guards to ask")
+    names = ", ".join(dict.fromkeys(each.name for each in functions))
+    if target is None:
+        if len({each.name for each in functions}) > 1:
+            raise UsageError(f"several functions were called ({names}): say which with would_recompile_of(name, ...)")
+        return functions[-1]
+    found = [each for each in functions if each.is_called(target)]
+    if not found:
+        told = target if isinstance(target, str) else type(target).__name__
+        raise NotFoundError(f"{told} was not called while this session captured; called: {names}")
+    return found[-1]
+
+
+def would_recompile(
+    called: CalledFunction, live: Iterable[LiveGuards], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> RecompileAnswer:
+    """What a call with these inputs would meet.
+
+    Raises:
+        UsageError: the function does not take these inputs.
+    """
+    kept = tuple(live)
+    if not called.frames():
+        return RecompileAnswer("unknown", called.name, f"{called.name} is gone, and with it what was compiled")
+    if (before := called.hooked("_forward_pre_hooks")) is not None:
+        return RecompileAnswer("unknown", called.name, f"hooks of {before} change its inputs before they are checked")
+    try:
+        asked = called.ask(kept, args, kwargs)
+    except TypeError as error:
+        raise UsageError(f"{called.name} does not take these inputs: {error}") from None
+    if asked is None:
+        return _never_compiled(called, kept)
+    if asked.fits is None:
+        return _yes_or_limit(called, asked)
+    entry = asked.fits
+    if entry.breaks:
+        reason = (
+            f"the guards of {entry.compile_id} hold up to its graph break; what comes after depends on what runs there"
+        )
+        return RecompileAnswer("unknown", called.name, reason, entry.compile_id)
+    if (after := called.hooked("_forward_hooks")) is not None:
+        reason = f"the guards of {entry.compile_id} hold, but hooks of {after} are compiled for themselves"
+        return RecompileAnswer("unknown", called.name, reason, entry.compile_id)
+    return RecompileAnswer("no", called.name, f"all guards of {entry.compile_id} hold", entry.compile_id)
+
+
+def ask_recorder(recorder: Recorder, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecompileAnswer:
+    """:func:`would_recompile` of what a capture saw being called."""
+    return would_recompile(chosen_function(recorder.called.functions, target), recorder.live.values(), args, kwargs)
+
+
+def _never_compiled(called: CalledFunction, kept: Sequence[LiveGuards]) -> RecompileAnswer:
+    if called.was_compiled(kept):
+        reason = f"what was compiled of {called.name} is not in torch's cache any more: the next call compiles"
+        return RecompileAnswer("yes", called.name, reason)
+    reason = f"torch did not compile {called.name} itself, only what it calls, with inputs that are known when it runs"
+    return RecompileAnswer("unknown", called.name, reason)
+
+
+def _yes_or_limit(called: CalledFunction, asked: Asked) -> RecompileAnswer:
+    nearest = max(asked.failures, key=lambda each: each[1].checked)
+    entry, failure = nearest
+    others = tuple(f"{each.compile_id}: {_reason(why)}" for each, why in asked.failures if each is not entry)
+    if asked.limit:
+        reason = f"torch's {asked.limit} is reached: it compiles {called.name} no more and runs it uncompiled"
+        return RecompileAnswer("no", called.name, reason, others=(f"{entry.compile_id}: {_reason(failure)}", *others))
+    return RecompileAnswer(
+        "yes",
+        called.name,
+        _reason(failure),
+        entry.compile_id,
+        failure.check,
+        failure.expression,
+        varying(failure),
+        failure.old,
+        failure.new,
+        failure.aspect,
+        deepest_line(failure.frames),
+        advice(failure).text,
+        others,
+    )
+
+
+def _reason(failure: FailedGuard) -> str:
+    if not failure.old and not failure.new:
+        return failure.check
+    return f"{varying(failure)} was {failure.old or 'something else'}, now {failure.new}"

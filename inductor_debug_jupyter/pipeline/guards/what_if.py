@@ -1,0 +1,51 @@
+"""What if an input were another one: the first call that was seen, with some of its inputs changed, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from inductor_debug_jupyter.pipeline.capture.inputs import CallInputs
+from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, chosen_function, would_recompile
+from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
+
+
+class WhatIf:
+    """Answers changed inputs for what a capture saw being called."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of what was called and can be asked."""
+        inputs = self._recorder.called.inputs
+        return tuple(dict.fromkeys(each.name for each in self._recorder.called.functions if each in inputs))
+
+    def inputs(self, function: str | None = None) -> dict[str, str]:
+        """Input → what it was in the first call, as text."""
+        return dict(self._inputs_of(chosen_function(self._recorder.called.functions, function)).texts)
+
+    def ask(
+        self, changes: Mapping[str, str], *, function: str | None = None, grad: bool | None = None
+    ) -> RecompileAnswer:
+        """Whether the first call would recompile with these inputs changed: ``{"x": "float32[9, 4]", "n": "3"}``.
+
+        ``grad`` asks with gradients on or off; as it is now by default.
+
+        Raises:
+            UsageError: there is no such input, or its new value cannot be read.
+            NotFoundError: there is no such function.
+        """
+        called = chosen_function(self._recorder.called.functions, function)
+        args, kwargs = self._inputs_of(called).build(changes)
+        with torch.set_grad_enabled(torch.is_grad_enabled() if grad is None else grad):
+            return would_recompile(called, self._recorder.live.values(), args, kwargs)
+
+    def _inputs_of(self, called: CalledFunction) -> CallInputs:
+        if called not in self._recorder.called.inputs:
+            raise UsageError(f"the inputs of {called.name} were not kept")
+        return self._recorder.called.inputs[called]

@@ -1,0 +1,291 @@
+"""Ask torch, without running anything, whether a call would find compiled code or compile again.
+
+A compiled function keeps its compiled frames in a list on its code object; before each call torch runs the guards of
+each entry on the frame's local names and takes the first that holds. The same is done here, by the same C++ guards:
+the call's arguments are bound as Python binds them, and every entry that torch would try is asked.
+
+Two kinds of entries are asked. What the user compiled is asked in the user's own cache, as it is at that moment, since
+that is what the next call meets. What a capture compiled for itself (plain modules, an inspection) is thrown away when
+the capture ends: its guards are kept here, as :class:`LiveGuards`, for as long as somebody may ask.
+
+After a graph break torch runs a piece of Python and goes on in a *resume function*, with entries of its own. What that
+piece computes is known only when it has run, so an entry that ends in a break leaves the rest unknown.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, MethodType, SimpleNamespace
+from typing import Any
+
+import torch
+from torch._dynamo import cache_size, eval_frame, external_utils, trace_rules
+
+from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
+
+_USERS_REGION = -1
+_RESUME = "__resume_at_"
+_COMPILED = ("__compiled_fn_", _RESUME)
+_MODULE_CALLS = ("__call__", "_wrapped_call_impl", "_call_impl")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveGuards:
+    """The guards of one compiled frame, as torch checks them. ``breaks``: the graph ended in a graph break."""
+
+    compile_id: str
+    code: CodeType
+    breaks: bool
+    root: Any
+    scope: dict[str, Any]
+    distinct: tuple[str, ...] = ()
+    installed: dict[str, Any] = field(default_factory=dict)
+    """Names that torch put into the module's globals for these guards; they go when the compiled code goes."""
+
+    @classmethod
+    def of(
+        cls, compile_id: str, code: CodeType, manager: Any, *, breaks: bool, installed: Iterable[str] = ()
+    ) -> LiveGuards:
+        """Keep what can be asked of a ``GuardManagerWrapper``; not the wrapper, which leads to the compiled code."""
+        scope = scope_of(manager)
+        names = scope.get("G", {})
+        kept = {name: names[name] for name in installed if name in names and not name.startswith(_COMPILED)}
+        return cls(compile_id, code, breaks, manager.root, scope, distinct_of(manager), kept)
+
+    def failure(self, names: dict[str, Any]) -> FailedGuard | None:
+        """The first check that does not hold for a frame with these local names; None when all do."""
+        module = self.scope.get("G", {})
+        gone = {name: value for name, value in self.installed.items() if name not in module}
+        module.update(gone)
+        try:
+            return first_failure(self.root, names, self.scope, self.distinct)
+        finally:
+            for name in gone:
+                module.pop(name, None)
+
+
+def installed_names(output_graph: Any) -> set[str]:
+    """What a trace put into the globals of the module that it traced."""
+    builtins = getattr(output_graph, "name_of_builtins_dict_key_in_fglobals", None)
+    return {*getattr(output_graph, "installed_globals", ()), *([builtins] if builtins else [])}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the guards say: the entry that would be used, or the failure of each that would not, the newest first.
+
+    ``limit`` names the limit of torch's that is reached, so that it would not compile again but run uncompiled.
+    """
+
+    fits: LiveGuards | None
+    failures: tuple[tuple[LiveGuards, FailedGuard], ...] = ()
+    limit: str = ""
+
+
+class CalledFunction:
+    """Something compiled that was called. It is held weakly: a session must not keep a model alive.
+
+    Args:
+        function: what the compiler was given: a function, a method or a module's call.
+        region: the cache region that the call looks in.
+        backend: the compiler behind it, since an entry of another one does not count; None when only what a capture
+            kept is to be asked.
+    """
+
+    def __init__(self, function: Callable[..., Any], region: int = _USERS_REGION, backend: Any = None) -> None:
+        self.region = region
+        self.backend = backend
+        target = _behind_inline(function)
+        owner = getattr(target, "__self__", None)
+        if isinstance(owner, torch.nn.Module) and getattr(target, "__name__", "") in _MODULE_CALLS:
+            target = owner
+        self._is_module = isinstance(target, torch.nn.Module)
+        self._owner = None if owner is None or inspect.ismodule(owner) or self._is_module else _weak(owner)
+        self._function = _weak(getattr(target, "__func__", target))
+        self.name = _name_of(target)
+
+    @property
+    def is_users(self) -> bool:
+        """Whether the user compiled it: then the user's cache is asked."""
+        return self.backend is not None
+
+    def is_alive(self) -> bool:
+        """Whether it is still there."""
+        return self._function() is not None and (self._owner is None or self._owner() is not None)
+
+    def is_called(self, target: Any) -> bool:
+        """Whether a person who says ``target`` (a name, function, method or module) means this one."""
+        if isinstance(target, str):
+            return target in (self.name, self.name.removesuffix(".forward"), self.name.rpartition(".")[2])
+        plain = target._orig_mod if isinstance(target, eval_frame.OptimizedModule) else target
+        if isinstance(plain, torch.nn.Module):
+            return plain in (self._function(), self._owner() if self._owner is not None else None)
+        plain = eval_frame.innermost_fn(plain)
+        owner = getattr(plain, "__self__", None)
+        same_owner = owner is None or (self._owner is not None and self._owner() is owner)
+        return same_owner and getattr(plain, "__func__", plain) is self._plain()
+
+    def frames(self) -> tuple[Callable[..., Any], ...]:
+        """The Python functions whose frame a call may be compiled in; empty when it is gone.
+
+        Dynamo steps over a module's ``__call__`` to its ``forward``. What has no frame that Dynamo would look at is
+        called through an extra one, see :func:`~inductor_debug_jupyter.pipeline.torch_compat.regions.compile_alone`.
+        """
+        if not self.is_alive():
+            return ()
+        function = self._plain()
+        owner = self._owner() if self._owner is not None else None
+        if isinstance(function, torch.nn.Module):
+            if trace_rules.check(function.forward):
+                return (external_utils.wrap_inline(function),)
+            return function._call_impl, eval_frame.innermost_fn(function.forward)
+        whole = MethodType(function, owner) if owner is not None and _code(function) is not None else function
+        if _code(whole) is None or trace_rules.check(whole):
+            return (external_utils.wrap_inline(whole),)
+        return (whole,)
+
+    def _plain(self) -> Any:
+        function = self._function()
+        return function if function is None or self._is_module else eval_frame.innermost_fn(function)
+
+    def parameters(self) -> tuple[str, ...]:
+        """The names of what is passed by position, without ``self``."""
+        frames = self.frames()
+        code = _code(frames[-1]) if frames else None
+        if code is None:
+            return ()
+        names = code.co_varnames[: code.co_argcount]
+        return names[1:] if isinstance(frames[-1], MethodType) else names
+
+    def hooked(self, kind: str) -> str | None:
+        """The module's class when it is called through its ``__call__`` and has hooks of that kind."""
+        module = self._function()
+        if not isinstance(module, torch.nn.Module):
+            return None
+        everywhere = getattr(torch.nn.modules.module, f"_global{kind}")
+        inlined = trace_rules.check(module.forward)  # then the hooks are part of what is compiled
+        return type(module).__qualname__ if (getattr(module, kind) or everywhere) and not inlined else None
+
+    def was_compiled(self, kept: Iterable[LiveGuards]) -> bool:
+        """Whether the function's own frame was compiled while somebody listened, not only what it calls."""
+        codes = {_code(frame) for frame in self.frames()}
+        return any(each.code in codes for each in kept)
+
+    def ask(self, kept: Sequence[LiveGuards], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Asked | None:
+        """What the guards say to a call with these arguments; None when nothing was compiled of this function itself.
+
+        Raises:
+            TypeError: the function does not take these arguments.
+        """
+        for frame in self.frames():
+            code = _code(frame)
+            if code is None:
+                continue
+            names = frame_names(frame, args, kwargs)
+            entries = list(self._entries(code, kept))
+            if not entries:
+                continue
+            failures: list[tuple[LiveGuards, FailedGuard]] = []
+            for entry in entries:
+                if (failure := entry.failure(names)) is None:
+                    return Asked(entry)
+                failures.append((entry, failure))
+            return Asked(None, tuple(failures), self._limit(code, names))
+        return None
+
+    def _entries(self, code: CodeType, kept: Iterable[LiveGuards]) -> Iterable[LiveGuards]:
+        """What torch would try, in its order."""
+        known = [each for each in kept if each.code is code]
+        if not self.is_users:
+            yield from reversed(known)
+            return
+        breaking = {each.compile_id for each in known if each.breaks}
+        seen = {each.compile_id for each in known}
+        for region in dict.fromkeys((self.region, _USERS_REGION)):
+            for entry in eval_frame._get_cache_entries_for_region(code, region):
+                if entry.code is None or getattr(entry.guard_manager, "root", None) is None:
+                    continue  # invalidated: what it was compiled for is gone
+                if entry.backend is not self.backend and entry.backend != self.backend:
+                    continue
+                compile_id = str(entry.compile_id)
+                breaks = compile_id in breaking if compile_id in seen else _seems_to_break(code, entry.code)
+                yield LiveGuards.of(compile_id, code, entry.guard_manager, breaks=breaks)
+
+    def _limit(self, code: CodeType, names: dict[str, Any]) -> str:
+        """The limit that torch has reached with this code, or nothing."""
+        if not self.is_users:
+            return ""
+        entries = eval_frame._get_cache_entries_for_region(code, self.region)
+        frame: Any = SimpleNamespace(f_code=code, f_locals=names)
+        size = cache_size.compute_cache_size(frame, entries, eval_frame._get_total_cache_entry_count(code))
+        compile_id: Any = SimpleNamespace(frame_compile_id=len(entries))
+        exceeded, limit = cache_size.exceeds_recompile_limit(size, compile_id)
+        return limit if exceeded else ""
+
+
+def frame_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The local names with which Python enters a function's frame: parameters as bound, and the closure's contents.
+
+    Raises:
+        TypeError: it does not take these arguments.
+    """
+    plain: Any = function
+    if isinstance(function, MethodType):
+        plain, args = function.__func__, (function.__self__, *args)
+    # A copy has no __wrapped__ and no __signature__, which say what somebody else takes.
+    stub = FunctionType(plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+    stub.__kwdefaults__ = plain.__kwdefaults__
+    bound = inspect.signature(stub).bind(*args, **kwargs)
+    bound.apply_defaults()
+    names = dict(bound.arguments)
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return names
+
+
+def _seems_to_break(original: CodeType, compiled: CodeType) -> bool:
+    """Whether compiled code that nobody watched goes back to Python in the middle.
+
+    It then calls a resume function or, where the break is the last thing, what the original calls: torch writes that
+    call as it was, with the original's names.
+    """
+    if any(name.startswith(_RESUME) for name in compiled.co_names):
+        return True
+    names = set(original.co_names)
+    loads = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_METHOD", "LOAD_ATTR"}
+    return any(each.opname in loads and each.argval in names for each in dis.get_instructions(compiled))
+
+
+def _code(function: Any) -> CodeType | None:
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _weak(value: Any) -> Callable[[], Any]:
+    """A weak reference, or a strong one to what cannot be held weakly."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    if isinstance(function, torch.nn.Module):
+        return f"{type(function).__qualname__.replace('<locals>.', '')}.forward"
+    return str(getattr(function, "__qualname__", type(function).__qualname__)).replace("<locals>.", "")
+
+
+def _behind_inline(function: Callable[..., Any]) -> Any:
+    """What stands behind torch's ``wrap_inline``, the extra frame around what has none of its own."""
+    code = _code(function)
+    if code is not None and code.co_filename == external_utils.__file__ and "fn" in code.co_freevars:
+        closure: Any = getattr(function, "__closure__", ())
+        return closure[code.co_freevars.index("fn")].cell_contents
+    return function

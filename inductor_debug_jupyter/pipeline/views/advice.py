@@ -1,0 +1,258 @@
+"""What to do about a check that failed: one sentence, and whether following it makes the recompile go away.
+
+A recompile is either avoidable (a size that may be left open, a number that could be a tensor) or the price of what
+the program does (two dtypes are two programs). The sentence says which; where it cannot be avoided, it says that
+plainly. Each kind is tried by a test that follows the sentence by code.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from inductor_debug_jupyter.pipeline.views.words import plain
+
+_NUMBER = re.compile(r"^-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)$")
+_FIELD = re.compile(r"^L\['[^']+'\](?:\._modules\['[^']+'\])*\.(?P<name>\w+)$")
+_SYMBOLIC_SIZE = re.compile(r"\.size\(\)\[(?P<index>\d+)\]")
+_INDEX = re.compile(r" at index (?P<index>\d+)$")
+_BUILTINS = re.compile(r"\bG\['__builtins_dict___\d+'\]")
+_CONSTANT = re.compile(r"\bG\['_\d+_c(\d+)'\]")
+_GLOBAL = re.compile(r"^G\['([A-Za-z]\w*)'\]")
+_LOCAL = re.compile(r"\bL\['([^']+)'\]")
+_HELD = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
+_CELL = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\]\.cell_contents")
+
+
+class Failed(Protocol):
+    """A check that failed, as a recompile or an answer to what would recompile has it."""
+
+    @property
+    def check(self) -> str:
+        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
+        ...
+
+    @property
+    def expression(self) -> str:
+        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
+        ...
+
+    @property
+    def old(self) -> str:
+        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
+        ...
+
+    @property
+    def new(self) -> str:
+        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
+        ...
+
+    @property
+    def aspect(self) -> str:
+        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """``kind`` of recompile, the sentence, and whether following it removes the recompile."""
+
+    kind: str
+    text: str
+    removable: bool = True
+
+
+def readable_expression(expression: str) -> str:
+    """What is guarded, as the user would write it: ``L['self']._modules['up']`` → ``self.up``."""
+    short = _CONSTANT.sub(r"G['_c\1']", _BUILTINS.sub("builtins", expression))
+    return plain(_LOCAL.sub(r"\1", _HELD.sub(r".\1", short)))
+
+
+def varying(failed: Failed) -> str:
+    """What varies, as the user would write it: ``x.shape[0]``, ``n``, ``self.gain``, ``grad_mode``."""
+    name = readable_expression(_GLOBAL.sub(r"\1", failed.expression))
+    if match := _CELL.match(name):
+        return f"a variable that {match['function']} closes over"
+    if (index := _size_index(failed)) is not None and failed.aspect.startswith(("size", "relation")):
+        return f"{name}.shape[{index}]"
+    if failed.aspect.startswith("stride"):
+        return f"{name}.stride({_size_index(failed)})"
+    if failed.check.startswith("len("):
+        return f"len({name})"
+    if failed.aspect in ("dtype", "requires_grad"):
+        return f"{name}.{failed.aspect}"
+    return name or plain(failed.aspect) or "something that torch does not name"
+
+
+def advice(failed: Failed) -> Advice:
+    """What to do about it."""
+    aspect, name = failed.aspect.partition(" at index")[0], readable_expression(_GLOBAL.sub(r"\1", failed.expression))
+    if aspect == "size" or (aspect == "relation" and _size_index(failed) is not None):
+        return _of_size(failed, name)
+    if aspect in _OF_TENSORS:
+        return Advice(aspect, _OF_TENSORS[aspect].format(name=name, old=_dtype(failed.old), new=_dtype(failed.new)))
+    if aspect == "dispatch key set":
+        return _of_dispatch(failed, name)
+    if not failed.expression and aspect:
+        return _of_state(aspect)
+    if aspect in ("identity", "type", "aliasing", "contents"):
+        return _of_object(failed, aspect, name)
+    return _of_value(failed, name)
+
+
+_OF_TENSORS = {
+    "dtype": "Give it one dtype: {name}.to(torch.{old}) before the call. Where both dtypes are wanted there are two"
+    " graphs; that can't be removed.",
+    "stride": "Give it one memory layout: {name}.contiguous() before the call.",
+    "requires_grad": "Let it always or never require a gradient: {name}.detach() or {name}.requires_grad_() before the"
+    " call. Where both are wanted there are two graphs; that can't be removed.",
+    "rank": "Give it one number of dimensions, with {name}.unsqueeze(0) or reshape before the call. A graph has a fixed"
+    " number of dimensions; for others there is another graph, and that can't be removed.",
+}
+
+_SWITCHES = {
+    "grad_mode": "Call it always with gradients or always under torch.no_grad(). Training and inference are two graphs;"
+    " where both are wanted, that can't be removed.",
+    "num_threads": "Call torch.set_num_threads() once, before the first call.",
+    "default_dtype": "Call torch.set_default_dtype() once, before the first call.",
+    "deterministic_algorithms": "Call torch.use_deterministic_algorithms() once, before the first call.",
+    "marking": "Mark the dimension before the first call, and on every tensor that is passed in its place.",
+    "torch function modes": "Call it always inside or always outside of `with torch.device(...)` and other torch"
+    " function modes; where both are wanted there are two graphs, and that can't be removed.",
+}
+
+
+def _of_size(failed: Failed, name: str) -> Advice:
+    index = _size_index(failed)
+    if {"0", "1"} & {failed.old, failed.new}:
+        return Advice(
+            "size 0 or 1",
+            f"A dimension of size 0 or 1 always gets a graph of its own: that can't be removed; it compiles once."
+            f" Pad {name} to 2 or more where it happens often.",
+            removable=False,
+        )
+    if failed.aspect == "relation":
+        return Advice(
+            "size relation",
+            "A line of the model depends on this size, so there is a graph for each way it can go"
+            f" ({plain(failed.check)}). That can't be removed without changing the line.",
+            removable=False,
+        )
+    if "_parameters[" in failed.expression or "_buffers[" in failed.expression:
+        return Advice(
+            "parameter size",
+            f"{name} has another size: a module with other parameters is compiled for itself. It can be left open with"
+            " torch._dynamo.config.force_parameter_static_shapes = False.",
+        )
+    return Advice(
+        "size",
+        f"Leave the dimension open: torch._dynamo.mark_dynamic({name}, {index}) before the first call, or"
+        " torch.compile(..., dynamic=True).",
+    )
+
+
+def _of_dispatch(failed: Failed, name: str) -> Advice:
+    keys = f"{failed.old}, {failed.new}"
+    if "Conjugate" in keys or "Negative" in keys:
+        return Advice("conjugate", f"Give it real memory: {name}.resolve_conj().resolve_neg() before the call.")
+    if "Sparse" in keys:
+        return Advice("layout", f"Give it one layout: {name}.to_dense() before the call.")
+    if "Meta" in keys or "CUDA" in keys or "PrivateUse" in keys:
+        return Advice("device", f"Move it to one device before the call: {name}.to(device).")
+    return Advice(
+        "inference tensor",
+        f"{name} was made under torch.inference_mode() one time and not the other: make it and call it in the same"
+        " mode, or use torch.no_grad().",
+    )
+
+
+def _of_state(aspect: str) -> Advice:
+    if aspect.startswith("autocast"):
+        return Advice("autocast", "Call it always inside or always outside of torch.autocast. Where both are wanted"
+                      " there are two graphs; that can't be removed.")  # fmt: skip
+    told = _SWITCHES.get(aspect)
+    kind = aspect.replace("_", " ")
+    return Advice(kind, told or f"Process-wide state ({plain(aspect)}) changed between the calls: set it once before.")
+
+
+def _of_object(failed: Failed, aspect: str, name: str) -> Advice:
+    if aspect == "identity" and "." in failed.new and " " not in failed.new:
+        return Advice("constant", f"Each value of {name} compiles once; that can't be removed.", removable=False)
+    if aspect == "identity":
+        what = name.removesuffix(".__code__")
+        told = f"Only that very object will do: make {what} once, before the calls, and pass the same one each time."
+        return Advice("identity", told)
+    if aspect == "type":
+        return Advice("type", f"Pass {name} with one type each time: it was {failed.old or 'of another type'}, now"
+                      f" {failed.new}.")  # fmt: skip
+    if aspect == "contents":
+        return Advice("contents", f"The model asks what is in {name}, and each answer is a graph: pass the same"
+                      " contents each time.")  # fmt: skip
+    if failed.old.startswith("different"):
+        return Advice("aliasing", "Pass different tensors each time: .clone() the one that comes twice.")
+    return Advice("aliasing", "Pass the same tensor twice each time, or never: .clone() one of them always.")
+
+
+def _of_value(failed: Failed, name: str) -> Advice:
+    if failed.check.startswith(("len(", "not ")):
+        return Advice(
+            "length",
+            f"The model goes through {name} in Python, so each length is a graph. Pass the same length and keys each"
+            " time, or one stacked tensor with torch._dynamo.mark_dynamic(tensor, 0).",
+        )
+    if "keys(" in failed.check:
+        return Advice("keys", f"Pass {name} with the same keys in the same order each time.")
+    if failed.old in ("True", "False"):
+        if failed.expression.endswith(".training"):
+            return Advice(
+                "training", "train() and eval() compile once each: two graphs, and that can't be removed.", False
+            )
+        return Advice(
+            "flag",
+            f"Each of the two values of {name} compiles once, and no more: that can't be removed as long as it is a"
+            " Python flag. One graph for both: pass a bool tensor and use torch.where.",
+            removable=False,
+        )
+    if failed.old == "None" or failed.new == "None":
+        return Advice("None", f"{name} with and without a value are two graphs; that can't be removed. Pass a neutral"
+                      " value in place of None to have one.", removable=False)  # fmt: skip
+    if _NUMBER.match(failed.old):
+        return _of_number(failed, name)
+    return Advice(
+        "value",
+        f"Each value of {name} that occurs compiles once; that can't be removed. Where it takes many values, keep it"
+        " out of what is compiled.",
+        removable=False,
+    )
+
+
+def _of_number(failed: Failed, name: str) -> Advice:
+    if failed.expression.startswith("G["):
+        return Advice("global", f"Make the global {name} a tensor, torch.tensor({failed.old}), or pass it as one.")
+    if _CELL.match(failed.expression):
+        return Advice("closure", f"Close over a tensor, torch.tensor({failed.old}), or pass the number as one.")
+    if match := _FIELD.match(failed.expression):
+        return Advice(
+            "attribute",
+            f"Keep {name} in a tensor: register_buffer({match['name']!r}, torch.tensor({failed.old})) and fill_() it;"
+            " or leave it alone after the first call.",
+        )
+    kind = "int" if failed.old.lstrip("-").isdigit() else "float"
+    return Advice(
+        kind,
+        f"Pass a 0-dim tensor, torch.tensor({failed.old}), in place of the number {name}; torch compiles once more and"
+        " then leaves a plain argument open by itself, unless its value decides what is computed.",
+    )
+
+
+def _size_index(failed: Failed) -> int | None:
+    match = _INDEX.search(failed.aspect) or _SYMBOLIC_SIZE.search(failed.check)
+    return int(match["index"]) if match else None
+
+
+def _dtype(name: str) -> str:
+    """Torch's C++ name of a dtype as Python has it."""
+    return {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
+            "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
+            "ComplexFloat": "complex64", "ComplexDouble": "complex128"}.get(name, name)  # fmt: skip

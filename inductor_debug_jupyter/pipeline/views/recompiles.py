@@ -1,0 +1,231 @@
+"""Recompiles as a timeline of compiles, each with what it cost and why, and recompile storms by their name.
+
+A storm is one function that compiled again and again because of one value: what helps there is not the last reason but
+the value that varies, all it took, and one fix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypedDict
+
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    Guard,
+    Recompile,
+    SessionRecord,
+    SourceLine,
+    SymbolRecord,
+)
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
+from inductor_debug_jupyter.pipeline.views.places import nothing
+from inductor_debug_jupyter.pipeline.views.shapes import Selection
+from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+
+STORM: Final = 3
+"""So many recompiles because of one value are a storm."""
+
+_VALUES = 8
+
+
+class CompileBar(TypedDict):
+    """One compile: ``kind`` is first, recompile, resumed (after a graph break) or refused (torch compiled nothing)."""
+
+    compile_id: str
+    name: str
+    kind: str
+    call: int
+    seconds: float
+    why: str
+    selection: Selection
+
+
+class StormView(TypedDict):
+    """A value that made one function compile again and again."""
+
+    name: str
+    varies: str
+    values: list[str]
+    count: int
+    seconds: float
+    text: str
+    hint: str
+
+
+class SymbolRow(TypedDict):
+    """A size or number that is left open: what it stands for, its range, and what constrained it.
+
+    The same of several compiles is one row; ``compile_id`` is the first, ``count`` how many.
+    """
+
+    compile_id: str
+    count: int
+    symbol: str
+    stands_for: str
+    range: str
+    value: str
+    fixed: str
+    constraints: list[str]
+    where: str
+    code: str
+    selection: Selection
+
+
+def told_recompile(item: Recompile) -> str:
+    """``n was 2, now 3 (0/0: n == 2)``; torch's own words where the values are not known."""
+    reason = " ".join(plain(part.strip()) for part in (item.reasons or ("no reason recorded",))[0].splitlines() if part)
+    if not item.check or not (item.old or item.new):
+        return reason
+    if item.aspect == "relation":
+        return f"{varying(item)} is now {plain(item.new)}, but {plain(readable_expression(item.old))} must hold"
+    return f"{varying(item)} was {plain(item.old) or 'something else'}, now {plain(item.new)} ({reason})"
+
+
+def recompile_note(item: Recompile) -> str:
+    """``call 2, 0.05 s``."""
+    parts = [f"call {item.call}"] if item.call else []
+    if item.seconds:
+        parts.append(words.duration(item.seconds))
+    if not item.made:
+        parts.append("torch made no new graph: its limit is reached, or the compile failed")
+    return ", ".join(parts)
+
+
+def storms(record: SessionRecord) -> list[StormView]:
+    """Every storm, the longest first."""
+    groups: dict[tuple[str, str], list[Recompile]] = {}
+    for item in record.recompiles:
+        if item.check:
+            groups.setdefault((item.compile_id.partition("/")[0], varying(item)), []).append(item)
+    found = [_storm(record, varies, same) for (_, varies), same in groups.items() if len(same) >= STORM]
+    return sorted(found, key=lambda storm: -storm["count"])
+
+
+def _storm(record: SessionRecord, varies: str, same: Sequence[Recompile]) -> StormView:
+    ids = {item.compile_id.partition("/")[0] for item in same}
+    name = next((each.name for each in record.captures if each.compile_id.partition("/")[0] in ids), "a function")
+    values = list(dict.fromkeys(plain(value) for item in same for value in (item.old, item.new) if value))
+    seconds = sum(item.seconds for item in same)
+    shown = ", ".join(values[:_VALUES]) + (", …" if len(values) > _VALUES else "")
+    refused = "; then torch stopped compiling it, and it runs uncompiled" if not same[-1].made else ""
+    return StormView(
+        name=plain(name),
+        varies=varies,
+        values=values,
+        count=len(same),
+        seconds=seconds,
+        text=f"{plain(name)} compiled again {len(same)} times because {varies} varies: {shown}"
+        f" ({words.duration(seconds)}){refused}",
+        hint=advice(same[-1]).text,
+    )
+
+
+def timeline(record: SessionRecord) -> list[CompileBar]:
+    """Every compile, in the order in which they happened."""
+    reasons = {item.compile_id: item for item in record.recompiles}
+    bars = [_bar(capture, reasons.get(capture.compile_id)) for capture in record.captures]
+    known = {capture.compile_id for capture in record.captures}
+    bars += [_bar_without_graph(item) for item in record.recompiles if item.compile_id not in known]
+    return bars
+
+
+def _bar(capture: CompileCapture, reason: Recompile | None) -> CompileBar:
+    resumed = "(resumed" in capture.name
+    line = reason.source if reason is not None and reason.source else capture.source
+    return CompileBar(
+        compile_id=plain(capture.compile_id),
+        name=plain(capture.name),
+        kind="recompile" if reason is not None else "resumed" if resumed else "first",
+        call=capture.call,
+        seconds=round(capture.cost, 4),
+        why=told_recompile(reason)
+        if reason is not None
+        else "goes on after a graph break"
+        if resumed
+        else "first call",
+        selection={
+            **nothing(),
+            "compile_id": capture.compile_id,
+            "stage": "dynamo",
+            "label": label_of(line) if line else "",
+            "line": line.line if line else 0,
+        },
+    )
+
+
+def _bar_without_graph(item: Recompile) -> CompileBar:
+    line = item.source
+    return CompileBar(
+        compile_id=plain(item.compile_id),
+        name=plain(line.function) if line else "",
+        kind="recompile" if item.made else "refused",
+        call=item.call,
+        seconds=round(item.seconds, 4),
+        why=told_recompile(item),
+        selection={
+            **nothing(),
+            "label": label_of(line) if line else "",
+            "line": line.line if line else 0,
+        },
+    )
+
+
+def symbol_rows(record: SessionRecord) -> list[SymbolRow]:
+    """Every symbol of every compile with what constrained it."""
+    relations: dict[str, list[Guard]] = {}
+    for guard in record.guards:
+        if guard.kind == "SHAPE_ENV":
+            relations.setdefault(guard.compile_id, []).append(guard)
+    folded: dict[tuple[object, ...], SymbolRow] = {}
+    for symbol in record.symbols:
+        row = _symbol_row(symbol, relations.get(symbol.compile_id, ()))
+        key = (row["symbol"], row["stands_for"], row["range"], row["value"], row["fixed"], *row["constraints"])
+        folded.setdefault(key, row)["count"] += 1
+    return list(folded.values())
+
+
+def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> SymbolRow:
+    mine = [
+        (readable_expression(check), guard.source)
+        for guard in relations
+        for check in guard.checks
+        if any(expression in check for expression in symbol.expressions)
+    ]
+    told = [f"{check} ({_where(source)})" if source else check for check, source in mine]
+    line = symbol.source or next((source for _, source in mine if source), None)
+    return SymbolRow(
+        compile_id=plain(symbol.compile_id),
+        count=0,
+        symbol=plain(symbol.symbol),
+        stands_for=", ".join(readable_expression(each) for each in symbol.expressions) or "what the data tells",
+        range=symbol.range,
+        value="" if symbol.value is None else str(symbol.value),
+        fixed=plain(symbol.fixed),
+        constraints=list(dict.fromkeys(told)),
+        where=_where(line),
+        code=plain(line.text.strip()) if line else "",
+        selection={
+            **nothing(),
+            "compile_id": symbol.compile_id,
+            "stage": "dynamo",
+            "label": label_of(line) if line else "",
+            "line": line.line if line else 0,
+        },
+    )
+
+
+def symbol_line(row: SymbolRow) -> str:
+    """``0/1 s77 = x.size()[0], 4 in the example, [2, ∞]; …``."""
+    example = f", {row['value']} in the example" if row["value"] else ""
+    fixed = f", fixed to {row['fixed']}" if row["fixed"] else ""
+    why = f"; {'; '.join(row['constraints'])}" if row["constraints"] else ""
+    place = f"  [{row['where']}]" if row["where"] and not row["constraints"] else ""
+    times = f" ×{row['count']}" if row["count"] > 1 else ""
+    return (
+        f"{row['compile_id']}{times} {row['symbol']} = {row['stands_for']}{example}, {row['range']}{fixed}{why}{place}"
+    )
+
+
+def _where(line: SourceLine | None) -> str:
+    return f"{plain(label_of(line))}, line {line.line}" if line else ""
