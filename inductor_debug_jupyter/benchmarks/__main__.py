@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from inductor_debug_jupyter.benchmarks.suites import Suite, capture, devices, models, ops, simulator, stages
+from inductor_debug_jupyter.benchmarks.suites import Suite, capture, devices, models, ops, panel, simulator, stages
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import OptionParser
 
@@ -18,6 +18,7 @@ SUITES: dict[str, Suite] = {
     "devices": devices,
     "ops": ops,
     "simulator": simulator,
+    "panel": panel,
 }
 """Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
 
