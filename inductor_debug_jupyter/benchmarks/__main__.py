@@ -15,6 +15,7 @@ from inductor_debug_jupyter.benchmarks.suites import (
     localize,
     models,
     ops,
+    panel,
     simulator,
     stages,
 )
@@ -32,6 +33,7 @@ SUITES: dict[str, Suite] = {
     "compare": compare,
     "localize": localize,
     "guards": guards,
+    "panel": panel,
 }
 """Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
 

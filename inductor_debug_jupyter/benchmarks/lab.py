@@ -50,7 +50,7 @@ class JupyterLab:
     def __init__(self, home: Path) -> None:
         self.folder = home / "notebooks"
         self.token = secrets.token_hex(16)
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._home = home
         self._log = home / "jupyterlab.log"
@@ -143,7 +143,8 @@ class JupyterLab:
             return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -210,7 +210,7 @@ def test_the_outline_is_what_is_seen() -> None:
     view.expand("layers.0")
     outline = str(view)
     assert outline.splitlines()[0] == "0/0 forward: 108 ops in 14 shapes"
-    assert "▾ Layer  layers.0\n" in outline
+    assert "▾ Layer · layers.0\n" in outline
     assert "▸ Attention · layers.0.attention · 4 ops" in outline
 
 

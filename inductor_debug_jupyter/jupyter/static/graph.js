@@ -58,11 +58,10 @@ class Camera {
     this.y = this.whole.y + this.whole.height / 2;
     this.apply();
   }
-  /** Readable from the top, when the whole would be too small. */
+  /** Readable from the top; what opens grows downwards. */
   start() {
     this.fit();
-    if (this.scale >= READABLE) return;
-    this.scale = READABLE;
+    this.scale = Math.max(READABLE, this.scale);
     this.y = this.whole.y + this.area.clientHeight / this.scale / 2;
     this.apply();
   }

@@ -170,7 +170,7 @@ class _Painter:
 
     def _frame_title(self, box: Box) -> str:
         where = "" if box.kind == "section" else plain(box.path)
-        return "  ".join(filter(None, [box.title, where if where != box.title else ""]))
+        return " · ".join(filter(None, [box.title, where if where != box.title else ""]))
 
     def _op_shape(self, position: int, frame: str) -> Shape:
         node = self.drawn.ops[position]

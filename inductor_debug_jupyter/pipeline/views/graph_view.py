@@ -265,8 +265,8 @@ class GraphView:
         return found
 
     def _note(self) -> str:
-        ops, units = len(self.drawn.ops), self.drawing.units
-        return f"{words.count(ops, 'op')} in {words.count(units, 'shape')}" if units < ops else ""
+        calls, units = len(self.drawn.graph.calls), self.drawing.units
+        return f"{words.count(calls, 'op')} in {words.count(units, 'shape')}" if units < calls else ""
 
     def _picture(self, drawing: Drawing, svg: str, said: str) -> PictureView:
         return PictureView(

@@ -1,0 +1,142 @@
+"""The Graph tab in a real JupyterLab: boxes open and close, stages, search, colours, mouse and keys."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator
+
+from .jupyterlab import LabPage
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+CELLS = [
+    "%load_ext inductor_debug_jupyter\nimport torch\nfrom torch import nn",
+    """%%inductor_debug --as session --lower aot
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(16, 32)
+        self.down = nn.Linear(32, 16)
+
+    def forward(self, x):
+        h = torch.nn.functional.gelu(self.up(x))
+        return x + self.down(h).softmax(-1)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(12))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x.half().sum()
+
+net = Net()
+net(torch.randn(4, 16)).backward()""",
+]
+
+
+def graph_of(lab: LabPage) -> Locator:
+    lab.open(lab.lab.write_notebook("graph/graph.ipynb", CELLS))
+    assert lab.run_all(seconds=200)
+    panel = lab.cell(1)
+    panel.locator("[data-idj='tab'][data-tab='graph']").click()
+    panel.locator("[data-idj='group']").first.wait_for()
+    return panel
+
+
+def view_box(panel: Locator) -> list[float]:
+    text = panel.locator("[data-idj='graph'] svg").get_attribute("viewBox") or ""
+    return [float(part) for part in text.split()]
+
+
+def test_boxes_open_and_close_and_python_knows(lab: LabPage) -> None:
+    panel = graph_of(lab)
+    group, frame = panel.locator("[data-idj='group']"), panel.locator("[data-idj='frame']")
+    layers = group.filter(has_text="Layer ×12")
+    before = layers.bounding_box()
+    layers.click()
+    opened = frame.filter(has_text="Layer ×12")
+    opened.wait_for()
+    after = opened.locator("text").bounding_box()
+    assert before is not None
+    assert after is not None
+    assert abs(after["y"] - before["y"]) < 30, "the box that opens stays where it is"
+    assert group.filter(has_text="layers.").count() == 12
+    group.filter(has_text="layers.1").first.click()
+    panel.locator("[data-idj='node']").filter(has_text="gelu").first.wait_for()
+    assert lab.python("session.graph_views.of(stage='forward').opened")[-1].startswith("layers.")
+    lab.screenshot("graph-light")
+    opened.locator("text").click()
+    layers.wait_for()
+
+    # Python opens; the panel follows. A node in a closed box that Python chooses is shown.
+    lab.python("session.graph_views.of(stage='forward').expand('layers.7')")
+    frame.filter(has_text="layers.7").wait_for()
+    calls = "session.captures[0].graph('forward').calls"
+    hidden = lab.python(f"[n.name for n in {calls} if n.module_path == 'layers.9' and 'gelu' in n.target]")
+    lab.python(f"session.select(node={hidden[0]!r})['node']")
+    panel.locator(f"[data-idj='node'][data-node='{hidden[0]}'].idj-lit").wait_for()
+    lab.assert_clean()
+
+
+def test_stages_search_colours_mouse_and_keys(lab: LabPage) -> None:
+    panel = graph_of(lab)
+    stage = panel.locator("[data-idj='stage']")
+    choice = stage.evaluate("select => [...select.options].find(o => / backward /.test(o.textContent)).value")
+    stage.select_option(choice)
+    panel.locator("[data-idj='group']").filter(has_text="×12").wait_for()
+    choice = stage.evaluate("select => [...select.options].find(o => / forward /.test(o.textContent)).value")
+    stage.select_option(choice)
+
+    # Search finds what is in closed boxes, and Enter goes there.
+    panel.locator("[data-idj='search']").fill("softmax layers.5")
+    panel.locator("[data-idj='tally']").filter(has_text="found").wait_for()
+    panel.locator("[data-idj='group'].idj-found").wait_for()
+    panel.locator("[data-idj='search']").press("Enter")
+    lit = panel.locator("[data-idj='node'].idj-lit")
+    lit.wait_for()
+    assert "softmax" in (lit.text_content() or "")
+    assert "softmax" in str(lab.python("session.selection['node']"))
+
+    # Colours: a legend with signs, and the same sign on the shape.
+    panel.locator("[data-idj='colour']").select_option("dtype")
+    legend = panel.locator("[data-idj='legend']")
+    legend.filter(has_text="float32").wait_for()
+    assert "●" in (lit.locator(".idj-sign").text_content() or "")
+    assert lab.python("session.graph_views.of(stage='forward').coloured_by") == "dtype"
+
+    # The wheel zooms, a drag pans, keys zoom and fit.
+    area = panel.locator("[data-idj='graph']")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    x, y = box["x"] + 8, box["y"] + box["height"] - 8
+    start = view_box(panel)
+    lab.page.mouse.move(x, y)
+    lab.page.mouse.down()
+    lab.page.mouse.move(x + 60, y - 50, steps=5)
+    lab.page.mouse.up()
+    dragged = view_box(panel)
+    assert dragged[2:] == start[2:]
+    assert dragged[0] < start[0]
+    assert dragged[1] > start[1]
+    area.focus()
+    lab.page.mouse.wheel(0, -300)
+    lab.page.wait_for_timeout(100)
+    assert view_box(panel)[2] < dragged[2]
+    lab.page.keyboard.press("0")
+    assert view_box(panel)[2] > start[2]
+
+    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    lab.page.wait_for_timeout(1000)
+    lab.cell(1)
+    lab.screenshot("graph-dark")
+    lab.page.set_viewport_size({"width": 1000, "height": 900})
+    lab.page.wait_for_timeout(500)
+    lab.screenshot("graph-narrow")
+    width = panel.locator("[data-idj='search']").bounding_box()
+    assert width is not None
+    assert width["width"] > 60
+    lab.assert_clean()
