@@ -292,7 +292,7 @@ class DebugSession:
     def graph_views(self) -> GraphViews:
         """The captured graphs as the Graph tab shows them: ``.of(stage="forward").expand("encoder.layer.3")``."""
         record = self.record
-        if self._views is None or self._views.record.captures is not record.captures:
+        if self._views is None or not self._views.shows(record):
             self._views = GraphViews(record)
         return self._views
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+import torch
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
@@ -18,7 +19,7 @@ from inductor_debug_jupyter.pipeline.records import (
     TensorSpec,
     Violation,
 )
-from inductor_debug_jupyter.pipeline.session import DebugSession
+from inductor_debug_jupyter.pipeline.session import DebugSession, capture
 from inductor_debug_jupyter.pipeline.views.graph import Shape
 from inductor_debug_jupyter.pipeline.views.graph_view import MAX_SHAPES, GraphView, GraphViews
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
@@ -284,3 +285,15 @@ def test_views_are_made_when_they_are_asked_for() -> None:
     assert views._views == {}
     views.of()
     assert list(views._views) == [("0/0", "forward")]
+
+
+def test_what_a_search_found_colours_the_graphs_that_it_looked_at() -> None:
+    with capture(lower="aot", eager=True, keep_inputs=True) as session:
+        torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())(torch.randn(2, 4))
+    assert "error" not in session.graph_views.of(stage="forward").colours
+    found = session.localize("aot_eager")
+    assert found.nodes
+    view = session.graph_views.of(stage="forward")
+    assert "error" in view.colours
+    view.colour("error")
+    assert session.graph_views.of(stage="forward").coloured_by == "error"

@@ -23,6 +23,7 @@ from inductor_debug_jupyter.pipeline.views.colours import NOTHING, TITLES, Error
 from inductor_debug_jupyter.pipeline.views.declutter import Drawn, declutter
 from inductor_debug_jupyter.pipeline.views.graph import Drawing, Shape, count_units, draw, marks_of
 from inductor_debug_jupyter.pipeline.views.layout import SECONDS, place
+from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup
 from inductor_debug_jupyter.pipeline.views.shapes import (
     FrameView,
@@ -323,10 +324,14 @@ class GraphViews:
 
     def __init__(self, record: SessionRecord, *, lookup: Lookup | None = None) -> None:
         self.record = record
-        self.errors: Errors = {}
         self._lookup = lookup or Lookup(record)
+        self.errors: Errors = errors_by_graph(record.localization, self._lookup.graphs)
         self._views: dict[tuple[str, str], GraphView] = {}
         self._observers: list[ViewObserver] = []
+
+    def shows(self, record: SessionRecord) -> bool:
+        """Whether these are still that record's graphs, and its errors."""
+        return self.record.captures is record.captures and self.record.localization is record.localization
 
     def of(self, compile_id: str = "", stage: str = "") -> GraphView:
         """The view of one graph; without a compile id the first that has the stage, without a stage its best one.

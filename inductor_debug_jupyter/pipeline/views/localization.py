@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
-from inductor_debug_jupyter.pipeline.records import Culprit, DiffRecord, LocalizationRecord, NodeError
+from inductor_debug_jupyter.pipeline.records import (
+    BACKWARD,
+    Culprit,
+    DiffRecord,
+    GraphRecord,
+    LocalizationRecord,
+    NodeError,
+)
 from inductor_debug_jupyter.pipeline.views.words import count, duration, label_of, plain
 
 STATUS_WORDS: Final[dict[str, str]] = {
@@ -16,6 +23,13 @@ STATUS_WORDS: Final[dict[str, str]] = {
 }
 STATUS_ICONS: Final[dict[str, str]] = {"introduced": "✗", "amplified": "↗", "rounding": "✓", "not_compared": "?"}
 _SHOWN = 20
+_SEARCHED: Final = {
+    "forward": "forward",
+    "post_grad": "forward",
+    "backward": "backward",
+    f"post_grad{BACKWARD}": "backward",
+}
+"""Stage of a captured graph → which of a search's two graphs it is."""
 
 
 class CurvePoint(TypedDict):
@@ -102,6 +116,27 @@ def node_errors(record: LocalizationRecord | None) -> dict[tuple[str, str], floa
             continue
         error, allowed = _of(node)
         found[node.graph, node.node] = 1e30 if error is None else error / allowed if allowed else 1e30 if error else 0.0
+    return found
+
+
+def errors_by_graph(
+    record: LocalizationRecord | None, graphs: Mapping[tuple[str, str], GraphRecord]
+) -> dict[tuple[str, str], dict[str, float]]:
+    """(compile id, stage) → node → how wrong it is, in the graphs that the search looked at.
+
+    A search does not know compile ids: of several graphs of a stage, the one that has most of its nodes is meant.
+    """
+    errors = node_errors(record)
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for stage, side in _SEARCHED.items():
+        named = {node: error for (graph, node), error in errors.items() if graph == side}
+        matches = [
+            (key, {node.name: named[node.name] for node in graph.nodes if node.name in named})
+            for key, graph in graphs.items()
+            if key[1] == stage
+        ]
+        if matches and (best := max(matches, key=lambda match: len(match[1])))[1]:
+            found[best[0]] = best[1]
     return found
 
 
