@@ -7,10 +7,10 @@
   const press = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true }));
 
   /** Seconds until something is so; looks at every frame that is painted. */
-  const until = async (done) => {
+  const until = async (done, limit = 60) => {
     const start = performance.now();
     while (!done()) {
-      if (performance.now() - start > 560000) throw new Error("nothing happened within 60 s");
+      if (performance.now() - start > limit * 1000) throw new Error(`nothing happened within ${limit} s`);
       await new Promise(requestAnimationFrame);
     }
     return (performance.now() - start) / 1000;
@@ -18,7 +18,7 @@
 
   /** Every pane of the open tab has something in it; a graph has shapes. */
   const isDrawn = () => {
-    const panes = [...(frame()?.querySelectorAll(".idj-pane:not(.idj-hidden)") ?? [])];
+    const panes = [...(frame()?.querySelectorAll(".idj-body .idj:not(.idj-hidden)") ?? [])];
     const filled = (pane) => pane.childElementCount && (!pane.classList.contains("idj-graph") || pane.querySelector("g.node"));
     return frame()?.querySelector('[data-idj="tab"]') && panes.length && panes.every(filled);
   };
@@ -44,5 +44,5 @@
   };
 
   window.idjPanel = { usable: 0, use };
-  until(() => isDrawn() && kernel.status === "idle").then(() => (window.idjPanel.usable = Date.now() / 1000), () => {});
+  until(() => isDrawn() && kernel.status === "idle", 3600).then(() => (window.idjPanel.usable = Date.now() / 1000), () => {});
 })();

@@ -88,7 +88,12 @@ class LabWindow:
         raise InductorDebugError(f"{path} was not saved within 10 s")
 
     def _wait(self, condition: str, seconds: float) -> None:
-        self.page.wait_for_function(f"() => {condition}", timeout=seconds * 1000)
+        from playwright.sync_api import TimeoutError as TooLateError
+
+        try:
+            self.page.wait_for_function(f"() => {condition}", timeout=seconds * 1000)
+        except TooLateError:
+            raise InductorDebugError(f"JupyterLab showed no notebook or no usable panel within {seconds:g} s") from None
 
     def python(self, expression: str) -> Any:
         """The value of an expression in the kernel, which must be JSON-able."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import signal
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
     lower = one_of(args.lower, "--lower", _LOWER)
     limit = whole_number(args.peer_seconds, "--peer-seconds", 1)
     executable = _needs(bert="bert" in cases)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and browsers end with us
     from inductor_debug_jupyter.benchmarks.panel_peers import ModelExplorer, plain_dot
 
     results = []
