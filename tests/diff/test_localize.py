@@ -168,3 +168,21 @@ def test_the_policy_knows_noise_from_faults() -> None:
     assert judge(one, exact, [own]).error == math.inf
     overflown = torch.full((3,), math.inf)
     assert not judge(overflown, torch.full((3,), 1e39, dtype=torch.float64), [overflown]).wrong
+
+
+def test_many_wrong_kernels_that_differ_are_each_looked_into() -> None:
+    class Stack(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(18))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                x = torch.erf(layer(x)) * 2
+            return torch.erf(x).mean(0)
+
+    with KernelFault("erf", "erf", 0.01).seeded():
+        found = KernelDiffHarness(Stack(), (torch.randn(4, 16),)).localize(free_running=False)
+    assert {culprit.op for culprit in found.culprits} == {"aten.erf.default"}
+    assert len(found.culprits) == 19

@@ -23,7 +23,13 @@ from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution, runnable
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement
-from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, KernelWatch, Suspect, teacher_forced
+from inductor_debug_jupyter.pipeline.diff.localize_kernels import (
+    Finding,
+    KernelWatch,
+    Suspect,
+    structure_of,
+    teacher_forced,
+)
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.diff.replay import EXACT, PERTURBED, Form
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
@@ -121,7 +127,7 @@ class _Looking:
         """Every op that is to blame, once, and how many compiles it took to know."""
         found: dict[tuple[str, str], Culprit] = {}
         for suspect in self.suspects:
-            key = _structure(suspect)
+            key = structure_of(suspect.nodes)
             if key not in self._answers and suspect.known is not None:
                 self._answers[key] = self._look_into(suspect)
             positions, only_fused, reason = self._answers.get(
@@ -181,15 +187,6 @@ class _Looking:
         assert suspect.known is not None
         value = values[suspect.nodes[-1].name]
         return teacher_forced(suspect.evaluator, suspect.nodes, suspect.known, value, self.forms).wrong
-
-
-def _structure(suspect: Suspect) -> tuple[Any, ...]:
-    """What two kernels have in common that do the same in two layers."""
-    numbers = {node: number for number, node in enumerate(suspect.nodes)}
-    return tuple(
-        (target_name(node), tuple(numbers.get(each, -1) for each in node.all_input_nodes), str(node.meta.get("val")))
-        for node in suspect.nodes
-    )
 
 
 def _op_name(node: torch.fx.Node) -> str:

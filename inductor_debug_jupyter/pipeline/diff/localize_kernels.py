@@ -8,7 +8,7 @@ later kernels need are kept, and only until then; what remains of a node is a fe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from inductor_debug_jupyter.pipeline.diff.replay import (
     Lockstep,
     UnreplayableError,
 )
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import GeneratedGraph, KernelCall
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
@@ -89,12 +89,13 @@ class KernelWatch:
     Args:
         forms: what else rounding may do, beside the ops as they are.
         free_running: also run whole references beside the candidate.
-        suspects_kept: of so many wrong values the inputs are kept, to look into their kernels.
+        suspects_kept: of so many wrong values the inputs are kept, to look into their kernels; one is enough of those
+            that are computed alike, as in the layers of a model.
     """
 
     forms: tuple[Form, ...] = (PERTURBED,)
     free_running: bool = True
-    suspects_kept: int = 8
+    suspects_kept: int = 16
     findings: list[Finding] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -102,6 +103,7 @@ class KernelWatch:
     memory: LiveBytes = field(default_factory=LiveBytes)
     _plans: dict[int, _Plan] = field(default_factory=dict)
     _runs: dict[int, _Run] = field(default_factory=dict)
+    _kept: set[tuple[Any, ...]] = field(default_factory=set)
     _saved: dict[tuple[int, tuple[int, ...]], tuple[Any, ...]] = field(default_factory=dict)
 
     def generated(self, graph: GeneratedGraph) -> None:
@@ -165,7 +167,9 @@ class KernelWatch:
         self.findings.append(finding)
         if finding.judgement is not None and finding.judgement.wrong:
             kept = None
-            if len(self.suspects) < self.suspects_kept:
+            structure = structure_of(nodes)
+            if structure not in self._kept and len(self._kept) < self.suspects_kept:
+                self._kept.add(structure)
                 kept = {key: each.clone() if isinstance(each, torch.Tensor) else each for key, each in known.items()}
             self.suspects.append(Suspect(finding, run.plan.evaluator, tuple(nodes), kept))
         if run.plan.last_need.get(name, -1) >= call.index:
@@ -197,6 +201,15 @@ class KernelWatch:
             if isinstance(value, torch.Tensor) and isinstance(own, torch.Tensor) and value.numel():
                 # The candidate's own tensor is kept too: its address must not be given to another one.
                 self._saved[value.data_ptr(), tuple(value.shape)] = own, exact, value
+
+
+def structure_of(nodes: Sequence[torch.fx.Node]) -> tuple[Any, ...]:
+    """What two kernels have in common that do the same in two layers."""
+    numbers = {node: number for number, node in enumerate(nodes)}
+    return tuple(
+        (target_name(node), tuple(numbers.get(each, -1) for each in node.all_input_nodes), str(node.meta.get("val")))
+        for node in nodes
+    )
 
 
 def teacher_forced(
