@@ -52,7 +52,8 @@ def inspection_cost(backend: str, *, layers: int, repeats: int, small: bool = Fa
     found = 0
 
     def plain() -> None:
-        torch.compile(built.module, backend=backend)(*built.inputs)
+        compiled: Callable[..., Any] = torch.compile(built.module, backend=backend)
+        compiled(*built.inputs)
 
     def inspected() -> None:
         nonlocal found
