@@ -62,7 +62,7 @@ def test_timeline_breaks_what_if_and_five_thousand_guards(lab: LabPage) -> None:
     panel.locator(".bqplot .bargroup rect, .bqplot rect.bar, .bqplot .bar").first.wait_for(state="attached")
     assert panel.locator(".idj-guards [data-idj='break']").count() == 1
     assert "mode varies" in (panel.locator("[data-idj='storm']").first.text_content() or "")
-    recompile = panel.locator("[data-idj='recompile']").first
+    recompile = panel.locator(".idj-guards [data-idj='recompile']").first
     assert "x.shape[0] was 4, now 7" in (recompile.text_content() or "")
     assert "mark_dynamic(x, 0)" in (recompile.text_content() or "")
     lab.screenshot("guards-light")
