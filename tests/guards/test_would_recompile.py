@@ -328,6 +328,15 @@ def test_several_functions_are_told_apart():
     for target in ("one", first, one):
         assert session.would_recompile_of(target, torch.ones(2)).answer == "no"
     assert session.would_recompile_of(second, torch.ones(2), 4).answer == "yes"
+    linears = nn.Linear(3, 3), nn.Linear(3, 5)
+    with capture(eager=True, lower="dynamo") as plain:
+        for linear in linears:
+            linear(torch.ones(2, 3))
+    with pytest.raises(UsageError, match="2 of the called functions are meant by 'Linear': pass the one itself"):
+        plain.would_recompile_of("Linear", torch.ones(2, 3))
+    assert plain.would_recompile_of(linears[0], torch.ones(2, 3)).answer == "no"
+    assert plain.what_if.functions == ("Linear.forward", "Linear.forward (2)")
+    assert plain.what_if.ask({}, function="Linear.forward (2)").answer == "no"
     with pytest.raises(NotFoundError, match="three was not called"):
         session.would_recompile_of("three")
     with pytest.raises(UsageError, match="does not take these inputs: missing a required argument: 'n'"):

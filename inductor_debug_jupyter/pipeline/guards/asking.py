@@ -60,16 +60,17 @@ def chosen_function(functions: Sequence[CalledFunction], target: Any = None) -> 
     """
     if not functions:
         raise NotFoundError("nothing compiled was called while this session captured, so there are no guards to ask")
-    names = ", ".join(dict.fromkeys(each.name for each in functions))
-    if target is None:
-        if len({each.name for each in functions}) > 1:
-            raise UsageError(f"several functions were called ({names}): say which with would_recompile_of(name, ...)")
-        return functions[-1]
-    found = [each for each in functions if each.is_called(target)]
+    alive = [each for each in functions if each.is_alive()] or list(functions[-1:])
+    names = ", ".join(dict.fromkeys(each.name for each in alive))
+    found = alive if target is None else [each for each in alive if each.is_called(target)]
     if not found:
         told = target if isinstance(target, str) else type(target).__name__
         raise NotFoundError(f"{told} was not called while this session captured; called: {names}")
-    return found[-1]
+    if len(found) > 1 and target is None:
+        raise UsageError(f"several functions were called ({names}): say which with would_recompile_of(which, ...)")
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} of the called functions are meant by {target!r}: pass the one itself")
+    return found[0]
 
 
 def would_recompile(

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.inputs import CallInputs
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
-from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, chosen_function, would_recompile
 from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
 
@@ -22,12 +20,11 @@ class WhatIf:
     @property
     def functions(self) -> tuple[str, ...]:
         """The names of what was called and can be asked."""
-        inputs = self._recorder.called.inputs
-        return tuple(dict.fromkeys(each.name for each in self._recorder.called.functions if each in inputs))
+        return tuple(self._labelled())
 
     def inputs(self, function: str | None = None) -> dict[str, str]:
         """Input → what it was in the first call, as text."""
-        return dict(self._inputs_of(chosen_function(self._recorder.called.functions, function)).texts)
+        return dict(self._recorder.called.inputs[self._chosen(function)].texts)
 
     def ask(
         self, changes: Mapping[str, str], *, function: str | None = None, grad: bool | None = None
@@ -40,12 +37,22 @@ class WhatIf:
             UsageError: there is no such input, or its new value cannot be read.
             NotFoundError: there is no such function.
         """
-        called = chosen_function(self._recorder.called.functions, function)
-        args, kwargs = self._inputs_of(called).build(changes)
+        called = self._chosen(function)
+        args, kwargs = self._recorder.called.inputs[called].build(changes)
         with torch.set_grad_enabled(torch.is_grad_enabled() if grad is None else grad):
             return would_recompile(called, self._recorder.live.values(), args, kwargs)
 
-    def _inputs_of(self, called: CalledFunction) -> CallInputs:
-        if called not in self._recorder.called.inputs:
-            raise UsageError(f"the inputs of {called.name} were not kept")
-        return self._recorder.called.inputs[called]
+    def _chosen(self, function: str | None) -> CalledFunction:
+        labelled = self._labelled()
+        if function in labelled:
+            return labelled[function]
+        return chosen_function(self._recorder.called.functions, function)
+
+    def _labelled(self) -> dict[str, CalledFunction]:
+        """Name → function, of those that are still there; the second of one name is ``Linear.forward (2)``."""
+        labelled: dict[str, CalledFunction] = {}
+        for each in self._recorder.called.functions:
+            if each.is_alive():
+                same = sum(other.name == each.name for other in labelled.values())
+                labelled[f"{each.name} ({same + 1})" if same else each.name] = each
+        return labelled
