@@ -19,8 +19,9 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.elements import Piece, cut, meeting_place, piece_of, working_dtype
 from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums, added
 
-CHUNK: Final = 1 << 15
-"""So many elements a piece: four float64 buffers of that size fit a core's cache."""
+CHUNK: Final = 10_000
+"""So many elements a piece: four float64 buffers of that size fit a core's cache, and neither torch nor the BLAS behind
+numpy shares so few among threads of its own, which would wait for each other on a busy machine."""
 SHARED: Final = 1 << 18
 """From so many elements on, several threads share the work."""
 
@@ -122,8 +123,9 @@ def _finite_sums(one: torch.Tensor, other: torch.Tensor, scratch: Scratch, limit
     size = numpy.abs(reference, out=reference)
     allowed = numpy.multiply(size, limits.rtol, out=candidate)
     sums.atol_needed = max(0.0, float(numpy.subtract(error, allowed, out=spare).max()))
-    allowed += limits.atol
-    sums.outside = count - int(numpy.count_nonzero(error <= allowed))
+    if sums.atol_needed + 1e-12 * sums.largest >= limits.atol:  # else all are within, whatever the last digit
+        allowed += limits.atol
+        sums.outside = count - int(numpy.count_nonzero(error <= allowed))
     if sums.relative_count < count:
         chosen = size != 0
         sums.rtol_needed = math.inf if float(error[~chosen].max()) > limits.atol else 0.0
