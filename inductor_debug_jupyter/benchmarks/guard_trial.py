@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch._inductor.config as inductor_config
 
 from inductor_debug_jupyter.benchmarks.meter import Meter
 from inductor_debug_jupyter.benchmarks.models.encoder import encoder
 from inductor_debug_jupyter.pipeline.guards import GuardInspector
 from inductor_debug_jupyter.pipeline.records import CompileCapture, Guard, SessionRecord, SourceLine
-from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, compiling_here
 from inductor_debug_jupyter.pipeline.views.guards import guards_text, guards_view
 
 
@@ -60,7 +59,7 @@ def inspection_cost(backend: str, *, layers: int, repeats: int, small: bool = Fa
         found = len(GuardInspector(torch.compile(built.module, backend=backend)).inspect(*built.inputs).guards)
 
     ways: dict[str, Callable[[], None]] = {"plain": plain, "inspected": inspected}
-    with caches_bypassed(), inductor_config.patch(compile_threads=1):
+    with caches_bypassed(), compiling_here():
         for way in ways.values():  # not counted: imports, and the C++ compiler
             _seconds(way)
         for repeat in range(repeats):

@@ -54,9 +54,7 @@ def test_memory_and_placement_are_shown_and_selectable(lab: LabPage) -> None:
     assert rows.count() != at_peak or "alive at" in (title.text_content() or "")
 
     panel.locator("[data-idj='tab'][data-tab='placement']").click()
-    told = panel.locator("[data-idj='placement-told']")
-    told.wait_for()
-    assert "on the CPU" in (told.text_content() or "")
+    panel.locator("[data-idj='placement-told']", has_text="on the CPU").wait_for()
     cumsum = panel.locator("[data-idj='op'][data-op='cumsum']")
     panel.locator("[data-idj='op'][data-op='relu']").click()
     panel.locator("[data-idj='raw'] summary", has_text="relu").wait_for()

@@ -103,7 +103,7 @@ def test_the_panels_button_opens_the_form_and_its_run_refreshes_the_panel() -> N
     first.choose({"finding": None, "compile_id": "", "stage": "", "node": "nobody", "label": "", "line": 0})
     assert panel.selection["node"] != "nobody", "the session that is gone has nothing to say here any more"
     panel.header.asked = "quick_run"
-    assert panel.children == (panel.header, panel._body)
+    assert panel.children == (panel.header, panel._body, panel.charts)
     assert panel.header.error == ""
 
 

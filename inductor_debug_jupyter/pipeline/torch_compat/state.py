@@ -96,3 +96,10 @@ def inductor_fault(name: str) -> Iterator[None]:
     """One of the faults that Inductor's authors test with, such as ``inject_relu_bug_TESTING_ONLY``: wrong numbers."""
     with inductor_config.patch({f"cpp.{name}": "accuracy"}):
         yield
+
+
+@contextmanager
+def compiling_here() -> Iterator[None]:
+    """Inductor compiles in this process, not in workers of its own: all of its CPU time is this process's."""
+    with inductor_config.patch(compile_threads=1):
+        yield

@@ -5,7 +5,7 @@ Everything that can be done in the Graph tab is a method here, so a script can d
     view = session.graph_views.of(stage="forward")
     view.expand("encoder.layer.3")
     view.colour("memory")
-    print(view)
+    str(view)
 
 A panel that shows the session follows, because it calls the same methods and listens like everybody else.
 """
