@@ -156,7 +156,7 @@ def test_clean_dry_run_and_rules(cli: Cli, store: ArtifactStore) -> None:
         (["lst"], "unknown command 'lst'; did you mean list?"),
         (
             ["xyzzy"],
-            "unknown command 'xyzzy'; allowed: quickstart, list, show, analyze, report, diff, bisect, conformance, clean",
+            "unknown command 'xyzzy'; allowed: quickstart, list, show, analyze, report, diff, bisect, conformance",
         ),
         (["list", "--artifcts", "x"], "unknown option '--artifcts'; did you mean --artifacts?"),
         (["clean", "--dryrun"], "unknown option '--dryrun'; did you mean --dry-run?"),
