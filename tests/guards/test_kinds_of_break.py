@@ -24,7 +24,7 @@ BREAKS = []
 
 
 def breaks_on(text, torch_id):
-    """The function has one break, on the line that contains ``text``."""
+    """The function has one break, on the line that contains ``text``; ``torch_id`` may be several, of several torches."""
 
     def add(function):
         BREAKS.append((function, text, torch_id))
@@ -208,7 +208,7 @@ def deep_copy(x):
     return z * 2
 
 
-@breaks_on("numbers = json.loads(text)", "GB0156")
+@breaks_on("numbers = json.loads(text)", "GB0156 GB4818")  # the second since torch 2.15
 def c_method_in_a_library(x, text="[1]"):
     y = x + 1
     numbers = json.loads(text)
@@ -227,7 +227,7 @@ def test_one_distinct_entry_on_the_right_line(function, line, torch_id, capsys):
     (found,) = breaks_of(function, torch.ones(3))
     assert found.source.text.strip() == line
     assert found.source.file == __file__
-    assert found.torch_id == torch_id
+    assert found.torch_id in torch_id.split()
     assert found.gb_type
     assert found.reason.startswith(found.gb_type)
     assert found.count == 1
@@ -243,7 +243,8 @@ def test_inside_inlined_functions_it_is_counted_once(function, line, torch_id, c
             return inner(x) * 2
 
     (found,) = breaks_of(Block(), torch.ones(3))
-    assert (found.source.text.strip(), found.torch_id, found.count) == (line, torch_id, 1)
+    assert (found.source.text.strip(), found.count) == (line, 1)
+    assert found.torch_id in torch_id.split()
 
 
 def test_there_are_twenty_kinds():
