@@ -24,7 +24,7 @@ BREAKS = []
 
 
 def breaks_on(text, torch_id):
-    """The function has one break, on the line that contains ``text``; ``torch_id`` may be several, of several torches."""
+    """The function has one break, on the line that contains ``text``; ``torch_id`` may name two, of two torches."""
 
     def add(function):
         BREAKS.append((function, text, torch_id))
