@@ -86,9 +86,11 @@ def test_stages_search_colours_mouse_and_keys(lab: LabPage) -> None:
     stage = panel.locator("[data-idj='stage']")
     choice = stage.evaluate("select => [...select.options].find(o => / backward /.test(o.textContent)).value")
     stage.select_option(choice)
-    panel.locator("[data-idj='group']").filter(has_text="×12").wait_for()
+    # The input needs no gradient, so the first layer's backward is another one than the eleven others'.
+    panel.locator("[data-idj='group']").filter(has_text="×11").wait_for()
     choice = stage.evaluate("select => [...select.options].find(o => / forward /.test(o.textContent)).value")
     stage.select_option(choice)
+    panel.locator("[data-idj='group']").filter(has_text="×12").wait_for()
 
     # Search finds what is in closed boxes, and Enter goes there.
     panel.locator("[data-idj='search']").fill("softmax layers.5")
