@@ -11,7 +11,7 @@ from torch import nn
 
 from inductor_debug_jupyter import ConstraintViolationError, DebugSession, capture
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
-from inductor_debug_jupyter.pipeline.session import _last as last_session_holder
+from inductor_debug_jupyter.pipeline.session.life import finished as last_session_holder
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

@@ -1,0 +1,175 @@
+"""A session's life: capturing, judging what was captured, keeping the record in the artifact folder."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
+from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
+from inductor_debug_jupyter.pipeline.backends.strict import refusal
+from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
+from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
+from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
+from inductor_debug_jupyter.pipeline.devices.judge import judge
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError
+from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
+from inductor_debug_jupyter.pipeline.settings import Settings, resolve
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+_UNSAVED = "artifacts"
+"""The part that a note names when the store could not write."""
+
+finished: list[SessionLife] = []
+"""The session that was finished last in this process, if any."""
+
+
+class SessionLife:
+    """What captures, judges and keeps. See :class:`DebugSession` for the arguments."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        constraints: Sequence[Constraint] | None = None,
+        eager: bool = False,
+        fresh: bool = True,
+        keep_inputs: bool = False,
+        name: str = "",
+        on_step: StepObserver | None = None,
+        only: Callable[[Any], bool] | None = None,
+    ) -> None:
+        self.settings = settings or resolve()
+        self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
+        self.rules: Sequence[Constraint] = rules_for(self.profile) if constraints is None else list(constraints)
+        self.strict = bool(self.settings["strict"])
+        self.selection: dict[str, Any] = {}
+        self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
+        self._name = name
+        self._id, self._created = new_session_id()
+        self._recorder = Recorder(fresh=fresh, on_step=on_step)
+        self._calls = CallLog()
+        self._watch = CaptureWatch(
+            self._recorder,
+            lower=self.settings["lower"],
+            eager=eager,
+            calls=self._calls if keep_inputs or self.settings["diff"] else None,
+            only=only,
+        )
+        self._device = DeviceLog()
+        self._listening = ExitStack()
+        self._started = 0.0
+        self._record: SessionRecord | None = None
+        self.diff_pairs = LivePairs()
+        """The worst outputs' tensors of the last comparison, for the panel."""
+
+    # Capturing --------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Start capturing on this thread."""
+        self._started = time.perf_counter()
+        self._listening.enter_context(listening(self._device))
+        self._watch.open()
+
+    def stop(self) -> None:
+        """Stop capturing and put everything back, without looking at what was captured. Safe to call twice."""
+        self._watch.close()
+        self._listening.close()
+
+    def close(self) -> None:
+        """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice."""
+        self.stop()
+        if self._record is not None:
+            return
+        self._record = self._judged(seconds=time.perf_counter() - self._started)
+        finished[:] = [self]
+        self._save_to_store()
+
+    def refusal(self) -> ConstraintViolationError | None:
+        """In strict mode, the error that this session ends in; the repro is written the first time it is asked for."""
+        if not self.strict:
+            return None
+        error = refusal(self.record, None if self._unsaved() else self._store())
+        if error is not None and error.repro and error.repro not in self.record.repros:
+            self._update(repros=(*self.record.repros, error.repro))
+        return error
+
+    def _store(self) -> ArtifactStore:
+        return ArtifactStore(self.settings["artifacts"])
+
+    def _unsaved(self) -> Note | None:
+        """The note that says why the session is in memory only."""
+        return next((note for note in self.record.notes if note.part == _UNSAVED), None)
+
+    def _save_to_store(self) -> None:
+        """Write the session where the command line finds it. What cannot be written is said once, and never raised."""
+        if not self.record.captures:
+            return
+        said = self._unsaved()
+        record = replace(self.record, notes=tuple(note for note in self.record.notes if note is not said))
+        try:
+            self._store().save_session(record)
+        except StoreError as error:
+            reason = str(error)
+        except Exception as error:  # a fault of the store is no reason to end the user's run
+            log.debug("the store failed", exc_info=True)
+            reason = f"unexpected {type(error).__name__}: {error}"
+        else:
+            self._record = record
+            return
+        if said is None:
+            note = Note(_UNSAVED, f"nothing was saved: {reason}. The session is in memory; session.save(path) keeps it")
+            log.warning("%s", note)
+            self._record = replace(self.record, notes=(*self.record.notes, note))
+
+    # The record -------------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> SessionRecord:
+        """Everything, as a record that outlives the process; while capturing, what there is so far."""
+        if self._record is not None:
+            return self._record
+        return self._judged()
+
+    def _judged(self, seconds: float = 0.0) -> SessionRecord:
+        """What was captured and what adapters told, checked."""
+        record = judge(
+            self._recorder,
+            session_id=self._id,
+            created=self._created,
+            name=self._name,
+            profile=self.profile,
+            rules=self.rules,
+            strict=self.strict,
+            seconds=seconds,
+        )
+        return replace(record, **self._told(record.notes))
+
+    def _told(self, notes: Sequence[Note]) -> dict[str, Any]:
+        """What adapters told so far, as fields of a record."""
+        return {
+            "transfers": self._device.told_transfers,
+            "kernel_specs": self._device.told_kernels,
+            "notes": (*(note for note in notes if note.part != "transfers"), *self._device.notes),
+        }
+
+    def _update(self, **changes: Any) -> None:
+        """Take something new into the record, and save it."""
+        self._record = replace(self.record, **changes)
+        self._save_to_store()
+
+    def _kept_calls(self) -> Sequence[ModelCall]:
+        if not self._calls.calls:
+            raise NotFoundError(
+                "no model call was kept to run again: use %%inductor_debug --diff or capture(keep_inputs=True), "
+                "and call a model in the block"
+            )
+        return self._calls.calls
