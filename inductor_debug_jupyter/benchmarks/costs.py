@@ -89,6 +89,13 @@ def ratio_range(cost: Cost, base: Cost | None) -> tuple[float, float] | None:
     return min(ratios), max(ratios)
 
 
+def best_ratio(cost: Cost, base: Cost | None) -> float | None:
+    """The best run over the best run of ``base``: what a machine is busy with only ever adds."""
+    if base is None or not base.measured or not cost.measured:
+        return None
+    return cost.spread()[0] / base.spread()[0]
+
+
 @dataclass(frozen=True)
 class CallRatios:
     """A captured function's calls over a plainly compiled one's; medians over the children."""
