@@ -89,7 +89,7 @@ class Compiling:
         """Keep the IR, to be rendered when it is looked at."""
         if stage == "ir_pre_fusion":  # code generation starts (again)
             self._calls.pop(_side(is_backward), None)
-        self._add_text(stage + BACKWARD if is_backward else stage, ir.render)
+        self._add_text(stage + BACKWARD if is_backward else stage, ir)
 
     def add_kernel_call(self, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
         """A kernel that computes these nodes is called."""

@@ -143,6 +143,10 @@ class Recorder:
             self._steps.named(compile_id, compiling.name)
         compiling.add_graph("dynamo", graph_module)
 
+    def rewritten(self, compile_id: str, graph_module: Any) -> None:
+        """The graph that is compiled in the place of Dynamo's own."""
+        self._compile(compile_id).add_graph("dynamo", graph_module)
+
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Keep what must hold for this compile to be used again."""
         self._guards[compile_id] = tuple(_guard(compile_id, facts) for facts in guards)

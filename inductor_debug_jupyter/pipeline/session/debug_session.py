@@ -16,6 +16,7 @@ from inductor_debug_jupyter.pipeline.devices import Constraint
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import SessionRecord, dump_session, load_session
 from inductor_debug_jupyter.pipeline.session.comparing import Comparing
+from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.found import Found
 from inductor_debug_jupyter.pipeline.session.life import finished
 from inductor_debug_jupyter.pipeline.settings import resolve
@@ -39,7 +40,7 @@ def last_session() -> DebugSession | None:
     return last if isinstance(last, DebugSession) else None
 
 
-class DebugSession(Found, Comparing):
+class DebugSession(Found, Comparing, Fixing):
     """What one cell left behind.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, l
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError
-from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
+from inductor_debug_jupyter.pipeline.records import LateTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
@@ -53,6 +53,7 @@ class SessionLife:
         self.strict = bool(self.settings["strict"])
         self.selection: dict[str, Any] = {}
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
+        self._change_observers: list[Callable[[], None]] = []
         self._name = name
         self._id, self._created = new_session_id()
         self._recorder = Recorder(fresh=fresh, on_step=on_step)
@@ -84,13 +85,24 @@ class SessionLife:
         self._watch.close()
         self._listening.close()
 
-    def close(self) -> None:
-        """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice."""
+    def close(self, *, save: bool = True) -> None:
+        """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice.
+
+        With ``save=False`` somebody else goes through :meth:`saving`, when there is time for it.
+        """
         self.stop()
         if self._record is not None:
             return
         self._record = self._judged(seconds=time.perf_counter() - self._started)
         finished[:] = [self]
+        if save:
+            self._save_to_store()
+
+    def saving(self) -> Iterator[None]:
+        """Save to the artifact folder in many short steps: most of it is writing texts that nobody looked at yet."""
+        for capture in self.record.captures:
+            if isinstance(capture.texts, LateTexts):
+                yield from capture.texts.steps()
         self._save_to_store()
 
     def refusal(self) -> ConstraintViolationError | None:
