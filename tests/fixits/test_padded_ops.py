@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]
     "power": (lambda x: (x * x + 1) ** -0.5, lambda: (leaf(4, 10),)),
     "broadcast": (lambda x, y: x * y + 1, lambda: (leaf(4, 10), leaf(10))),
     "broadcast over rows": (lambda x, y: x * y, lambda: (leaf(4, 10), leaf(4, 1))),
-    "in place": (lambda x: (x * 2).relu_().add_(1), lambda: (leaf(4, 10),)),
+    "in place": (lambda x: (x * 2).add_(1).relu_(), lambda: (leaf(4, 10),)),
     "where": (lambda x, y: torch.where(x > 0, x, y), lambda: (leaf(4, 10), leaf(4, 10))),
     "reshape that splits": (lambda x: x.reshape(4, 2, 5).sum(1), lambda: (leaf(4, 10),)),
     "reshape that keeps": (lambda x: x.reshape(2, 2, 10) * 2, lambda: (leaf(4, 10),)),

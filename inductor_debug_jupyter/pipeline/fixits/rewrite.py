@@ -16,7 +16,16 @@ import torch
 
 from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
 from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
-from inductor_debug_jupyter.pipeline.fixits.padded import Padded, Value, cut, grown, sizes_of, tensor_of, wrapped
+from inductor_debug_jupyter.pipeline.fixits.padded import (
+    Padded,
+    Value,
+    cut,
+    grown,
+    is_zero,
+    sizes_of,
+    tensor_of,
+    wrapped,
+)
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import OpCall, Sizes, compute
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name, of_fixed_sizes, traced_aten
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, node_value, tensors_of
@@ -257,6 +266,8 @@ class _Rewriting(torch.fx.Interpreter):
         if self._rewrite.contiguous & _keys(module_path_of(self._node), name):
             args, kwargs = map_kind(torch.Tensor, torch.Tensor.contiguous, (args, dict(kwargs)))
         results = tuple(tuple(each.shape) for each in tensors_of(node_value(self._node)))
+        if self._rewrite.channels_last and (pooled := _pooled(name, args, results)) is not None:
+            return pooled
         made = compute(OpCall(target, tuple(args), dict(kwargs), results, self._sizes))
         self._count(made)
         return made
@@ -275,6 +286,25 @@ class _Rewriting(torch.fx.Interpreter):
                 size = item_size(str(tensor.dtype).removeprefix("torch."))
                 self._waste.held += tensor.numel() * size
                 self._waste.padding += (tensor.numel() - _elements(value)) * size
+
+
+def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]) -> Value | None:
+    """The mean over all of an image, with channels innermost: its derivative then is laid out like the image.
+
+    Autograd spreads the derivative of a mean over rows and columns as torch lays out tensors by default.
+    """
+    if name not in {"mean", "adaptive_avg_pool2d"} or not isinstance(args[0], torch.Tensor | Padded):
+        return None
+    image, (made,) = args[0], results
+    sizes = sizes_of(image)
+    over = [dim % len(sizes) for dim in args[1]] if name == "mean" and len(args) > 1 and args[1] else []
+    whole = sorted(over) == [2, 3] if name == "mean" else made[2:] == (1, 1)
+    if len(sizes) != 4 or not whole:
+        return None
+    image = cut(image, (0, 2, 3))
+    tensor = tensor_of(image)
+    mean = tensor.permute(0, 2, 3, 1).reshape(sizes[0], sizes[2] * sizes[3], -1).mean(1)
+    return wrapped(mean.reshape(*mean.shape, *made[2:]), made, is_zero(image))
 
 
 def _elements(value: Value) -> int:

@@ -23,6 +23,11 @@ from inductor_debug_jupyter.pipeline.views.words import size
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
 
 
+_USUAL = {"float32": 1.3e-6, "float16": 1e-3, "bfloat16": 1.6e-2}
+_USUAL_ATOL = 1e-5
+"""Tolerances by format, as torch.testing has them."""
+
+
 class Capturing(Protocol):
     """The session that a trial is captured in."""
 
@@ -128,6 +133,12 @@ def combined(fixits: Sequence[FixIt]) -> Rewrite:
     return rewrite
 
 
+def _tolerances(rewrite: Rewrite) -> ComparisonConfig | None:
+    """What counts as equal: where numbers are kept in another format, what is usual in that one."""
+    known = [_USUAL[to] for to in rewrite.casts.values() if to in _USUAL]
+    return ComparisonConfig(rtol=max(known), atol=_USUAL_ATOL) if known else None
+
+
 def try_fixits(
     fixits: Sequence[FixIt], call: ModelCall, before: SessionRecord, capturing: Capturing, *, backward: bool
 ) -> Trial:
@@ -138,7 +149,7 @@ def try_fixits(
         call.inputs,
         model_name=call.name,
         test_backend=backend,
-        comparison_config=ComparisonConfig(),
+        comparison_config=_tolerances(combined(fixits)),
         backward=backward,
     )
     capturing.open()
