@@ -35,6 +35,7 @@ class Run:
         self.session = DebugSession(
             settings,
             eager=True,
+            keep_inputs=True,
             on_step=self.progress.tell if self.progress else None,
             only=_held_by(shell, settings["model"]) if settings["model"] else None,
         )

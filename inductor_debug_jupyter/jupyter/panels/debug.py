@@ -27,6 +27,7 @@ from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
+from inductor_debug_jupyter.jupyter.panels.fixes import FixDesk, FixesPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
 from inductor_debug_jupyter.jupyter.panels.guards import NO_GUARDS, Asker, GuardsPanel, GuardsTab
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
@@ -69,6 +70,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: the session's graphs as they are looked at; the panel's own when it belongs to no session.
         pairs: the tensors of a comparison that are still there, for the KernelDiff tab.
         what_if: who answers whether other inputs would recompile; a session that was loaded has nobody.
+        fixes: who checks and applies fix-its; likewise.
     """
 
     selection = traitlets.Dict(default_value=nothing())
@@ -86,6 +88,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: GraphViews | None = None,
         pairs: LivePairs | None = None,
         what_if: Asker | None = None,
+        fixes: FixDesk | None = None,
     ) -> None:
         self._lock = RLock()
         self._panes: list[Pane] = []
@@ -95,7 +98,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
-        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if)
+        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if, fixes=fixes)
 
     def load(
         self,
@@ -105,15 +108,18 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: GraphViews | None = None,
         pairs: LivePairs | None = None,
         what_if: Asker | None = None,
+        fixes: FixDesk | None = None,
     ) -> None:
         """Show another session in this one's place, and in its snapshot's."""
         before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
         self.record = record
         self._pairs = pairs
+        self._desk = fixes
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._views = views or GraphViews(record, lookup=self._lookup)
         self._make_panes(what_if)
+        self.fixes = self._fixes_pane(fixes)
         self._lay_out()
         self._connect()
         for widget in before:
@@ -127,7 +133,17 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     def _laid_out(self) -> list[Any]:
         """What stands below the header and the form."""
-        return [self._body, *([] if self.charts is None else [self.charts])]
+        above = [] if self.fixes is None else [self.fixes]
+        return [*above, self._body, *([] if self.charts is None else [self.charts])]
+
+    def _fixes_pane(self, desk: FixDesk | None) -> FixesPanel | None:
+        """The strip of fix-its, where there is something to fix or to take back, and a model to run."""
+        refused = any(finding.severity != "info" for finding in self.record.findings)
+        if desk is None or not (desk.can_run and (refused or desk.in_force)):
+            return None
+        pane = FixesPanel(desk, tab=self.header.tab, tabs=["findings", "overview", "graph"])
+        self._panes.append(pane)
+        return pane
 
     def _connect(self) -> None:
         """Link the panes with each other, choose the worst finding, and listen."""
@@ -288,30 +304,24 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     @classmethod
     def of(cls, session: Any) -> DebugPanel:
         """The panel of a session: a click in it is a call on the session, and the other way round."""
-        panel = cls(
-            session.record,
-            on_select=session.choose,
-            views=session.graph_views,
-            pairs=session.diff_pairs,
-            what_if=session.what_if,
-        )
+        panel = cls(session.record, **_live_parts(session))
         panel._listen_to(session)
         return panel
 
     def _show_session(self, session: Any) -> None:
         """Show another one: the one before has nothing to say here any more."""
-        self.load(
-            session.record,
-            on_select=session.choose,
-            views=session.graph_views,
-            pairs=session.diff_pairs,
-            what_if=session.what_if,
-        )
+        self.load(session.record, **_live_parts(session))
         self._listen_to(session)
 
     def _listen_to(self, session: Any) -> None:
         self._session = session
         session.on_select(lambda chosen: self.follow(chosen) if self._session is session else None)
+        session.on_change(lambda: self._shows_other(session) if self._session is session else None)
+
+    def _shows_other(self, session: Any) -> None:
+        """The session has other findings now: a fix-it was applied or taken back."""
+        desk = self._desk
+        self.load(session.record, **{**_live_parts(session), "fixes": desk})
 
     def _choose_node(self, graph: str, node: str) -> None:
         """A point of the error curve was clicked: choose its node, in the graph of the capture that has it."""
@@ -417,4 +427,5 @@ def _live_parts(session: Any) -> dict[str, Any]:
         "views": session.graph_views,
         "pairs": session.diff_pairs,
         "what_if": session.what_if,
+        "fixes": FixDesk(session),
     }

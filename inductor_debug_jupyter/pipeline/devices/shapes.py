@@ -105,6 +105,11 @@ class AlignmentConstraint(Constraint):
         self._ops = op_names(rule.ops)
         self._not_ops = op_names(rule.not_ops) or frozenset()
 
+    @property
+    def is_about_products_only(self) -> bool:
+        """Whether only products and convolutions have to be aligned: what is between them may have any size."""
+        return self._ops is not None and self._ops <= MATMULS | CONVOLUTIONS
+
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Each distinct size, at each computing op that reads or makes it."""
         bad: dict[str, list[tuple[int | str, TensorSpec]]] = {}  # looked at once, however often a node is read

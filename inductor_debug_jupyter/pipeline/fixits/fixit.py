@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.dtypes import nearest
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
-from inductor_debug_jupyter.pipeline.devices.shapes import misaligned
+from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint, misaligned
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import can_take_apart
@@ -51,17 +52,20 @@ def finding_key(violation: Violation) -> str:
     return f"{violation.rule_id}: {violation.title}"
 
 
-def suggestions(record: SessionRecord, severities: Iterable[str] = ("error", "warning")) -> list[FixIt]:
-    """Every change that a finding suggests, each once, cheapest first."""
+def suggestions(
+    record: SessionRecord, rules: Sequence[Constraint], severities: Iterable[str] = ("error", "warning")
+) -> list[FixIt]:
+    """Every change that a finding suggests, each once, cheapest first; ``rules`` are those that found them."""
+    local = {each.rule_id for each in rules if isinstance(each, AlignmentConstraint) and each.is_about_products_only}
     found: dict[tuple[str, str], FixIt] = {}
     for violation in record.findings:
         if violation.severity in severities:
-            for fixit in _for(violation, record):
+            for fixit in _for(violation, record, around=violation.rule_id in local):
                 found.setdefault(fixit.key, fixit)
     return sorted(found.values(), key=lambda fixit: fixit.cost)
 
 
-def _for(violation: Violation, record: SessionRecord) -> Iterator[FixIt]:
+def _for(violation: Violation, record: SessionRecord, *, around: bool) -> Iterator[FixIt]:
     key = finding_key(violation)
     rule = violation.rule_id
     if rule.startswith("align."):
@@ -70,7 +74,8 @@ def _for(violation: Violation, record: SessionRecord) -> Iterator[FixIt]:
         if (sizes := misaligned(violation)) is not None:
             size, to = sizes
             waste = (to - size) / size
-            yield FixIt("pad", f"pad {size} to {to} (+{waste:.0%})", key, Rewrite(pads={size: to}), waste)
+            where = "around" if around else "pads"
+            yield FixIt("pad", f"pad {size} to {to} (+{waste:.0%})", key, Rewrite(**{where: {size: to}}), waste)
     elif rule == "dtype.unsupported":
         to_dtype = nearest(violation.observed, violation.allowed.split(", "))
         if _same_family(violation.observed, to_dtype):

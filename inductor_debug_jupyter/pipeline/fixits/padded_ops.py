@@ -93,7 +93,7 @@ def compute(call: OpCall) -> Any:
     handler = _HANDLERS.get(call.name)
     if handler is None and torch.Tag.pointwise in getattr(call.target, "tags", ()):
         handler = _pointwise
-    if handler is not None and (values or call.name in _MAY_GROW):
+    if handler is not None and (values or call.name in GROWING):
         answer = handler(call)
         if answer is not NotImplemented:
             return answer
@@ -176,6 +176,17 @@ def _matmul(call: OpCall) -> Any:
     if not (is_zero(left) or is_zero(right)):
         left = filled(left)
     return wrapped(call.run(left, right), call.made, is_zero(left) and is_zero(right))
+
+
+def _addmm(call: OpCall) -> Any:
+    bias, left, right = call.args
+    if call.kwargs or len(sizes_of(bias)) != 1:
+        return NotImplemented
+    product = _matmul(OpCall(torch.ops.aten.mm.default, (left, right), {}, call.results, call.sizes))
+    bias = filled(grown(bias, {0: shape_of(product)[1]}))
+    made = tensor_of(product) + tensor_of(bias)
+    rows = shape_of(product)[0] == sizes_of(product)[0]
+    return wrapped(made, call.made, is_zero(product) and rows)
 
 
 def _convolution(call: OpCall) -> Any:
@@ -358,12 +369,15 @@ def _embedding(call: OpCall) -> Any:
     return wrapped(call.run(*call.args, **call.kwargs), call.made, is_zero(weight))
 
 
-_MAY_GROW = frozenset(("linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "conv3d", "scaled_dot_product_attention"))
+GROWING = frozenset(
+    ("linear", "matmul", "mm", "bmm", "addmm", "conv1d", "conv2d", "conv3d", "scaled_dot_product_attention")
+)
 """Ops that pad what they are given even where nothing is padded yet."""
 
 _HANDLERS: dict[str, Callable[[OpCall], Any]] = {
     "linear": _linear,
     **dict.fromkeys(("matmul", "mm", "bmm"), _matmul),
+    "addmm": _addmm,
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _convolution),
     "scaled_dot_product_attention": _attention,
     "batch_norm": _batch_norm,

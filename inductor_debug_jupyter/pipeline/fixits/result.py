@@ -8,6 +8,7 @@ from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt
 from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
 from inductor_debug_jupyter.pipeline.fixits.search import Remaining
 from inductor_debug_jupyter.pipeline.fixits.verify import Trial
+from inductor_debug_jupyter.pipeline.views.words import count
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class FixResult:
         return not self.remaining
 
     def __str__(self) -> str:
-        lines = ["accepted" if self.accepted else f"{len(self.remaining)} findings remain"]
+        lines = ["accepted" if self.accepted else f"{count(len(self.remaining), 'finding')} left"]
         lines += [f"  {fixit.kind:<10} {fixit.title}" for fixit in self.fixits]
         if self.trial is not None:
             lines += [f"  {line}" for line in self.trial.lines()]

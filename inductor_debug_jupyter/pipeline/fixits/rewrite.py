@@ -26,9 +26,14 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     tensor_of,
     wrapped,
 )
-from inductor_debug_jupyter.pipeline.fixits.padded_ops import OpCall, Sizes, compute
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name, of_fixed_sizes, traced_aten
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, node_value, tensors_of
+from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, OpCall, Sizes, compute
+from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name, of_fixed_sizes, traced_aten, uses_vmap
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
+    module_path_of,
+    node_value,
+    placeholder_roles,
+    tensors_of,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
@@ -39,7 +44,8 @@ class Rewrite:
     """What to change.
 
     Attributes:
-        pads: size → the size to pad it to.
+        pads: size → the size to pad it to, wherever it is.
+        around: likewise, but only what products and convolutions read: what they make is cut at once.
         casts: dtype → the dtype to use instead, by name.
         channels_last: lay images and the weights that convolve them out with channels innermost.
         contiguous: copy what these ops read, row by row, before they do: module path and lowered name of each.
@@ -47,6 +53,7 @@ class Rewrite:
     """
 
     pads: Mapping[int, int] = field(default_factory=dict)
+    around: Mapping[int, int] = field(default_factory=dict)
     casts: Mapping[str, str] = field(default_factory=dict)
     channels_last: bool = False
     contiguous: frozenset[str] = frozenset()
@@ -55,7 +62,8 @@ class Rewrite:
     def __or__(self, other: Rewrite) -> Rewrite:
         """Both."""
         return Rewrite(
-            {**self.pads, **{size: max(to, self.pads.get(size, 0)) for size, to in other.pads.items()}},
+            _larger(self.pads, other.pads),
+            _larger(self.around, other.around),
             {**self.casts, **other.casts},
             self.channels_last or other.channels_last,
             self.contiguous | other.contiguous,
@@ -66,6 +74,10 @@ class Rewrite:
         """What a dtype becomes."""
         to = self.casts.get(str(dtype).removeprefix("torch."))
         return getattr(torch, to) if to else dtype
+
+
+def _larger(one: Mapping[int, int], other: Mapping[int, int]) -> dict[int, int]:
+    return {size: max(one.get(size, 0), other.get(size, 0)) for size in (*one, *other)}
 
 
 @dataclass
@@ -93,8 +105,12 @@ class RewritingBackend:
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Be a backend."""
-        plain = traced_aten(torch.fx.Interpreter(graph_module).run, [_detached(value) for value in example_inputs])
-        border = Border(self.rewrite, plain)
+        plain = traced_aten(
+            torch.fx.Interpreter(graph_module).run,
+            [_detached(value) for value in example_inputs],
+            lower=uses_vmap(graph_module),
+        )
+        border = Border(self.rewrite, plain, placeholder_roles(graph_module))
         rewriting = _Rewriting(plain, self.rewrite, border, self.waste)
         with torch.no_grad():
             given = border.inward([_detached(value) for value in example_inputs])
@@ -114,9 +130,14 @@ class RewritingBackend:
         return call
 
 
+_LOWERED_ATTENTION = {
+    "scaled_dot_product_attention": ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_math", "bmm")
+}
+
+
 def _keys(path: str, name: str) -> frozenset[str]:
     """How a rewrite may name an op in a module: as AOTAutograd will."""
-    names = MATMULS if name in MATMULS else {name, *lowered_names(name)}
+    names = MATMULS if name in MATMULS else {name, *lowered_names(name), *_LOWERED_ATTENTION.get(name, ())}
     return frozenset(f"{path}:{each}" for each in names)
 
 
@@ -141,16 +162,16 @@ def _name_inputs(before: torch.fx.GraphModule, after: torch.fx.GraphModule) -> N
 class Border:
     """What the host does to a graph's inputs and results."""
 
-    def __init__(self, rewrite: Rewrite, plain: torch.fx.GraphModule) -> None:
+    def __init__(self, rewrite: Rewrite, plain: torch.fx.GraphModule, roles: Sequence[tuple[str, str]]) -> None:
         self._rewrite = rewrite
         self._memory: list[dict[int, int]] = []
         self._sizes: list[tuple[int, ...] | None] = []
         self._written = _written_inputs(plain)
-        for node in plain.graph.find_nodes(op="placeholder"):
+        for node, (role, _) in zip(plain.graph.find_nodes(op="placeholder"), roles, strict=True):
             value = node_value(node)
             is_tensor = isinstance(value, torch.Tensor)
             self._sizes.append(tuple(value.shape) if is_tensor else None)
-            self._memory.append(_growth(node, rewrite.pads) if is_tensor else {})
+            self._memory.append(_growth(node, role, rewrite) if is_tensor else {})
 
     def inward(self, args: Sequence[Any]) -> list[Any]:
         """The graph's inputs as the rewritten graph takes them; differentiable."""
@@ -203,17 +224,31 @@ _WEIGHTED = ("conv", "linear", "batch_norm", "layer_norm", "embedding")
 """Ops whose second operand is a weight (of ``embedding``, the first)."""
 
 
-def _growth(node: torch.fx.Node, pads: Mapping[int, int]) -> dict[int, int]:
+def _growth(node: torch.fx.Node, role: str, rewrite: Rewrite) -> dict[int, int]:
     """How an input of the graph is padded: dimension → size in memory."""
     value = node_value(node)
     if not value.is_floating_point():
         return {}
     rank = value.dim()
     reads = [user for user in node.users if aten_name(user.target).startswith(_WEIGHTED)]
-    is_weight = rank == 1 or any((user.args[0] is node) == (aten_name(user.target) == "embedding") for user in reads)
+    is_weight = (
+        role != "input"
+        or rank == 1
+        or any((user.args[0] is node) == (aten_name(user.target) == "embedding") for user in reads)
+    )
     convolved = rank >= 4 or (rank > 1 and any(aten_name(user.target).startswith("conv") for user in reads))
     dims = range(0 if is_weight else 1, 2 if convolved else rank)
+    pads = {**rewrite.around, **rewrite.pads} if _is_multiplied(node) else rewrite.pads
     return {dim: pads[value.shape[dim]] for dim in dims if value.shape[dim] in pads}
+
+
+def _is_multiplied(node: torch.fx.Node) -> bool:
+    """Whether products and convolutions read an input as it is, or turned, and nothing else does."""
+    names = {user: aten_name(user.target) for user in node.users}
+    turned = [user for user, name in names.items() if name in {"t", "transpose", "permute"}]
+    return bool(names) and all(
+        name in GROWING or (user in turned and _is_multiplied(user)) for user, name in names.items()
+    )
 
 
 def _written_inputs(plain: torch.fx.GraphModule) -> list[int]:
@@ -237,7 +272,7 @@ class _Rewriting(torch.fx.Interpreter):
         self._rewrite = rewrite
         self._border = border
         self._waste = waste
-        self._sizes = Sizes(rewrite.pads)
+        self._sizes = Sizes({**rewrite.around, **rewrite.pads})
         self._inputs = 0
         self._node: torch.fx.Node | None = None
         self.results: tuple[_Result, ...] = ()
@@ -270,7 +305,15 @@ class _Rewriting(torch.fx.Interpreter):
             return pooled
         made = compute(OpCall(target, tuple(args), dict(kwargs), results, self._sizes))
         self._count(made)
+        if self._rewrite.around and name in GROWING:
+            return self._cut(made)
         return made
+
+    def _cut(self, made: Any) -> Any:
+        """Without the padding that is there for this one op only."""
+        if not isinstance(made, Padded):
+            return made
+        return cut(made, [dim for dim in made.dims if made.sizes[dim] not in self._rewrite.pads])
 
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
         values = args[0] if isinstance(args[0], tuple | list) else (args[0],)

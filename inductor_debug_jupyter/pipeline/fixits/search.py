@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, suggestions
 from inductor_debug_jupyter.pipeline.fixits.verify import Trial
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
@@ -36,13 +37,17 @@ class Search:
 
     Args:
         attempt: runs the model with some fix-its.
+        rules: what the target demands.
         before: what was found without any.
+        warnings: once nothing is refused, also look for what makes warnings go away.
         trials: run the model at most so often.
         seconds: begin no run after so many seconds.
     """
 
     attempt: Try
+    rules: Sequence[Constraint]
     before: SessionRecord
+    warnings: bool = True
     trials: int = 24
     seconds: float = 900.0
     chosen: list[FixIt] = field(default_factory=list)
@@ -75,7 +80,7 @@ class Search:
         return tuple(Remaining(each, self._why(each)) for each in self.record.findings if each.severity == "error")
 
     def _why(self, finding: Violation) -> str:
-        ideas = suggestions(replace(self.record, findings=(finding,)))
+        ideas = suggestions(replace(self.record, findings=(finding,)), self.rules)
         reasons = [self._why_not[idea.key] for idea in ideas if idea.key in self._why_not]
         if reasons:
             return "; ".join(dict.fromkeys(reasons))
@@ -83,7 +88,12 @@ class Search:
 
     def _ideas(self) -> list[FixIt]:
         known = {each.key for each in self.chosen} | set(self._why_not)
-        return [idea for idea in suggestions(self.record, ("error",)) if idea.key not in known]
+        severities = ["error", "warning"] if self.warnings else ["error"]
+        for severity in severities:
+            ideas = [idea for idea in suggestions(self.record, self.rules, (severity,)) if idea.key not in known]
+            if ideas:
+                return ideas
+        return []
 
     def _over(self) -> bool:
         if self.runs >= self.trials:
@@ -128,5 +138,9 @@ class Search:
                 self.chosen, self.best = rest, trial
 
 
-def _refused(record: SessionRecord) -> int:
-    return sum(len(each.places) for each in record.findings if each.severity == "error")
+def _refused(record: SessionRecord) -> tuple[int, int]:
+    """Places of errors, then of warnings: fewer of the first count more than any number of the second."""
+    error, warning = (
+        sum(len(each.places) for each in record.findings if each.severity == kind) for kind in ("error", "warning")
+    )
+    return error, warning

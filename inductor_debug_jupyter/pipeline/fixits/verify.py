@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHar
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, RewritingBackend
 from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.views.words import size
+from inductor_debug_jupyter.pipeline.views import words
 
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
 
@@ -91,7 +91,7 @@ class Trial:
 
         def count(record: SessionRecord) -> str:
             by = [sum(each.severity == kind for each in record.findings) for kind in ("error", "warning")]
-            return f"{by[0]} errors, {by[1]} warnings"
+            return f"{words.count(by[0], 'error')}, {words.count(by[1], 'warning')}"
 
         def coverage(record: SessionRecord) -> str:
             if (found := record.coverage) is None:
@@ -100,7 +100,7 @@ class Trial:
             return ", ".join(parts)
 
         def peak(record: SessionRecord) -> str:
-            return size(record.peak_memory) if record.peak_memory is not None else "not known"
+            return words.size(record.peak_memory) if record.peak_memory is not None else "not known"
 
         lines = [
             f"findings   {count(self.before)} → {count(self.after)}",

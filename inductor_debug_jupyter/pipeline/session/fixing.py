@@ -48,13 +48,14 @@ class Fixing(SessionLife):
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``), or there is no such finding.
         """
-        ideas = suggestions(self.record)
+        ideas = suggestions(self.record, self.rules)
         if finding is not None:
             if not 0 <= finding < len(self.record.findings):
                 raise NotFoundError(f"finding {finding}: there are {len(self.record.findings)}, counted from 0")
             wanted = finding_key(self.record.findings[finding])
             alone = replace(self.record, findings=(self.record.findings[finding],))
-            ideas = [replace(idea, finding=wanted) for idea in suggestions(alone, ("error", "warning", "info"))]
+            found = suggestions(alone, self.rules, ("error", "warning", "info"))
+            ideas = [replace(idea, finding=wanted) for idea in found]
         base = self.applied
         offered = []
         for idea in ideas:
@@ -120,7 +121,7 @@ class Fixing(SessionLife):
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
         call = self._kept_calls()[0]
-        search = Search(self.try_fixits, self._unfixed, trials=trials, seconds=seconds)
+        search = Search(self.try_fixits, self.rules, self._unfixed, trials=trials, seconds=seconds)
         search.run()
         rewrite = combined(search.chosen)
         return FixResult(
@@ -170,6 +171,7 @@ class _Capture:
     def __init__(self, session: Fixing) -> None:
         self._life = SessionLife(session.settings, constraints=session.rules, name=session.record.name)
         self.recorder = self._life._recorder
+        self.recorder.runs_for(session._recorder)
 
     def open(self) -> None:
         self._life.open()

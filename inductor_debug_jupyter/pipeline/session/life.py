@@ -178,6 +178,11 @@ class SessionLife:
         self._record = replace(self.record, **changes)
         self._save_to_store()
 
+    @property
+    def has_inputs(self) -> bool:
+        """Whether a model call was kept, so that it can be run again."""
+        return bool(self._calls.calls)
+
     def _kept_calls(self) -> Sequence[ModelCall]:
         if not self._calls.calls:
             raise NotFoundError(

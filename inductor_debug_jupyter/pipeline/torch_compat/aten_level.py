@@ -18,19 +18,20 @@ from torch.fx.traceback import preserve_node_meta
 
 
 def traced_aten(
-    run: Callable[..., Any], args: Sequence[Any], taken_apart: Collection[str] = ()
+    run: Callable[..., Any], args: Sequence[Any], taken_apart: Collection[str] = (), *, lower: bool = False
 ) -> torch.fx.GraphModule:
     """What ``run`` does with ``args``, as a graph of ATen ops; nothing is computed.
 
     Where ``run`` interprets another graph, the new nodes have the lines and modules of the old ones. Ops in
-    ``taken_apart`` (by name, without overload) are replaced by what torch makes of them.
+    ``taken_apart`` (by name, without overload) are replaced by what torch makes of them. With ``lower``, ops are those
+    that autograd knows (``addmm`` for a ``linear``): the only level at which what is inside a ``vmap`` can be seen.
     """
     table = {op: parts for op, parts in decomposition_table.items() if aten_name(op) in taken_apart}
     mode = FakeTensorMode(allow_non_fake_inputs=True)  # one of its own: Dynamo's makes sizes symbolic
     fakes = [mode.from_tensor(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
     with preserve_node_meta(), torch.no_grad(), mode:
         traced: torch.fx.GraphModule = make_fx(
-            run, tracing_mode="real", pre_dispatch=not taken_apart, decomposition_table=table
+            run, tracing_mode="real", pre_dispatch=not (taken_apart or lower), decomposition_table=table
         )(*fakes)
     for node in traced.graph.nodes:  # what was asked for by name is the user's op now, not a part of another
         node.meta.pop("original_aten", None)
@@ -51,6 +52,11 @@ def of_fixed_sizes(args: Sequence[Any]) -> list[Any]:
         return mode.from_tensor(alone, static_shapes=True)
 
     return [fake(arg) for arg in args]
+
+
+def uses_vmap(graph_module: torch.fx.GraphModule) -> bool:
+    """Whether a Dynamo graph maps over a batch: what is in between are tensors of another kind."""
+    return any("_vmap_" in getattr(node.target, "__name__", "") for node in graph_module.graph.nodes)
 
 
 def can_take_apart(name: str) -> bool:
