@@ -74,8 +74,8 @@ def _for(violation: Violation, record: SessionRecord, *, around: bool) -> Iterat
         if (sizes := misaligned(violation)) is not None:
             size, to = sizes
             waste = (to - size) / size
-            where = "around" if around else "pads"
-            yield FixIt("pad", f"pad {size} to {to} (+{waste:.0%})", key, Rewrite(**{where: {size: to}}), waste)
+            rewrite = Rewrite(around={size: to}) if around else Rewrite(pads={size: to})
+            yield FixIt("pad", f"pad {size} to {to} (+{waste:.0%})", key, rewrite, waste)
     elif rule == "dtype.unsupported":
         to_dtype = nearest(violation.observed, violation.allowed.split(", "))
         if _same_family(violation.observed, to_dtype):

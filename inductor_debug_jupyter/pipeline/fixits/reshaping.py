@@ -23,7 +23,7 @@ def reshaped(value: Value, sizes: Sequence[int]) -> Value:
     its padding when only its first dimension has one: then it is still at the end of whatever the group becomes.
     """
     if not isinstance(value, Padded):
-        return tensor_of(value).reshape(list(sizes))
+        return value.reshape(list(sizes))
     memory: list[int] = []
     lost: list[int] = []
     shape = shape_of(value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
 from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
+from inductor_debug_jupyter.pipeline.fixits.patch import own_sources, patch_of
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.search import Search
 from inductor_debug_jupyter.pipeline.fixits.verify import Trial, combined, try_fixits
@@ -123,9 +124,15 @@ class Fixing(SessionLife):
         call = self._kept_calls()[0]
         search = Search(self.try_fixits, self.rules, self._unfixed, trials=trials, seconds=seconds)
         search.run()
-        rewrite = combined(search.chosen)
+        patch = patch_of(search.chosen, own_sources(self._unfixed))
         return FixResult(
-            tuple(search.chosen), search.best, search.remaining(), FixedModule(call.model, rewrite), search.runs
+            tuple(search.chosen),
+            search.best,
+            search.remaining(),
+            FixedModule(call.model, combined(search.chosen)),
+            search.runs,
+            patch.diff,
+            patch.unwritten,
         )
 
     @property

@@ -26,7 +26,7 @@ def traced_aten(
     ``taken_apart`` (by name, without overload) are replaced by what torch makes of them. With ``lower``, ops are those
     that autograd knows (``addmm`` for a ``linear``): the only level at which what is inside a ``vmap`` can be seen.
     """
-    table = {op: parts for op, parts in decomposition_table.items() if aten_name(op) in taken_apart}
+    table: Any = {op: parts for op, parts in decomposition_table.items() if aten_name(op) in taken_apart}
     mode = FakeTensorMode(allow_non_fake_inputs=True)  # one of its own: Dynamo's makes sizes symbolic
     fakes = [mode.from_tensor(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
     with preserve_node_meta(), torch.no_grad(), mode:
