@@ -23,6 +23,7 @@ import traitlets
 from IPython.display import HTML, display
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane
+from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
@@ -69,6 +70,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: the session's graphs as they are looked at; the panel's own when it belongs to no session.
         pairs: the tensors of a comparison that are still there, for the KernelDiff tab.
         what_if: who answers whether other inputs would recompile; a session that was loaded has nobody.
+        binder: who puts a node into the user's namespace.
     """
 
     selection = traitlets.Dict(default_value=nothing())
@@ -86,6 +88,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: GraphViews | None = None,
         pairs: LivePairs | None = None,
         what_if: Asker | None = None,
+        binder: NodeBinder | None = None,
     ) -> None:
         self._lock = RLock()
         self._panes: list[Pane] = []
@@ -95,7 +98,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
-        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if)
+        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if, binder=binder)
 
     def load(
         self,
@@ -105,6 +108,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: GraphViews | None = None,
         pairs: LivePairs | None = None,
         what_if: Asker | None = None,
+        binder: NodeBinder | None = None,
     ) -> None:
         """Show another session in this one's place, and in its snapshot's."""
         before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
@@ -113,7 +117,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._views = views or GraphViews(record, lookup=self._lookup)
-        self._make_panes(what_if)
+        self._make_panes(what_if, binder)
         self._lay_out()
         self._connect()
         for widget in before:
@@ -151,7 +155,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
-    def _make_panes(self, what_if: Asker | None) -> None:
+    def _make_panes(self, what_if: Asker | None, binder: NodeBinder | None) -> None:
         header = header_view(self.record)
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
         cells = [label for label in self.record.sources if label.startswith("In [")] or [*self.record.sources][:1]
@@ -165,7 +169,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.guards = GuardsPanel(NO_GUARDS, what_if, tab=tab, tabs=["guards"])
         self.guards_tab = GuardsTab(self.guards, [], self.follow)
         self._late: dict[str, Callable[[], None]] = {"guards": lambda: self.guards_tab.fill(guards_view(self.record))}
-        self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
+        self.detail = DetailPanel(binder, sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes = [self.header, self.overview, self.findings, self.graph, self.guards]
         if "placement" in there:
             placement = PlacementPanel(tab=tab, tabs=["placement"])
@@ -288,25 +292,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     @classmethod
     def of(cls, session: Any) -> DebugPanel:
         """The panel of a session: a click in it is a call on the session, and the other way round."""
-        panel = cls(
-            session.record,
-            on_select=session.choose,
-            views=session.graph_views,
-            pairs=session.diff_pairs,
-            what_if=session.what_if,
-        )
+        panel = cls(session.record, **_live_parts(session))
         panel._listen_to(session)
         return panel
 
     def _show_session(self, session: Any) -> None:
         """Show another one: the one before has nothing to say here any more."""
-        self.load(
-            session.record,
-            on_select=session.choose,
-            views=session.graph_views,
-            pairs=session.diff_pairs,
-            what_if=session.what_if,
-        )
+        self.load(session.record, **_live_parts(session))
         self._listen_to(session)
 
     def _listen_to(self, session: Any) -> None:
@@ -417,4 +409,5 @@ def _live_parts(session: Any) -> dict[str, Any]:
         "views": session.graph_views,
         "pairs": session.diff_pairs,
         "what_if": session.what_if,
+        "binder": NodeBinder(session),
     }
