@@ -38,7 +38,10 @@ def test_a_limit_is_for_all_copies_together_and_models_may_go() -> None:
     del gone
     gc.collect()
     assert seen() is None
-    assert [call.is_there for call in log.calls] == [True, False]
+    assert [call.name for call in log.there()] == ["Linear"]
+    assert log.gone == "Tanh"
+    log.add((other := nn.Sigmoid()).forward, (torch.ones(14),), {})
+    assert [call.model for call in log.there()] == [small, other], "there is room again"
     asked = CallLog()
     asked.add(nn.Tanh().forward, (), {})
     assert asked.calls[0].is_there

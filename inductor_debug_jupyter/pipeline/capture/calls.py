@@ -72,29 +72,40 @@ class CallLog:
         self.calls: list[ModelCall] = []
         self.too_large: dict[str, int] = {}
         """Models whose inputs were not kept → the bytes of those."""
-        self._seen: set[int] = set()
+        self.gone = ""
+        """A model whose call was kept, and that is gone."""
+        self._seen: list[Callable[[], Callable[..., Any] | None]] = []
         self._bytes = 0
 
     def add(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Remember a call unless its model was called before."""
         owner = getattr(function, "__self__", None)
         model: Callable[..., Any] = owner if isinstance(owner, torch.nn.Module) else function
-        if id(model) in self._seen:
+        if any(held() is model for held in self._seen):
             return
-        self._seen.add(id(model))
+        self._forget_what_is_gone()
+        held = _held(model, weakly=self.limit is not None)
+        self._seen.append(held)
         size = _bytes((args, kwargs))
         if self.limit is not None and self._bytes + size > self.limit:
             self.too_large[_name(model)] = size
             return
         self._bytes += size
-        self.calls.append(
-            ModelCall(
-                _held(model, weakly=self.limit is not None),
-                _name(model),
-                *_copied((args, kwargs)),
-                random_state=torch.get_rng_state(),
-            )
-        )
+        copies = _copied((args, kwargs))
+        self.calls.append(ModelCall(held, _name(model), *copies, random_state=torch.get_rng_state()))
+
+    def there(self) -> list[ModelCall]:
+        """The calls whose model still exists."""
+        self._forget_what_is_gone()
+        return self.calls
+
+    def _forget_what_is_gone(self) -> None:
+        for call in self.calls:
+            if not call.is_there:
+                self.gone = call.name
+                self._bytes -= _bytes((call.args, call.kwargs))
+        self.calls = [call for call in self.calls if call.is_there]
+        self._seen = [held for held in self._seen if held() is not None]
 
 
 def _name(model: Callable[..., Any]) -> str:

@@ -174,15 +174,13 @@ class SessionLife:
         Raises:
             NotFoundError: there are none; it says why.
         """
-        there = [call for call in self._calls.calls if call.is_there]
-        if not there:
+        if not (there := self._calls.there()):
             raise NotFoundError(self._why_no_calls())
         return there
 
     def _why_no_calls(self) -> str:
         asking = "use %%inductor_debug --diff or capture(keep_inputs=True)"
-        if self._calls.calls:
-            gone = self._calls.calls[0].name
+        if gone := self._calls.gone:
             return f"{gone}, which was called, is gone: keep it in a variable, or {asking}"
         if self._calls.too_large:
             name, nbytes = next(iter(self._calls.too_large.items()))
