@@ -126,7 +126,7 @@ class NodeHandle:
 
     @property
     def note(self) -> str:
-        """What to know about these values; empty when they are eager mode's own, to the last bit."""
+        """What to know about these values; empty when they were computed by eager mode's own ops."""
         return self.values.note
 
     @property

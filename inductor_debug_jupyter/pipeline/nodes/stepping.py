@@ -91,7 +91,8 @@ class Stepper:
         if node.op == "placeholder":
             value = self._args.pop(node.name)
             if wanted:
-                self.found[node.name] = NodeValues({}, own_copies(value), None)
+                own = own_copies(value)
+                self.found[node.name] = NodeValues({}, own, None, outputs={node.name: own})
             return value
         args, kwargs = map_arg((node.args, node.kwargs), look_up)
         call, inputs = None, {}
