@@ -170,6 +170,28 @@ def test_what_inductor_decomposed_is_eager_modes_own_where_the_op_is() -> None:
     assert "the last digits differ" in repr(erf)
 
 
+def test_a_state_of_torch_that_the_model_enters_is_left_again() -> None:
+    class Narrow(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(16, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                h = torch.relu(self.linear(x))
+                h = self.linear(x) + h
+            return h * 2
+
+    net = Narrow()
+    session = session_of(net, X)
+    node = session.node(node_of(session, "relu", "dynamo"), "dynamo")
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        assert torch.equal(node.run(), net.linear(X).relu())
+    assert node.run().dtype == torch.bfloat16
+    assert not torch.is_autocast_enabled("cpu")
+    assert torch.is_grad_enabled()
+
+
 def test_a_name_that_is_not_there() -> None:
     session = session_of(Net().eval(), X)
     name = node_of(session, "addmm", at=1)

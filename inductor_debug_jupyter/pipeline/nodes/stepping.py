@@ -14,18 +14,24 @@ import torch
 from torch.fx.node import map_arg
 
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues, OpCall, own_copies
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs, node_value, tensors_of
 
 
 def nodes_to_run(
     graph_module: torch.fx.GraphModule, wanted: Collection[str], *, everything: bool = False
 ) -> list[torch.fx.Node]:
-    """The nodes to run, in order, so that the wanted ones have their values; ``everything`` that stands before them."""
+    """The nodes to run, in order, so that the wanted ones have their values.
+
+    With ``everything``, all that stands before them, as a Dynamo graph needs it: its nodes write into each other and
+    change the state of torch (``with torch.autocast``). What ends such a state after the wanted nodes is run too.
+    """
     order = list(graph_module.graph.nodes)
     last = max(at for at, node in enumerate(order) if node.name in wanted)
     before = order[: last + 1]
     if everything:
-        return before
+        states = {node for node in before if _is_of_state(node)}
+        after = [node for node in order[last + 1 :] if _is_of_state(node) and states.issuperset(node.all_input_nodes)]
+        return [*before, *after]
     needed: set[torch.fx.Node] = set()
     waiting = [node for node in before if node.name in wanted or _acts(node)]
     while waiting:
@@ -40,6 +46,11 @@ def _acts(node: torch.fx.Node) -> bool:
     """Whether a node does something beside its result."""
     effects = set(mutated_inputs(node))
     return bool(effects - {"<rng>"} if drops_nothing(node) else effects)
+
+
+def _is_of_state(node: torch.fx.Node) -> bool:
+    """Whether a node may be there for the state of torch: it calls something that makes no tensor."""
+    return node.op == "call_function" and not tensors_of(node_value(node))
 
 
 class Stepper:
