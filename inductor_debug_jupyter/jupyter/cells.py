@@ -25,6 +25,9 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 
 log = logging.getLogger("inductor_debug_jupyter")
 
+KEPT_INPUTS = 1 << 30
+"""So many bytes of inputs are kept without being asked, so that a model can be run again."""
+
 
 class Run:
     """One cell, or one expression, that runs under the magic."""
@@ -36,6 +39,7 @@ class Run:
             settings,
             eager=True,
             keep_inputs=True,
+            inputs_limit=KEPT_INPUTS,
             on_step=self.progress.tell if self.progress else None,
             only=_held_by(shell, settings["model"]) if settings["model"] else None,
         )

@@ -23,6 +23,7 @@ import traitlets
 from IPython.display import HTML, display
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane
+from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
@@ -71,6 +72,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         pairs: the tensors of a comparison that are still there, for the KernelDiff tab.
         what_if: who answers whether other inputs would recompile; a session that was loaded has nobody.
         fixes: who checks and applies fix-its; likewise.
+        binder: who puts a node into the user's namespace.
     """
 
     selection = traitlets.Dict(default_value=nothing())
@@ -89,6 +91,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         pairs: LivePairs | None = None,
         what_if: Asker | None = None,
         fixes: FixDesk | None = None,
+        binder: NodeBinder | None = None,
     ) -> None:
         self._lock = RLock()
         self._panes: list[Pane] = []
@@ -98,7 +101,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
-        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if, fixes=fixes)
+        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if, fixes=fixes, binder=binder)
 
     def load(
         self,
@@ -109,6 +112,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         pairs: LivePairs | None = None,
         what_if: Asker | None = None,
         fixes: FixDesk | None = None,
+        binder: NodeBinder | None = None,
     ) -> None:
         """Show another session in this one's place, and in its snapshot's."""
         before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
@@ -118,7 +122,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._views = views or GraphViews(record, lookup=self._lookup)
-        self._make_panes(what_if)
+        self._make_panes(what_if, binder)
         self.fixes = self._fixes_pane(fixes)
         self._lay_out()
         self._connect()
@@ -167,7 +171,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
-    def _make_panes(self, what_if: Asker | None) -> None:
+    def _make_panes(self, what_if: Asker | None, binder: NodeBinder | None) -> None:
         header = header_view(self.record)
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
         cells = [label for label in self.record.sources if label.startswith("In [")] or [*self.record.sources][:1]
@@ -181,7 +185,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.guards = GuardsPanel(NO_GUARDS, what_if, tab=tab, tabs=["guards"])
         self.guards_tab = GuardsTab(self.guards, [], self.follow)
         self._late: dict[str, Callable[[], None]] = {"guards": lambda: self.guards_tab.fill(guards_view(self.record))}
-        self.detail = DetailPanel(sources=sources, rows=rows, tab=tab, tabs=explained)
+        self.detail = DetailPanel(binder, sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes = [self.header, self.overview, self.findings, self.graph, self.guards]
         if "placement" in there:
             placement = PlacementPanel(tab=tab, tabs=["placement"])
@@ -428,4 +432,5 @@ def _live_parts(session: Any) -> dict[str, Any]:
         "pairs": session.diff_pairs,
         "what_if": session.what_if,
         "fixes": FixDesk(session),
+        "binder": NodeBinder(session),
     }

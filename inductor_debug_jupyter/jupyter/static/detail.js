@@ -88,6 +88,63 @@ function rawDetail(node, finding, open) {
   return [box];
 }
 
+/** @param {any} node @param {any} asked @returns {boolean} whether that was asked of this node */
+function isOf(node, asked) {
+  return Boolean(asked.at) && asked.node === node.node && asked.stage === node.stage && asked.compile_id === node.compile_id;
+}
+
+/** What was bound: each name with what it is, what to know, and code to copy. @param {any} bound @returns {HTMLElement[]} */
+function boundParts(bound) {
+  if (bound.error) return [make("div", "idj-error", bound.error)];
+  const facts = make("div", "idj-facts");
+  for (const [name, text] of bound.rows) facts.append(make("span", "idj-mono", name), make("span", "idj-value idj-quiet", text));
+  const parts = [make("div", "idj-good", "✓ In your namespace now:"), facts, ...bound.notes.map((note) => make("p", "idj-why", note))];
+  if (bound.code) {
+    const line = make("div", "idj-code");
+    const code = make("code", "", bound.code, { "data-idj": "bound-code" });
+    const copy = make("button", "", "Copy", { "data-idj": "copy" });
+    copy.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(bound.code);
+        copy.textContent = "Copied";
+      } catch {
+        getSelection()?.selectAllChildren(code); // no clipboard here: chosen, to be copied by hand
+      }
+    });
+    line.append(code, copy);
+    parts.push(line);
+  }
+  return parts;
+}
+
+/** Buttons that put a node into the user's namespace, and what Python said. @param {Model} model @param {any} node @returns {HTMLElement[]} */
+function namespaceBox(model, node) {
+  if (!node || !model.get("can_bind")) return [];
+  const box = make("div", "idj-namespace");
+  const answer = make("div", "", "", { "data-idj": "bound", role: "status", "aria-live": "polite" });
+  const asked = model.get("asked");
+  const bound = model.get("bound");
+  const waiting = Boolean(asked.at) && bound.at !== asked.at;
+  const button = (text, kernel, title) => {
+    const made = make("button", "", text, { "data-idj": kernel ? "bind-kernel" : "bind", title });
+    made.setAttribute("aria-disabled", String(waiting));
+    made.addEventListener("click", () => {
+      if (waiting) return;
+      const { compile_id, stage, node: name } = node;
+      model.set("asked", { compile_id, stage, node: name, kernel, at: Date.now() });
+      model.save_changes();
+    });
+    return made;
+  };
+  box.append(button("To namespace", false, "Run the model up to this node; its inputs, its output and a callable of it become variables"));
+  if (model.get("compiled").includes(node.compile_id) && node.stage !== "dynamo") {
+    box.append(button("Its kernel", true, "Compile the model with Inductor and run it up to the kernel of this node; likewise"));
+  }
+  if (waiting && isOf(node, asked)) answer.append(make("div", "idj-quiet", asked.kernel ? "Compiling, then running up to this kernel…" : "Running the model up to this node…"));
+  else if (isOf(node, bound)) answer.append(...boundParts(bound));
+  return [box, answer];
+}
+
 function render({ model, el, signal }) {
   el.classList.add("idj", "idj-pane", "idj-detail");
   keepKeys(el);
@@ -106,12 +163,14 @@ function render({ model, el, signal }) {
     if (place?.deeper) parts.push(make("div", "idj-quiet idj-deeper", `↳ ${place.deeper}`));
     if (finding) parts.push(...explanation(finding), ...placesOf(model, finding, chosen, placesOpen));
     else if (node) parts.push(make("div", "idj-finding-title", node.title), make("p", "idj-quiet", "No finding on this node."));
-    parts.push(...rawDetail(node, finding, finding ? opened : true));
+    parts.push(...namespaceBox(model, node), ...rawDetail(node, finding, finding ? opened : true));
     if (!parts.length) parts.push(make("p", "idj-quiet", "Choose a finding, a node or a line to see it explained here."));
+    const pressed = el.contains(document.activeElement) && document.activeElement.closest(".idj-namespace, .idj-code") ? document.activeElement.getAttribute("data-idj") : "";
     el.replaceChildren(...parts);
+    if (pressed) el.querySelector(`[data-idj='${pressed}']`)?.focus({ preventScroll: true });
     el.querySelector(".idj-line.idj-lit")?.scrollIntoView({ block: "nearest" });
   };
-  follow(model, ["selection", "node", "rows", "sources"], signal, draw);
+  follow(model, ["selection", "node", "rows", "sources", "asked", "bound"], signal, draw);
 }
 
 export default { render };

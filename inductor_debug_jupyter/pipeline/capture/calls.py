@@ -1,12 +1,14 @@
-"""What the user called, with which inputs: so that it can be run again for a comparison.
+"""What the user called, with which inputs: so that it can be run again.
 
-Inputs are copied before the call, since the call may change them. Only the first call of each model is kept, and only
-when somebody is going to ask: copies cost memory.
+Inputs are copied before the call, since the call may change them. Only the first call of each model is kept: copies
+cost memory. Where nobody asked for it (the magic keeps calls just in case) there is a limit to all copies together, and
+models are not kept alive: a model that the user lets go of is gone.
 """
 
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,18 +20,33 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call of a model or function."""
+    """One call of a model or function.
 
-    model: Callable[..., Any]
+    Attributes:
+        held: answers with the model, or with None when it is gone.
+        name: what a person calls it.
+        args: positional arguments, tensors copied.
+        kwargs: likewise by name.
+        random_state: of torch's CPU generator just before the call.
+    """
+
+    held: Callable[[], Callable[..., Any] | None]
+    name: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    random_state: torch.Tensor | None = None
 
     @property
-    def name(self) -> str:
-        """What a person calls it."""
-        if isinstance(self.model, torch.nn.Module):
-            return type(self.model).__name__
-        return getattr(self.model, "__qualname__", type(self.model).__name__).replace("<locals>.", "")
+    def model(self) -> Callable[..., Any]:
+        """The model or function."""
+        model = self.held()
+        assert model is not None, "ask .is_there first"
+        return model
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the model still exists."""
+        return self.held() is not None
 
     @property
     def inputs(self) -> tuple[Any, ...] | dict[str, Any]:
@@ -43,19 +60,75 @@ class ModelCall:
 
 
 class CallLog:
-    """Keeps the first call of each model."""
+    """Keeps the first call of each model.
 
-    def __init__(self) -> None:
+    Args:
+        limit: the most bytes that all copies together may have; models are then not kept alive. None: no limit, and
+            they are.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
         self.calls: list[ModelCall] = []
-        self._seen: set[int] = set()
+        self.too_large: dict[str, int] = {}
+        """Models whose inputs were not kept → the bytes of those."""
+        self.gone = ""
+        """A model whose call was kept, and that is gone."""
+        self._seen: list[Callable[[], Callable[..., Any] | None]] = []
+        self._bytes = 0
 
     def add(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Remember a call unless its model was called before."""
         owner = getattr(function, "__self__", None)
         model: Callable[..., Any] = owner if isinstance(owner, torch.nn.Module) else function
-        if id(model) not in self._seen:
-            self._seen.add(id(model))
-            self.calls.append(ModelCall(model, *_copied((args, kwargs))))
+        if any(held() is model for held in self._seen):
+            return
+        self._forget_what_is_gone()
+        held = _held(model, weakly=self.limit is not None)
+        self._seen.append(held)
+        size = _bytes((args, kwargs))
+        if self.limit is not None and self._bytes + size > self.limit:
+            self.too_large[_name(model)] = size
+            return
+        self._bytes += size
+        copies = _copied((args, kwargs))
+        self.calls.append(ModelCall(held, _name(model), *copies, random_state=torch.get_rng_state()))
+
+    def there(self) -> list[ModelCall]:
+        """The calls whose model still exists."""
+        self._forget_what_is_gone()
+        return self.calls
+
+    def _forget_what_is_gone(self) -> None:
+        for call in self.calls:
+            if not call.is_there:
+                self.gone = call.name
+                self._bytes -= _bytes((call.args, call.kwargs))
+        self.calls = [call for call in self.calls if call.is_there]
+        self._seen = [held for held in self._seen if held() is not None]
+
+
+def _name(model: Callable[..., Any]) -> str:
+    if isinstance(model, torch.nn.Module):
+        return type(model).__name__
+    return str(getattr(model, "__qualname__", type(model).__name__)).replace("<locals>.", "")
+
+
+def _held(model: Callable[..., Any], *, weakly: bool) -> Callable[[], Callable[..., Any] | None]:
+    if not weakly:
+        return lambda: model
+    if inspect.ismethod(model):  # made anew by each look at it: what counts is its object
+        return weakref.WeakMethod(model)
+    try:
+        return weakref.ref(model)
+    except TypeError:  # a built-in, which is there for good
+        return lambda: model
+
+
+def _bytes(values: Any) -> int:
+    sizes: list[int] = []
+    map_tensors(lambda tensor: sizes.append(tensor.numel() * tensor.element_size()), values)
+    return sum(sizes)
 
 
 def _copied(values: Any) -> Any:

@@ -228,7 +228,11 @@ def runnable(made: Any, name: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A model and what to call it with."""
+    """A model and what to call it with.
+
+    The backward starts from ``gradients``, one for each output that requires one; without them from 1 for an output
+    that is one number, and from fixed random weights for any other.
+    """
 
     model: Any
     args: tuple[Any, ...]
@@ -236,6 +240,7 @@ class Call:
     backward: bool = False
     in_float64: bool = False
     kept: CompiledGraphs | None = None
+    gradients: Sequence[torch.Tensor] | None = None
 
     def execute(self, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Execution:
         """Run it, on copies and from the generators' present state. What the model raises becomes ``error``."""
@@ -295,18 +300,25 @@ class Call:
         if not outputs:
             execution.incomplete.append("no output requires a gradient: there were no gradients to compare")
             return
-        generator = torch.Generator().manual_seed(_SEED)
-        weights = [
-            torch.randn(output.shape, generator=generator).to(output) if output.ndim else torch.ones_like(output)
-            for output in outputs
-        ]
-        torch.autograd.backward(outputs, weights)
+        torch.autograd.backward(outputs, self._weights(outputs))
         named = flatten_outputs(_bound(model, args, kwargs))
         if isinstance(model, torch.nn.Module):
             named |= dict(model.named_parameters())
         for name, tensor in named.items():
             if isinstance(tensor, torch.Tensor) and tensor.is_leaf and tensor.requires_grad:
                 values[GRADIENT + name] = tensor.grad
+
+    def _weights(self, outputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        if self.gradients is None:
+            generator = torch.Generator().manual_seed(_SEED)
+            return [
+                torch.randn(output.shape, generator=generator).to(output) if output.ndim else torch.ones_like(output)
+                for output in outputs
+            ]
+        ours, theirs = ([tuple(each.shape) for each in group] for group in (outputs, self.gradients))
+        if ours != theirs:
+            raise OptionError(f"gradients have the shapes {theirs}; allowed: those of the outputs, {ours}")
+        return [each.detach() for each in self.gradients]
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

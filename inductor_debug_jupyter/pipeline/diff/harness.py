@@ -100,7 +100,7 @@ class KernelDiffHarness:
             raise OptionError(f"model={type(model).__name__}; allowed: a torch.nn.Module or another callable")
         if comparison_config is not None and not isinstance(comparison_config, ComparisonConfig):
             raise OptionError(f"comparison_config={comparison_config!r}; allowed: a ComparisonConfig")
-        model = _plain_model(model)
+        model = plain_model(model)
         args, named = _arguments(inputs, kwargs)
         self.config = comparison_config or ComparisonConfig()
         self.model_name = model_name or getattr(model, "__name__", None) or type(model).__name__
@@ -330,7 +330,7 @@ def overall_verdict(outputs: Iterable[OutputDiff], *, complete: bool = True) -> 
     return "rounding" if "rounding" in verdicts else "match"
 
 
-def _plain_model(model: Callable[..., Any]) -> Callable[..., Any]:
+def plain_model(model: Callable[..., Any]) -> Callable[..., Any]:
     """The module or function behind what ``torch.compile`` made of it, and behind a module's bound method."""
     model = uncompiled(model)
     owner = getattr(model, "__self__", None)

@@ -98,13 +98,13 @@ def _by_ops(
     keeper = AotKeeper()
     execution = call.execute(Backend("aot", keeper), config)
     assert backend.compiler is not None
-    search = OpSearch(_as_compiler(backend.compiler), forms, free_running=free_running)
+    search = OpSearch(as_compiler(backend.compiler), forms, free_running=free_running)
     for kept in keeper.graphs:
         search.search(kept)
     return search, [*search.notes, *_trouble(execution)]
 
 
-def _as_compiler(compiler: Callable[..., Any]) -> Compiler:
+def as_compiler(compiler: Callable[..., Any]) -> Compiler:
     """A backend as something that takes a graph and real inputs; what it makes may be boxed in a result object."""
     return lambda graph_module, inputs: runnable(compiler(graph_module, inputs), "the candidate")
 

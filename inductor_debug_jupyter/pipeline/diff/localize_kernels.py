@@ -145,7 +145,7 @@ class KernelWatch:
             for name in sorted(values, key=run.plan.evaluator.position):
                 if name in run.known:
                     continue
-                value = _as_node(values[name], run.plan.evaluator.nodes[name])
+                value = as_node(values[name], run.plan.evaluator.nodes[name])
                 if value is not None:
                     self._look(graph, call, run, name, value)
         for name in [each for each, last in run.plan.last_need.items() if last == call.index]:
@@ -240,7 +240,7 @@ def teacher_forced(
     return judge(value, exact, samples, held)
 
 
-def _as_node(value: torch.Tensor, node: torch.fx.Node) -> torch.Tensor | None:
+def as_node(value: torch.Tensor, node: torch.fx.Node) -> torch.Tensor | None:
     """A buffer in the shape that its node has; None when it is something else."""
     fake = node.meta.get("val")
     if not isinstance(fake, torch.Tensor) or fake.dtype != value.dtype:

@@ -57,7 +57,7 @@ class OpSearch:
         for position, part in enumerate(parts):
             try:
                 self.compiles += 1
-                values = part.run(graph_module, _with_attributes(graph_module, part, known), self.compiler)
+                values = part.run(graph_module, with_attributes(graph_module, part, known), self.compiler)
             except Exception as error:  # whatever a backend raises
                 self.notes.append(f"{kept.stage}: the candidate could not run a part of the graph: {_line(error)}")
                 return
@@ -104,7 +104,7 @@ class OpSearch:
             self.suspects.append(Suspect(finding, evaluator, tuple(nodes), None))
 
 
-def _with_attributes(graph_module: torch.fx.GraphModule, part: Window, known: dict[str, Any]) -> dict[str, Any]:
+def with_attributes(graph_module: torch.fx.GraphModule, part: Window, known: dict[str, Any]) -> dict[str, Any]:
     """Known values, with those of constants that an earlier part has as its own nodes."""
     return known | dict(_constants(graph_module, part))
 

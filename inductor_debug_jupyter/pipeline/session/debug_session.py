@@ -19,6 +19,7 @@ from inductor_debug_jupyter.pipeline.session.comparing import Comparing
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.found import Found
 from inductor_debug_jupyter.pipeline.session.life import finished
+from inductor_debug_jupyter.pipeline.session.nodes import Nodes
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
 from inductor_debug_jupyter.pipeline.views.places import Lookup
@@ -40,7 +41,7 @@ def last_session() -> DebugSession | None:
     return last if isinstance(last, DebugSession) else None
 
 
-class DebugSession(Found, Comparing, Fixing):
+class DebugSession(Found, Comparing, Fixing, Nodes):
     """What one cell left behind.
 
     Args:
@@ -48,7 +49,9 @@ class DebugSession(Found, Comparing, Fixing):
         constraints: rules to check instead of the target's own.
         eager: also show plain module calls to the compiler.
         fresh: bypass the FX and AOT caches, so that every stage is seen.
-        keep_inputs: copy the inputs of each model's first call, for :meth:`diff` and :meth:`bisect`.
+        keep_inputs: copy the inputs of each model's first call, for :meth:`diff`, :meth:`bisect` and :meth:`node`.
+        inputs_limit: the most bytes that these copies may have together; models are then not kept alive. No limit
+            without it, and none where the settings ask for a comparison.
         name: what to call it; the captured model's name by default.
         on_step: told what the compiler is doing, for somebody who waits.
         only: whether a model or function that is called is of interest; all are by default.

@@ -22,6 +22,7 @@ from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, Not
 from inductor_debug_jupyter.pipeline.records import LateTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.views.words import size
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -43,6 +44,7 @@ class SessionLife:
         eager: bool = False,
         fresh: bool = True,
         keep_inputs: bool = False,
+        inputs_limit: int | None = None,
         name: str = "",
         on_step: StepObserver | None = None,
         only: Callable[[Any], bool] | None = None,
@@ -57,7 +59,7 @@ class SessionLife:
         self._name = name
         self._id, self._created = new_session_id()
         self._recorder = Recorder(fresh=fresh, on_step=on_step)
-        self._calls = CallLog()
+        self._calls = CallLog(None if self.settings["diff"] else inputs_limit)
         self._watch = CaptureWatch(
             self._recorder,
             lower=self.settings["lower"],
@@ -184,9 +186,26 @@ class SessionLife:
         return bool(self._calls.calls)
 
     def _kept_calls(self) -> Sequence[ModelCall]:
-        if not self._calls.calls:
-            raise NotFoundError(
-                "no model call was kept to run again: use %%inductor_debug --diff or capture(keep_inputs=True), "
-                "and call a model in the block"
+        """The calls that can be run again.
+
+        Raises:
+            NotFoundError: there are none; it says why.
+        """
+        if not (there := self._calls.there()):
+            raise NotFoundError(self._why_no_calls())
+        return there
+
+    def _why_no_calls(self) -> str:
+        asking = "use %%inductor_debug --diff or capture(keep_inputs=True)"
+        if gone := self._calls.gone:
+            return f"{gone}, which was called, is gone: keep it in a variable, or {asking}"
+        if self._calls.too_large:
+            name, nbytes = next(iter(self._calls.too_large.items()))
+            return (
+                f"the inputs of {name} were not kept to run it again: they have {size(nbytes)}, and no more than "
+                f"{size(self._calls.limit or 0)} in all are kept without being asked; {asking}"
             )
-        return self._calls.calls
+        return (
+            "no model call was kept to run again: use %%inductor_debug or capture(keep_inputs=True), and call a model "
+            "in the block; a session that was loaded from a file has none"
+        )

@@ -45,6 +45,7 @@ _MODULES = (
     "kernel_calls",
     "lowering",
     "regions",
+    "replay",
     "running",
     "state",
     "symbols",

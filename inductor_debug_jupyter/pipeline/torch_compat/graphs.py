@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -187,6 +189,21 @@ def mutated_inputs(node: torch.fx.Node) -> tuple[str, ...]:
     if node.op == "call_function" and isinstance(target, torch._ops.HigherOrderOperator):
         return ("<effect>",)
     return ()
+
+
+def argument_names(node: torch.fx.Node) -> tuple[str, ...]:
+    """What the op calls each of a node's positional arguments; ``arg0`` and so on where it does not say."""
+    target = node.target
+    names = ["self"] if node.op == "call_method" else []
+    if isinstance(target, torch._ops.OpOverload):
+        names = [argument.name for argument in target._schema.arguments]
+    elif callable(target):
+        with contextlib.suppress(TypeError, ValueError):  # a built-in that tells nothing
+            parameters = inspect.signature(target).parameters.values()
+            names = [
+                each.name for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}
+            ]
+    return tuple(names[at] if at < len(names) else f"arg{at}" for at in range(len(node.args)))
 
 
 def drops_nothing(node: torch.fx.Node) -> bool:

@@ -7,6 +7,7 @@ hands over the buffers that this call is the first to touch. The kernels themsel
 materialised that was not, and what was fused stays fused.
 
 Buffers that share memory with others by mutation, or that stand for no node of their own, are not handed over.
+An observer with a ``before`` is also told what each call is given, before it is made.
 """
 
 from __future__ import annotations
@@ -18,27 +19,33 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import ArgumentPlan, plan_of
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 
 _BUFFER = re.compile(r"buf\d+")
 _ALLOCATIONS = ("empty_strided", "reinterpret_tensor", "assert_size_stride", "assert_alignment", "empty(")
 _REPORT = "_inductor_debug_report"
+_BEFORE = "_inductor_debug_before"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One call in a wrapper: the kernel's name, and the post-grad nodes whose values it is the first to hold."""
+    """One call in a wrapper: the kernel's name, and the post-grad nodes whose values it is the first to hold.
+
+    ``made_by`` is the index of the call whose several results this statement only takes apart; -1 for a call.
+    """
 
     index: int
     kernel: str
     nodes: tuple[str, ...]
     origins: tuple[str, ...]
     """Every node that went into those values."""
+    made_by: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +84,31 @@ class KernelObserver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class GivenArguments:
+    """What a kernel is called with; the memory is the wrapper's own."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    plan: ArgumentPlan
+
+
+@runtime_checkable
+class ArgumentObserver(Protocol):
+    """An observer that is also told before a call."""
+
+    def before(self, graph: GeneratedGraph, call: KernelCall, given: GivenArguments) -> None:
+        """A kernel is going to be called with these."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class _Watched:
     observer: KernelObserver
     graph: GeneratedGraph
     names: Mapping[str, str]
     """Local name in the wrapper → node."""
+    plans: Mapping[int, ArgumentPlan]
 
 
 _watched: dict[int, _Watched] = {}
@@ -107,6 +134,14 @@ def report(token: int, index: int, values: Any) -> Any:
         }
         observer.after(graph, graph.calls[index], found)
     return values
+
+
+def before(token: int, index: int, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> None:
+    """Called by instrumented wrappers whose observer wants to know."""
+    watched = _watched.get(token)
+    if watched is not None and isinstance(watched.observer, ArgumentObserver):
+        given = GivenArguments(function, args, kwargs, watched.plans[index])
+        watched.observer.before(watched.graph, watched.graph.calls[index], given)
 
 
 @contextmanager
@@ -152,7 +187,10 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
         return source
     holds, origins = _held_nodes(lowering)
     lines = source.split("\n")
+    ahead: dict[int, str] = {}
     extra: dict[int, list[str]] = {}
+    plans: dict[int, ArgumentPlan] = {}
+    makers: dict[str, int] = {}
     token = next(_tokens)
     calls: list[KernelCall] = []
     seen: set[str] = set()
@@ -182,18 +220,42 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
         nodes = tuple(holds[name] for name in new if name in holds)
         into = dict.fromkeys(origin for name in new for origin in origins.get(name, ()))
         extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, {len(calls)}, {_named(new)})")
-        calls.append(KernelCall(len(calls), kernel, nodes, tuple(into)))
+        maker = _takes_apart(statement)
+        calls.append(KernelCall(len(calls), kernel, nodes, tuple(into), makers.get(maker, -1)))
+        makers.update(dict.fromkeys(new, makers.get(maker, len(calls) - 1)))
+        planned = plan_of(statement, source, holds, new) if isinstance(observer, ArgumentObserver) else None
+        if planned is not None:
+            plans[len(calls) - 1] = planned[1]
+            ahead[statement.lineno] = f"{indent}{_BEFORE}({token}, {len(calls) - 1}, {_given(planned[0])})"
     graph = GeneratedGraph(
         copy_graph_module(lowering.module), inputs, tuple(calls), bool(lowering.is_backward), frozenset(reused)
     )
-    _watched[token] = _Watched(observer, graph, holds)
+    _watched[token] = _Watched(observer, graph, holds, plans)
     observer.generated(graph)
-    body = [each for number, line in enumerate(lines, 1) for each in (line, *extra.get(number, ()))]
-    return f"from {__name__} import report as {_REPORT}\n" + "\n".join(body)
+    body = [
+        each
+        for number, line in enumerate(lines, 1)
+        for each in (*([ahead[number]] if number in ahead else ()), line, *extra.get(number, ()))
+    ]
+    return f"from {__name__} import before as {_BEFORE}, report as {_REPORT}\n" + "\n".join(body)
 
 
 def _named(names: Any) -> str:
     return "{" + ", ".join(f"{name!r}: {name}" for name in names) + "}"
+
+
+def _given(call: ast.Call) -> str:
+    """The same callee and arguments, as arguments of ours."""
+    args = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
+    kwargs = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
+    return f"{ast.unparse(call.func)}, ({args}), {{{kwargs}}}"
+
+
+def _takes_apart(statement: ast.stmt) -> str:
+    """``buf9`` of ``buf10 = buf9[0]``; empty for anything else."""
+    value = getattr(statement, "value", None)
+    is_part = isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
+    return value.value.id if is_part else ""
 
 
 def _call_function(source: str) -> ast.FunctionDef | None:

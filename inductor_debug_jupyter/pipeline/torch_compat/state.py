@@ -53,6 +53,16 @@ def dynamo_errors_fall_back() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def sizes(kind: str) -> Iterator[None]:
+    """Which sizes Dynamo leaves open: ``fixed`` none, ``open`` all that it can, ``usual`` what it would now."""
+    if kind == "usual":
+        yield
+        return
+    with dynamo_config.patch(automatic_dynamic_shapes=False, assume_static_by_default=kind == "fixed"):
+        yield
+
+
 class _ThreadFilter(logging.Filter):
     """Drops what is said on threads that asked for silence."""
 

@@ -1,0 +1,109 @@
+"""Put a node's inputs, its output and a callable of it into a namespace, under names that are free there.
+
+A name that the user has is never taken: all three get another stem (``addmm_3_v2``), and that is said. What was bound
+here before, and is still what was bound, is replaced: pressing a button twice leaves one set of names.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import keyword
+import re
+import weakref
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.errors import OptionError
+
+_SUFFIXES = {"inputs": "_inputs", "output": "_output", "function": ""}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What was bound.
+
+    Attributes:
+        names: ``inputs``, ``output`` and ``function`` → the name in the namespace; what there is none of is left out.
+        instead_of: the name that was taken, when others had to be chosen.
+        lines: Python that uses the names, to copy.
+    """
+
+    names: dict[str, str]
+    instead_of: str = ""
+    lines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        told = f"bound {', '.join(self.names.values())}"
+        return f"{told} ({self.instead_of} was taken)" if self.instead_of else told
+
+    def __repr__(self) -> str:
+        return "\n".join([str(self), *self.lines])
+
+
+@dataclass
+class _Bindings:
+    """What was bound in one namespace: name → the objects, held weakly."""
+
+    held: dict[str, tuple[weakref.ref[Any], ...]] = field(default_factory=dict)
+
+    def is_ours(self, name: str, value: Any) -> bool:
+        """Whether a name still has what was bound to it here."""
+        marks, parts = self.held.get(name, ()), _parts(value)
+        same = len(marks) == len(parts) > 0
+        return same and all(mark() is part for mark, part in zip(marks, parts, strict=True))
+
+    def add(self, name: str, value: Any) -> None:
+        self.held[name] = tuple(weakref.ref(part) for part in _parts(value))
+
+
+_bindings: dict[int, _Bindings] = {}
+"""By the id of the namespace; a namespace that gets the id of one that is gone has none of its objects."""
+
+
+def _parts(value: Any) -> list[Any]:
+    """What can be held weakly of a value: itself, or for containers what is in them."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    parts = value if isinstance(value, tuple | list) else (value,)
+    return [each for each in parts if type(each).__weakrefoffset__]
+
+
+def bind(namespace: MutableMapping[str, Any], name: str, values: dict[str, Any], prefix: str = "") -> Bound:
+    """Put values (``inputs``, ``output``, ``function``) into a namespace, all under one stem.
+
+    Raises:
+        OptionError: the prefix does not begin a name.
+    """
+    stem = _stem(name, prefix)
+    known = _bindings.setdefault(id(namespace), _Bindings())
+    taken = ""
+    for tried in _stems(stem):
+        names = {kind: tried + _SUFFIXES[kind] for kind in values}
+        in_the_way = [each for each in names.values() if _is_taken(namespace, each, known)]
+        if not in_the_way:
+            break
+        taken = taken or in_the_way[0]
+    for kind, value in values.items():
+        namespace[names[kind]] = value
+        known.add(names[kind], value)
+    return Bound(names, taken)
+
+
+def _is_taken(namespace: MutableMapping[str, Any], name: str, known: _Bindings) -> bool:
+    if name in namespace:
+        return not known.is_ours(name, namespace[name])
+    return hasattr(builtins, name) or keyword.iskeyword(name) or keyword.issoftkeyword(name)
+
+
+def _stem(name: str, prefix: str) -> str:
+    if prefix and not prefix.isidentifier():
+        raise OptionError(f"prefix={prefix!r}; allowed: the beginning of a Python name")
+    plain = re.sub(r"\W", "_", prefix + name)
+    return plain if plain.isidentifier() else f"node_{plain}"
+
+
+def _stems(stem: str) -> Iterator[str]:
+    yield stem
+    yield from (f"{stem}_v{number}" for number in itertools.count(2))

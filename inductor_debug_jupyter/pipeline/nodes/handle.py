@@ -1,0 +1,194 @@
+"""One node of a captured graph, in the user's hands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, MutableMapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.nodes.binding import Bound, bind
+from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
+from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues
+from inductor_debug_jupyter.pipeline.records import NodeRecord, SourceLine
+from inductor_debug_jupyter.pipeline.views.words import clip, plain
+
+
+class NodeHandle:
+    """A node: what it was given, what it made, and a callable of just its op.
+
+    Nothing runs before something is asked for; the kept call then runs again, once, up to this node. From then on the
+    node's tensors are kept in here. They are copies: whatever is done to them changes nothing else.
+
+    Args:
+        captured: the node.
+        fetch: runs the call again.
+        candidate: whose values they are; empty for the reference.
+    """
+
+    def __init__(self, captured: CapturedNode, fetch: Callable[[], NodeValues], candidate: str = "") -> None:
+        self._captured = captured
+        self._fetch = fetch
+        self._values: NodeValues | None = None
+        self.candidate = candidate
+
+    # What it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> NodeRecord:
+        """The node as it was captured: ``.shape``, ``.dtype``, ``.stride``, ``.inputs`` and more."""
+        return self._captured.record
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.record.name
+
+    @property
+    def stage(self) -> str:
+        """The graph that it is run in: ``forward``, ``backward`` or ``dynamo``."""
+        return self._captured.stage
+
+    @property
+    def compile_id(self) -> str:
+        """The compile that it is of."""
+        return self._captured.capture.compile_id
+
+    @property
+    def op(self) -> str:
+        """What it calls: ``aten.addmm.default``."""
+        return self.record.target
+
+    @property
+    def module_path(self) -> str:
+        """The module that it is in."""
+        return self.record.module_path
+
+    @property
+    def source(self) -> SourceLine | None:
+        """The user's line, as deep as can be outside torch."""
+        return self.record.source
+
+    # What it computes -------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> NodeValues:
+        """Everything at once; runs the call again if that was not done yet."""
+        if self._values is None:
+            self._values = self._fetch()
+        return self._values
+
+    def inputs(self) -> dict[str, Any]:
+        """What it was given: a dict, in the op's order, by the op's names for its arguments.
+
+        Values are tensors; numbers where a size is symbolic; lists for an argument that is a list. Of a kernel: what it
+        reads, by the node whose value that is. Constants are not inputs: they are part of :meth:`as_function`.
+
+        Raises:
+            NotFoundError: the call cannot be run again, or gives other graphs now.
+        """
+        return self.values.inputs
+
+    def run(self) -> Any:
+        """What it made: a tensor, or a tuple of them.
+
+        Raises:
+            NotFoundError: as :meth:`inputs`; or the value lives only inside a fused kernel.
+        """
+        if self.values.hidden:
+            raise NotFoundError(f"{self.values.hidden}; .inputs() and .outputs() are the kernel's own")
+        return self.values.output
+
+    def outputs(self) -> dict[str, Any]:
+        """Everything that can be seen of what was made, by node: of an op its output, of a kernel all that it writes.
+
+        Raises:
+            NotFoundError: as :meth:`inputs`.
+        """
+        return self.values.outputs
+
+    def as_function(self) -> NodeFunction:
+        """A callable of just this op: takes the same inputs, by position or name, and answers as :meth:`run`.
+
+        Of a kernel: a callable of just that kernel, which answers with a dict of all that it writes, by node.
+
+        Raises:
+            NotFoundError: as :meth:`inputs`.
+            UsageError: the node is an input or a constant of the graph, not an op.
+        """
+        function = self.values.function
+        if function is None:
+            raise UsageError(f"{self.name} is {self.record.op.replace('_', ' ')}, not an op that could be called")
+        return function
+
+    @property
+    def note(self) -> str:
+        """What to know about these values; empty when they were computed by eager mode's own ops."""
+        return self.values.note
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that they are of; empty without one."""
+        return self.values.kernel
+
+    def into(self, namespace: MutableMapping[str, Any] | None = None, prefix: str = "") -> Bound:
+        """Bind ``<name>_inputs``, ``<name>_output`` and, as ``<name>``, the callable; what was bound is told.
+
+        Args:
+            namespace: where to; by default the globals of whoever calls, in a notebook the user's own.
+            prefix: what every name begins with.
+
+        Names that are taken stay as they are: others are chosen, and that is said.
+
+        Raises:
+            NotFoundError: as :meth:`inputs`.
+            OptionError: the prefix does not begin a name.
+        """
+        target = sys._getframe(1).f_globals if namespace is None else namespace
+        values = self.values
+        found: dict[str, Any] = {"inputs": values.inputs} if values.function is not None else {}
+        if not values.hidden:
+            found["output"] = values.output
+        if values.function is not None:
+            found["function"] = values.function
+        bound = bind(target, self.name, found, prefix)
+        return replace(bound, lines=tuple(self._lines(bound)))
+
+    def _lines(self, bound: Bound) -> list[str]:
+        names = bound.names
+        if "function" not in names:
+            return [names["output"]]
+        call = f"{names['function']}(**{names['inputs']})"
+        if "output" not in names:
+            return [call]
+        if self.values.kernel:
+            return [f"{call}[{self.name!r}]"]
+        if isinstance(self.values.output, torch.Tensor):
+            return [f"torch.equal({call}, {names['output']})"]
+        return [call]
+
+    def __repr__(self) -> str:
+        where = f"{self.stage} {self.compile_id}" + (f" on {self.candidate}" if self.candidate else "")
+        lines = [" · ".join(filter(None, [f"{self.name}: {plain(self.op)}", where, plain(self.module_path)]))]
+        if self.source is not None:
+            lines.append(f"  {plain(str(self.source))}: {plain(self.source.text.strip())}")
+        if self._values is None:
+            made = ", ".join(map(str, self.record.outputs))
+            lines.append(f"  makes {made or 'no tensor'}; .inputs(), .run() and .as_function() run the call again")
+            return "\n".join(lines)
+        lines += [f"  {name}: {told(value)}" for name, value in self._values.inputs.items()]
+        lines += [f"  → {name}: {told(value)}" for name, value in self._values.outputs.items()]
+        lines += [f"  {text}" for text in (self._values.hidden, self._values.note) if text]
+        return "\n".join(lines)
+
+
+def told(value: Any) -> str:
+    """A value in a few words: of a tensor dtype, shape and strides."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} stride {tuple(value.stride())}"
+    if isinstance(value, list | tuple):
+        return f"{type(value).__name__} of {len(value)}: {'; '.join(told(each) for each in value[:4])}"
+    return clip(repr(value), 60)

@@ -1,0 +1,152 @@
+"""Which captured node is meant, and which node of a graph that is made again it is.
+
+The kept call is traced once more, so the same nodes come out under the same names; that is checked, never assumed.
+What Inductor was given has other ops than eager mode runs (a decomposed ``layer_norm``), and so other roundings. So a
+node of such a graph that is one of eager mode's own ops is looked for in the graph without decompositions: the node of
+the same op, from the same Dynamo node, with the same tensors, if both graphs have equally many of these.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError
+from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, GraphRecord, NodeRecord, TensorSpec
+
+RUN_STAGES = ("forward", "backward", "dynamo")
+"""The stages whose graphs are run."""
+_SEARCHED = (*RUN_STAGES, "joint", "post_grad", f"post_grad{BACKWARD}")
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedNode:
+    """A node and the graph that it stands in: one of :data:`RUN_STAGES`, or post-grad if it need not be run."""
+
+    capture: CompileCapture
+    stage: str
+    record: NodeRecord
+
+    @property
+    def graph(self) -> GraphRecord:
+        """The graph that it stands in."""
+        return self.capture.graphs[self.stage]
+
+
+def find_node(
+    captures: Sequence[CompileCapture], name: str, stage: str = "", compile_id: str = "", *, to_run: bool = True
+) -> CapturedNode:
+    """The captured node of that name.
+
+    Without ``stage`` the forward is looked through first, then the backward and the Dynamo graph. A node of the joint
+    or post-grad graph is the node of that name in the forward or backward; with ``to_run=False`` a post-grad node may
+    be in neither.
+
+    Raises:
+        OptionError: there is no such stage.
+        NotFoundError: there is no such node, or it is in no graph that can be run.
+    """
+    if stage and stage not in _SEARCHED:
+        raise OptionError(f"stage={stage!r}; allowed: {', '.join(_SEARCHED)}")
+    known = [capture.compile_id for capture in captures]
+    if compile_id and compile_id not in known:
+        raise NotFoundError(f"compile_id={compile_id!r} was not captured; captured: {', '.join(known) or 'nothing'}")
+    asked = [capture for capture in captures if compile_id in {"", capture.compile_id}]
+    stages = [each for each in _SEARCHED if not stage or each in {stage, f"{stage}{BACKWARD}"}]
+    for capture in asked:
+        for each in stages:
+            graph = capture.graph(each)
+            if graph is not None and (record := graph.node(name)) is not None and record.op != "output":
+                return _in_a_graph_that_runs(capture, each, record, to_run)
+    names = [node.name for capture in asked for each in stages for node in getattr(capture.graph(each), "nodes", ())]
+    where = " ".join(filter(None, ["no captured", stage, "graph", compile_id and f"of {compile_id}"]))
+    raise NotFoundError(f"{where} has a node {name!r}{near(name, names)}")
+
+
+def _in_a_graph_that_runs(capture: CompileCapture, stage: str, record: NodeRecord, to_run: bool) -> CapturedNode:
+    if stage in RUN_STAGES:
+        return CapturedNode(capture, stage, record)
+    sides = {"post_grad": ("forward",), f"post_grad{BACKWARD}": ("backward",)}.get(stage, ("forward", "backward"))
+    for side in sides:
+        graph = capture.graph(side)
+        twin = graph.node(record.name) if graph is not None else None
+        if twin is not None and twin.target == record.target:
+            return CapturedNode(capture, side, twin)
+    if not to_run and stage != "joint":
+        return CapturedNode(capture, stage, record)
+    why = (
+        "the joint graph was divided without it"
+        if stage == "joint"
+        else "Inductor's own passes made it; candidate='inductor' gives what its kernel computes"
+    )
+    raise NotFoundError(f"{record.name} of the {stage} graph is not in the {' or '.join(sides)} graph: {why}")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """The end of a sentence: names that are like one that is not there."""
+    close = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=4, cutoff=0.6)
+    return f"; near: {', '.join(close)}" if close else ""
+
+
+# The same graph again ---------------------------------------------------------------------------------------------
+
+
+def same_dynamo_graph(captured: CompileCapture, again: GraphRecord) -> str:
+    """Why a Dynamo graph is not the one that was captured; empty when it is, or when none was captured."""
+    graph = captured.graph("dynamo")
+    if graph is None:
+        return ""
+    old, new = ([_signature(node) for node in each.calls] for each in (graph, again))
+    for at, (before, now) in enumerate(zip(old, new, strict=False)):
+        if before != now:
+            return (
+                f"at {graph.calls[at].name}: {_told(graph.calls[at])} was captured, now it is {_told(again.calls[at])}"
+            )
+    return "" if len(old) == len(new) else f"it has {len(new)} ops, and {len(old)} were captured"
+
+
+def _signature(node: NodeRecord) -> tuple[Any, ...]:
+    return node.name, node.target, _tensors(node.outputs)
+
+
+def _tensors(specs: Iterable[TensorSpec]) -> tuple[Any, ...]:
+    """Shapes and dtypes; one symbolic size is like another, since symbols are numbered anew."""
+    return tuple((tuple(size if isinstance(size, int) else "?" for size in spec.shape), spec.dtype) for spec in specs)
+
+
+def _told(node: NodeRecord) -> str:
+    return " ".join([node.name, node.target, *map(str, node.outputs)])
+
+
+def by_name(captured: NodeRecord, again: GraphRecord) -> str:
+    """The node of that name in the graph that was made again.
+
+    Raises:
+        NotFoundError: it is not there, or is something else.
+    """
+    found = again.node(captured.name)
+    if found is None:
+        close = near(captured.name, (node.name for node in again.nodes))
+        raise NotFoundError(f"run again, the {again.stage} graph has no node {captured.name!r}{close}")
+    if _signature(found) != _signature(captured):
+        raise NotFoundError(f"run again, {captured.name} is {_told(found)}; captured was {_told(captured)}")
+    return found.name
+
+
+def by_op(captured: NodeRecord, graph: GraphRecord, again: GraphRecord) -> str:
+    """The same op in a graph without decompositions; empty when that cannot be told for certain."""
+    if captured.composite or not captured.origins:
+        return ""
+    key = _kind(captured, graph)
+    old, new = (
+        [node.name for node in each.calls if not node.composite and _kind(node, each) == key] for each in (graph, again)
+    )
+    return new[old.index(captured.name)] if len(old) == len(new) else ""
+
+
+def _kind(node: NodeRecord, graph: GraphRecord) -> tuple[Any, ...]:
+    """The op, the Dynamo nodes that it comes from, its tensors and those that it reads."""
+    read = tuple(_tensors(graph.by_name[name].outputs) for name in node.inputs if name in graph.by_name)
+    return node.target, node.origins, _tensors(node.outputs), read

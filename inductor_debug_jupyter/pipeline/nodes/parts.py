@@ -1,0 +1,108 @@
+"""A node as any other backend computes it: its graph in parts, each compiled so that every value is an output.
+
+The parts run one after the other on the backend's own values, up to the one with the node. Writing every value to
+memory undoes what the backend may have fused. A backward starts from what the forward saved in eager mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.diff.executions import Backend, describe
+from inductor_debug_jupyter.pipeline.diff.localize import as_compiler
+from inductor_debug_jupyter.pipeline.diff.localize_ops import with_attributes
+from inductor_debug_jupyter.pipeline.diff.windows import Compiler, Window, window_of, windows
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
+from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues, OpCall, own_copies
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
+
+
+@dataclass(frozen=True)
+class InParts:
+    """Computes wanted nodes on a backend; a :class:`Collector`.
+
+    Args:
+        backend: it.
+    """
+
+    backend: Backend
+
+    def __call__(
+        self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any], wanted: Sequence[str], to_the_end: bool
+    ) -> tuple[dict[str, NodeValues], Any]:
+        """The values of the wanted nodes; only the first is looked for, and nothing is run after it."""
+        assert self.backend.compiler is not None
+        assert not to_the_end
+        name = wanted[0]
+        node = next(each for each in graph_module.graph.nodes if each.name == name)
+        if not isinstance(node_value(node), torch.Tensor) or not node.op.startswith("call_"):
+            raise NotFoundError(f"{name} is not one tensor that {self.backend.name} computes: ask for what reads it")
+        placeholders = [each.name for each in graph_module.graph.find_nodes(op="placeholder")]
+        known: dict[str, Any] = dict(zip(placeholders, args, strict=True))
+        args.clear()
+        compiler = as_compiler(self.backend.compiler)
+        values = self._run_to(node, graph_module, known, compiler)
+        call = OpCall.of(node, graph_module)
+        missing = [each.name for each in node.all_input_nodes if each.name not in values]
+        if missing:
+            raise NotFoundError(f"{name} reads {missing[0]}, which is not one tensor that {self.backend.name} computes")
+        inputs = own_copies(call.inputs(values.__getitem__))
+        output = own_copies(values[name])
+        note = f"computed by {self.backend.name}, with every value of the graph written to memory"
+        if stage == "backward":
+            note += "; what the forward saved is eager mode's"
+        alone = self._alone(node, graph_module, call, compiler)
+        function = NodeFunction(name, f"{self.backend.name} {call.what}", call.input_names, alone)
+        return {name: NodeValues(inputs, output, function, note=note, outputs={name: output})}, None
+
+    def _run_to(
+        self, node: torch.fx.Node, graph_module: torch.fx.GraphModule, known: dict[str, Any], compiler: Compiler
+    ) -> dict[str, Any]:
+        """Every value of the part that the node is in, and what that starts from."""
+        for part, needed in _parts_to(node, graph_module):
+            given = with_attributes(graph_module, part, known)
+            try:
+                values: dict[str, Any] = dict(part.run(graph_module, given, compiler))
+            except Exception as error:  # whatever a backend raises
+                raise InductorDebugError(
+                    f"{self.backend.name} could not run the graph up to {node.name}: {describe(error)}"
+                ) from error
+            if node in part.nodes:
+                return {**given, **values}
+            known = {name: value for name, value in {**known, **values}.items() if name in needed}
+        raise NotFoundError(f"{node.name} is in no part of the graph that {self.backend.name} could be given")
+
+    def _alone(
+        self, node: torch.fx.Node, graph_module: torch.fx.GraphModule, call: OpCall, compiler: Compiler
+    ) -> Callable[[dict[str, Any]], Any]:
+        """Just this op, compiled by the backend the first time that it is called."""
+        window = window_of([node])
+        alone, _ = window.graph_module(graph_module)
+        made: list[Callable[..., Any]] = []
+
+        def apply(given: dict[str, Any]) -> Any:
+            by_node = call.by_node(given)
+            values = [by_node[start.name] for start in window.starts]
+            with torch.no_grad():
+                if not made:
+                    made.append(compiler(alone, values))
+                (result,) = made[0](*values)
+            return result
+
+        return apply
+
+
+def _parts_to(node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> list[tuple[Window, set[str]]]:
+    """The parts up to that with the node, each with the values that are still needed after it."""
+    parts: list[Window] = []
+    for part in windows(graph_module):
+        parts.append(part)
+        if node in part.nodes:
+            break
+    return [
+        (part, {start.name for later in parts[at + 1 :] for start in later.starts}) for at, part in enumerate(parts)
+    ]

@@ -1,0 +1,170 @@
+"""What a node was given, what it made, and a callable of just that.
+
+Inputs are the arguments in which values of the graph stand, by the op's own names for them, in its order: a tensor, a
+number of a symbolic size, or for an argument that is a list (``cat``) a list of them. What is constant in the graph (a
+dimension, a scale) is part of the callable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx.node import map_aggregate, map_arg
+
+from inductor_debug_jupyter.pipeline.diff.state import clone_inputs
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import argument_names, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
+
+
+class NodeFunction:
+    """A callable of one op or kernel.
+
+    Args:
+        name: the node.
+        what: the op or kernel.
+        names: its inputs, in order; they can be given by position or by name.
+        apply: what to do with inputs by name.
+    """
+
+    def __init__(self, name: str, what: str, names: tuple[str, ...], apply: Callable[[dict[str, Any]], Any]) -> None:
+        self.name = name
+        self.what = what
+        self.names = names
+        self._apply = apply
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run it.
+
+        Raises:
+            UsageError: these are not its inputs.
+        """
+        given = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        twice = [name for name in self.names[: len(args)] if name in kwargs]
+        if len(args) > len(self.names) or twice or given.keys() != set(self.names):
+            told = ", ".join([f"{len(args)} by position", *kwargs])
+            raise UsageError(f"{self.name} takes {len(self.names)} inputs ({', '.join(self.names)}); given: {told}")
+        return self._apply(given)
+
+    def __repr__(self) -> str:
+        return f"<{self.what}({', '.join(self.names)}) of node {self.name}>"
+
+
+@dataclass(frozen=True, eq=False)
+class NodeValues:
+    """What is known of a node once it ran.
+
+    Attributes:
+        inputs: by name, in order.
+        output: what it made; None when ``hidden`` says why that cannot be had.
+        function: a callable of just this.
+        note: what to know about these values, if anything.
+        kernel: the kernel that they are of, on a backend that has kernels.
+        outputs: everything that can be seen, by node; for one op that is its output.
+        hidden: one sentence when the node has no value of its own.
+    """
+
+    inputs: dict[str, Any]
+    output: Any
+    function: NodeFunction | None
+    note: str = ""
+    kernel: str = ""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    hidden: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The place of a graph's value among the arguments."""
+
+    node: str
+
+
+@dataclass(frozen=True, eq=False)
+class OpCall:
+    """One node without its graph: what it calls, and with which arguments.
+
+    Attributes:
+        name: the node's.
+        op: kind of call, as torch calls it.
+        what: the op, readable.
+        target: what is called; for a method its name.
+        arguments: name → value, with slots where values of the graph go.
+        positional: how many of them are given by position.
+    """
+
+    name: str
+    op: str
+    what: str
+    target: Any
+    arguments: dict[str, Any]
+    positional: int
+
+    @classmethod
+    def of(cls, node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> OpCall:
+        """Take it over from a graph."""
+        named = {**dict(zip(argument_names(node), node.args, strict=True)), **node.kwargs}
+        arguments = {key: map_arg(value, lambda each: _Slot(each.name)) for key, value in named.items()}
+        arguments = {key: list(value) if isinstance(value, list) else value for key, value in arguments.items()}
+        target = graph_module.get_submodule(str(node.target)) if node.op == "call_module" else node.target
+        return cls(node.name, node.op, target_name(node), target, arguments, len(node.args))
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The arguments in which values of the graph stand."""
+        return tuple(name for name, value in self.arguments.items() if _slots(value))
+
+    def inputs(self, look_up: Callable[[str], Any]) -> dict[str, Any]:
+        """Inputs, given what each node's value is."""
+        return {name: _filled(self.arguments[name], look_up) for name in self.input_names}
+
+    def by_node(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs by name → values by node.
+
+        Raises:
+            UsageError: a list has another length than in the graph.
+        """
+        found: dict[str, Any] = {}
+        for name in self.input_names:
+            places, values = _leaves(self.arguments[name]), _leaves(given[name])
+            if len(places) != len(values):
+                raise UsageError(f"{self.name}: {name} is {len(places)} values; given: {len(values)}")
+            found |= {slot.node: value for slot, value in zip(places, values, strict=True) if isinstance(slot, _Slot)}
+        return found
+
+    def apply(self, given: Mapping[str, Any]) -> Any:
+        """Call it with inputs by name."""
+        filled = [given.get(name, value) for name, value in self.arguments.items()]
+        args = filled[: self.positional]
+        kwargs = dict(zip(list(self.arguments)[self.positional :], filled[self.positional :], strict=True))
+        if self.op == "call_method":
+            return getattr(args[0], self.target)(*args[1:], **kwargs)
+        return self.target(*args, **kwargs)
+
+    def function(self) -> NodeFunction:
+        """A callable of it."""
+        return NodeFunction(self.name, self.what, self.input_names, self.apply)
+
+
+def _filled(value: Any, look_up: Callable[[str], Any]) -> Any:
+    """The same with a value in each slot."""
+    filled = map_aggregate(value, lambda leaf: look_up(leaf.node) if isinstance(leaf, _Slot) else leaf)
+    return list(filled) if isinstance(filled, list) else filled
+
+
+def _leaves(value: Any) -> list[Any]:
+    found: list[Any] = []
+    map_aggregate(value, lambda leaf: found.append(leaf) or leaf)
+    return found
+
+
+def _slots(value: Any) -> list[_Slot]:
+    return [leaf for leaf in _leaves(value) if isinstance(leaf, _Slot)]
+
+
+def own_copies(values: Any) -> Any:
+    """Copies that nobody else has: strides kept, without gradients; what shared memory shares it still."""
+    return clone_inputs(map_tensors(torch.Tensor.detach, values))

@@ -1,0 +1,87 @@
+"""Which arguments of a kernel call in Inductor's wrapper are read, and which are written.
+
+A generated kernel says so itself: its parameters are called ``in_ptr0``, ``out_ptr0`` and ``in_out_ptr0``. A call of
+torch's (``extern_kernels.mm(x, w, out=buf1)``) reads everything but ``out``, or answers with what it made.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["in", "out", "in_out"]
+_PARAMETERS = re.compile(r"void\s+kernel\s*\((?P<cpp>[^)]*)\)|def\s+triton_\w+\s*\((?P<triton>[^)]*)\)", re.DOTALL)
+_LAST_NAME = re.compile(r"(\w+)\s*(?::.*|=.*)?$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentPlan:
+    """The arguments of one call.
+
+    Attributes:
+        labels: what each positional argument is: the node whose value its buffer holds, else the buffer's name.
+        roles: of each positional argument.
+        keywords: role of each keyword argument; labels of those that are tensors.
+        result: the label of what the call answers with; empty when nobody takes it.
+    """
+
+    labels: tuple[str, ...]
+    roles: tuple[Role, ...]
+    keywords: Mapping[str, tuple[str, Role]]
+    result: str = ""
+
+
+def plan_of(
+    statement: ast.stmt, source: str, holds: Mapping[str, str], new: Collection[str]
+) -> tuple[ast.Call, ArgumentPlan] | None:
+    """What a statement calls, and with what; None when it calls nothing, or with arguments that cannot be told apart.
+
+    Args:
+        statement: one of the wrapper's.
+        source: the whole wrapper, with the sources of its kernels.
+        holds: buffer → the node whose value it holds.
+        new: the buffers that this statement is the first to name.
+    """
+    call = getattr(statement, "value", None)
+    if not isinstance(call, ast.Call) or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    if any(keyword.arg is None for keyword in call.keywords):
+        return None
+    names = [_base(argument) for argument in call.args]
+    roles = _roles(ast.unparse(call.func).removesuffix(".run"), source)
+    if len(roles) < len(names):
+        roles = ["out" if name in new else "in" for name in names]
+    keywords: dict[str, tuple[str, Role]] = {}
+    for keyword in call.keywords:
+        name = _base(keyword.value)
+        keywords[str(keyword.arg)] = holds.get(name, name), "out" if keyword.arg == "out" else "in"
+    labels = tuple(holds.get(name, name) for name in names)
+    result = ""
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        made = statement.targets[0].id
+        result = holds.get(made, made)
+    return call, ArgumentPlan(labels, tuple(roles[: len(names)]), keywords, result)
+
+
+def _base(argument: ast.expr) -> str:
+    """The buffer that an argument is, also reinterpreted; a number is its own text."""
+    names = [node.id for node in ast.walk(argument) if isinstance(node, ast.Name)]
+    names = [name for name in names if name not in {"reinterpret_tensor", "torch", "aten"}]
+    return names[0] if names else ast.unparse(argument)
+
+
+def _roles(kernel: str, source: str) -> list[Role]:
+    """Roles of a generated kernel's parameters; empty for any other callee."""
+    start = re.search(rf"^{re.escape(kernel)} = async_compile\.", source, re.MULTILINE)
+    found = _PARAMETERS.search(source, start.end()) if start else None
+    if found is None:
+        return []
+    roles: list[Role] = []
+    for parameter in (found["cpp"] or found["triton"] or "").split(","):
+        name = _LAST_NAME.search(parameter.strip())
+        text = name[1] if name else ""
+        roles.append("in_out" if text.startswith("in_out") else "out" if text.startswith("out") else "in")
+    return roles

@@ -1,0 +1,39 @@
+"""A click on a node, a click on a button: its tensors are in the next cell's hands."""
+
+from __future__ import annotations
+
+import pytest
+
+from .jupyterlab import LabPage
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+CELLS = [
+    "%load_ext inductor_debug_jupyter\nimport torch\nfrom torch import nn\nrelu = 'mine'",
+    """%%inductor_debug --as session --lower aot
+net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+out = net(torch.ones(4, 8))""",
+]
+
+
+def test_a_node_goes_to_the_namespace(lab: LabPage) -> None:
+    lab.open(lab.lab.write_notebook("node/node.ipynb", CELLS))
+    assert lab.run_all(seconds=200)
+    panel = lab.cell(1)
+    panel.locator("[data-idj='tab'][data-tab='graph']").click()
+    panel.locator("[data-idj='graph'] svg").wait_for()
+    lab.python("session.select(node='relu')['node']")
+    button = panel.locator("[data-idj='bind']")
+    button.wait_for()
+    button.focus()
+    lab.page.keyboard.press("Enter")
+    code = panel.locator("[data-idj='bound-code']")
+    code.wait_for(timeout=60_000)
+    assert code.text_content() == "torch.equal(relu_v2(**relu_v2_inputs), relu_v2_output)"
+    told = panel.locator("[data-idj='bound']").text_content() or ""
+    assert "relu is yours and stays as it is" in told
+    assert "float32[4, 8]" in told
+    assert panel.locator("[data-idj='bind']").evaluate("button => button === document.activeElement")
+    assert lab.python("[relu, torch.equal(relu_v2(**relu_v2_inputs), relu_v2_output)]") == ["mine", True]
+    lab.screenshot("node-to-namespace")
+    lab.assert_clean()

@@ -1,0 +1,84 @@
+"""The button "To namespace": a chosen node becomes the user's variables, and the pane says which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from inductor_debug_jupyter import DebugSession, capture
+from inductor_debug_jupyter.jupyter.panels import DebugPanel
+from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
+
+from .conftest import Kernel
+
+CELL = """%%inductor_debug --as session --lower aot
+net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+out = net(torch.ones(4, 8))"""
+
+PRESS = """panel = session.panel()
+compile_id = session.captures[0].compile_id
+name = [node.name for node in session.captures[0].graph("forward").calls if "addmm" in node.target][-1]
+panel.detail.asked = {"compile_id": compile_id, "stage": "forward", "node": name, "kernel": False, "at": 1}
+code = panel.detail.bound["code"]"""
+
+
+@pytest.fixture
+def session(fresh_dynamo: None) -> DebugSession:
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    with capture(eager=True, lower="aot", keep_inputs=True) as made:
+        net(torch.ones(4, 8))
+    return made
+
+
+def asked(session: DebugSession, node: str, **more: Any) -> dict[str, Any]:
+    return {"compile_id": session.captures[0].compile_id, "stage": "forward", "node": node, "kernel": False, **more}
+
+
+def test_the_pane_says_what_was_bound(session: DebugSession) -> None:
+    namespace: dict[str, Any] = {}
+    panel = DebugPanel(session.record, binder=NodeBinder(session, namespace))
+    assert panel.detail.can_bind
+    assert panel.detail.compiled == [], "nothing was lowered to kernels"
+    panel.detail.asked = asked(session, "relu", at=7)
+    bound = panel.detail.bound
+    assert (bound["node"], bound["at"]) == ("relu", 7)
+    assert [row[0] for row in bound["rows"]] == ["relu_inputs", "relu_output", "relu"]
+    assert bound["rows"][0][1] == "dict of self"
+    assert "float32[4, 8]" in bound["rows"][1][1]
+    assert bound["notes"] == []
+    assert bound["code"] == "torch.equal(relu(**relu_inputs), relu_output)"
+    assert eval(bound["code"], {"torch": torch}, namespace)
+    assert panel.header.error == ""
+
+
+def test_a_name_of_the_users_and_a_node_that_is_not_there(session: DebugSession) -> None:
+    namespace: dict[str, Any] = {"relu": "mine"}
+    panel = DebugPanel(session.record, binder=NodeBinder(session, namespace))
+    panel.detail.asked = asked(session, "relu", at=1)
+    assert namespace["relu"] == "mine"
+    assert panel.detail.bound["notes"] == ["relu is yours and stays as it is: another name was chosen"]
+    panel.detail.asked = asked(session, "nobody", at=2)
+    assert "has a node 'nobody'" in panel.detail.bound["error"]
+    panel.detail.asked = {"node": "relu", "at": 3}
+    assert panel.detail.bound["error"] == "KeyError: 'stage'"
+
+
+def test_a_panel_of_a_record_alone_has_no_button(session: DebugSession) -> None:
+    assert not DebugPanel(session.record).detail.can_bind
+
+
+def test_in_a_real_kernel_the_next_cell_has_the_names(kernel: Kernel) -> None:
+    assert not kernel.run(CELL).error
+    assert kernel.value("session._calls.limit") == str(1 << 30)
+    kernel.run(PRESS)
+    name = kernel.value("name").strip("'")
+    assert kernel.value("panel.detail.bound.get('error')") == ""
+    assert kernel.value(f"torch.equal({name}(**{name}_inputs), {name}_output)") == "True"
+    assert kernel.value(f"torch.equal({name}_output, out)") == "True", "eager mode's own, to the last bit"
+    assert kernel.value(f"list({name}_inputs)") == "['self', 'mat1', 'mat2']"
+    assert kernel.value("code") == f"'torch.equal({name}(**{name}_inputs), {name}_output)'"
+    assert kernel.value("session.node('relu').into().names['function']") == "'relu'"
+    assert kernel.value("relu(relu_inputs['self']).shape") == "torch.Size([4, 8])"
