@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
@@ -50,6 +51,7 @@ class SessionLife:
         self.settings = settings or resolve()
         self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
         self.rules: Sequence[Constraint] = rules_for(self.profile) if constraints is None else list(constraints)
+        self._constraints = constraints
         self.strict = bool(self.settings["strict"])
         self.selection: dict[str, Any] = {}
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
@@ -68,6 +70,14 @@ class SessionLife:
         self._listening = ExitStack()
         self._started = 0.0
         self._record: SessionRecord | None = None
+        self._loaded = False
+        """Whether it only shows a record: what it was checked with is not all in there."""
+        self._saves = True
+        """Whether it goes to the artifact folder by itself; a what-if does when it is saved."""
+        self._why_no_calls = (
+            "no model call was kept to run again: use %%inductor_debug --diff or capture(keep_inputs=True), "
+            "and call a model in the block"
+        )
         self.diff_pairs = LivePairs()
         """The worst outputs' tensors of the last comparison, for the panel."""
 
@@ -111,7 +121,7 @@ class SessionLife:
 
     def _save_to_store(self) -> None:
         """Write the session where the command line finds it. What cannot be written is said once, and never raised."""
-        if not self.record.captures:
+        if not self._saves or not self.record.captures:
             return
         said = self._unsaved()
         record = replace(self.record, notes=tuple(note for note in self.record.notes if note is not said))
@@ -129,6 +139,13 @@ class SessionLife:
             note = Note(_UNSAVED, f"nothing was saved: {reason}. The session is in memory; session.save(path) keeps it")
             log.warning("%s", note)
             self._record = replace(self.record, notes=(*self.record.notes, note))
+
+    def _file_away(self) -> Path:
+        """Write the session into the artifact folder, from now on after each change; where its file lies."""
+        store = self._store()
+        store.save_session(self.record)
+        self._saves = True
+        return store.folder / store.artifacts(self._id, "sessions")[-1].path
 
     # The record -------------------------------------------------------------------------------------------------
 
@@ -168,8 +185,5 @@ class SessionLife:
 
     def _kept_calls(self) -> Sequence[ModelCall]:
         if not self._calls.calls:
-            raise NotFoundError(
-                "no model call was kept to run again: use %%inductor_debug --diff or capture(keep_inputs=True), "
-                "and call a model in the block"
-            )
+            raise NotFoundError(self._why_no_calls)
         return self._calls.calls
