@@ -27,7 +27,7 @@ from inductor_debug_jupyter.pipeline.what_if.before import (
     lowering_of,
 )
 from inductor_debug_jupyter.pipeline.what_if.changes import NOTHING_RAN, compared
-from inductor_debug_jupyter.pipeline.what_if.form import FormView, form_view
+from inductor_debug_jupyter.pipeline.what_if.form import FormView, dtype_of, form_view
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_call, resize_texts
 from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, changed_judging
 from inductor_debug_jupyter.pipeline.what_if.numbers import compare, why_not_compared
@@ -123,6 +123,11 @@ class Trying(SessionLife):
         notes: tuple[str, ...],
     ) -> Trial:
         changed = [changed_call(call, asked) for call in self._kept_calls()]
+        if nodes := [name for _, _, name in judging.profile.cpu.nodes]:
+            raise OptionError(
+                f"node {nodes[0]!r} on the CPU is one of the graphs that were captured, and another run has graphs of "
+                "its own; name its op instead: fallback=[…]"
+            )
         told = (*judging.told, *resize_texts(changed), *self._dtype_text(asked))
         own_rules = self.rules if base is self.profile else rules_for(base)
         before, left_out = first_calls(self.record, base, own_rules)
@@ -141,7 +146,10 @@ class Trying(SessionLife):
         calls = [] if asked.dtype else [ModelCall(each.call.model, *each.inputs()) for each in changed]
         session = self._session_of(after, told, settings, judging.profile, rules, calls)
         if asked.dtype:
-            session._why_no_calls = f"this what-if ran a copy of the model in {asked.dtype}, which is not kept: ask the session it came from"
+            session._why_no_calls = (
+                f"no model call was kept to run again: the copy of the model in {asked.dtype} that this what-if ran is "
+                "gone; ask the session that it came from"
+            )
         changes = compared(before, after, numbers)
         return Trial(asked, told, before, session, changes, (*notes, *left_out, *more, *judging.notes))
 
@@ -201,13 +209,15 @@ class Trying(SessionLife):
         Raises:
             UsageError: that target is not known here.
         """
-        if not self._loaded or (asked is not None and asked.target is not None):
+        if not self._loaded:
             return self.profile, ()
+        if asked is not None and asked.target is not None:
+            return replace(self.profile, name=self.record.target), ()
         try:
             profile = load_profile(self.record.target)
         except ProfileError:
             if asked is None:
-                return self.profile, ()
+                return replace(self.profile, name=self.record.target), ()
             raise UsageError(
                 f"the session's target {self.record.target!r} is not built in, and its file is not known here; "
                 "give target= as well"
@@ -215,10 +225,11 @@ class Trying(SessionLife):
         again = judge_again(self.record, profile=profile, rules=rules_for(profile))
         if [each.title for each in again.findings] == [each.title for each in self.record.findings]:
             return profile, ()
-        return profile, (
+        note = (
             f"the saved session was judged by more than {profile.name} says (an alignment, a limit, rules of its own), "
-            "which is not in its file: that part of the difference is not due to what you changed",
+            "which is not in its file: part of the difference is due to that"
         )
+        return profile, (note,)
 
     def _rules_for(self, asked: Asked, profile: DeviceProfile) -> Sequence[Constraint]:
         """The profile's rules; a session that was given rules of its own keeps them unless the target changes.
@@ -239,7 +250,7 @@ class Trying(SessionLife):
     def _dtype_text(self, asked: Asked) -> tuple[str, ...]:
         if asked.dtype is None:
             return ()
-        now = self.tryable()["dtype"]
+        now = dtype_of(self._calls.calls)
         return (f"dtype {now} → {asked.dtype}" if now else f"dtype {asked.dtype}",)
 
 

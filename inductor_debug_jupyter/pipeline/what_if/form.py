@@ -62,7 +62,7 @@ def form_view(record: SessionRecord, profile: DeviceProfile, calls: Sequence[Mod
         alignment=str(profile.alignment) if profile.alignments else "none",
         max_memory=size(limit) if limit else "none",
         dtypes=list(RUN_DTYPES),
-        dtype=_dtype(calls),
+        dtype=dtype_of(calls),
         batch=sizes["batch"],
         sequence=sizes["sequence"],
         ops=_op_fields(record, profile),
@@ -70,7 +70,7 @@ def form_view(record: SessionRecord, profile: DeviceProfile, calls: Sequence[Mod
     )
 
 
-def _dtype(calls: Sequence[ModelCall]) -> str:
+def dtype_of(calls: Sequence[ModelCall]) -> str:
     """What the first model computes in: that of its first weight, else of its first input that has a fraction."""
     for call in calls:
         model = uncompiled(call.model)
