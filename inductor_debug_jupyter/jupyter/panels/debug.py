@@ -35,6 +35,8 @@ from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
 from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, TransfersPanel
+from inductor_debug_jupyter.jupyter.panels.what_if import TAB as WHAT_IF
+from inductor_debug_jupyter.jupyter.panels.what_if import Trier, WhatIfPanel
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
@@ -50,7 +52,7 @@ from inductor_debug_jupyter.pipeline.views.panel import (
 )
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
-from inductor_debug_jupyter.pipeline.views.shapes import Selection
+from inductor_debug_jupyter.pipeline.views.shapes import Selection, TabView
 from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
 from inductor_debug_jupyter.pipeline.views.text import session_text
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
@@ -69,6 +71,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: the session's graphs as they are looked at; the panel's own when it belongs to no session.
         pairs: the tensors of a comparison that are still there, for the KernelDiff tab.
         what_if: who answers whether other inputs would recompile; a session that was loaded has nobody.
+        trier: who tries things out for the What if tab; without one there is no such tab.
     """
 
     selection = traitlets.Dict(default_value=nothing())
@@ -86,6 +89,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: GraphViews | None = None,
         pairs: LivePairs | None = None,
         what_if: Asker | None = None,
+        trier: Trier | None = None,
     ) -> None:
         self._lock = RLock()
         self._panes: list[Pane] = []
@@ -95,7 +99,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
-        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if)
+        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if, trier=trier)
 
     def load(
         self,
@@ -105,6 +109,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         views: GraphViews | None = None,
         pairs: LivePairs | None = None,
         what_if: Asker | None = None,
+        trier: Trier | None = None,
     ) -> None:
         """Show another session in this one's place, and in its snapshot's."""
         before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
@@ -113,7 +118,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.on_select = on_select
         self._lookup = Lookup(record)
         self._views = views or GraphViews(record, lookup=self._lookup)
-        self._make_panes(what_if)
+        self._make_panes(what_if, trier)
         self._lay_out()
         self._connect()
         for widget in before:
@@ -151,8 +156,10 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
-    def _make_panes(self, what_if: Asker | None) -> None:
+    def _make_panes(self, what_if: Asker | None, trier: Trier | None) -> None:
         header = header_view(self.record)
+        if trier is not None and self.record.captures:
+            header["tabs"].append(TabView(id=WHAT_IF, title="What if", badge="", kind=""))
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
         cells = [label for label in self.record.sources if label.startswith("In [")] or [*self.record.sources][:1]
         sources = source_view(self.record, self._lookup, cells)
@@ -180,6 +187,10 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
                 "view", dict(transfers_view(self.record, self._lookup, limit=ROWS_SENT))
             )
         self._panes.append(self.detail)
+        if trier is not None and WHAT_IF in there:
+            self.trying = WhatIfPanel(trier, tab=tab, tabs=[WHAT_IF])
+            self._panes.append(self.trying)
+            self._late[WHAT_IF] = self.trying.fill
         self.has_code = "code" in there
         if self.has_code:
             self.code = CodePanel(choices=self._lookup.choices, tab=tab, tabs=["code"])
@@ -288,25 +299,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     @classmethod
     def of(cls, session: Any) -> DebugPanel:
         """The panel of a session: a click in it is a call on the session, and the other way round."""
-        panel = cls(
-            session.record,
-            on_select=session.choose,
-            views=session.graph_views,
-            pairs=session.diff_pairs,
-            what_if=session.what_if,
-        )
+        panel = cls(session.record, **_live_parts(session))
         panel._listen_to(session)
         return panel
 
     def _show_session(self, session: Any) -> None:
         """Show another one: the one before has nothing to say here any more."""
-        self.load(
-            session.record,
-            on_select=session.choose,
-            views=session.graph_views,
-            pairs=session.diff_pairs,
-            what_if=session.what_if,
-        )
+        self.load(session.record, **_live_parts(session))
         self._listen_to(session)
 
     def _listen_to(self, session: Any) -> None:
@@ -417,4 +416,5 @@ def _live_parts(session: Any) -> dict[str, Any]:
         "views": session.graph_views,
         "pairs": session.diff_pairs,
         "what_if": session.what_if,
+        "trier": session,
     }
