@@ -149,7 +149,7 @@ def test_a_node_alone_on_the_cpu_and_it_is_said_which() -> None:
 
 @pytest.mark.usefixtures("nothing_runs")
 def test_decomposition_on_and_off() -> None:
-    session = seen(deny=["gelu"])
+    session = seen().try_out(deny=["gelu"]).session
     assert titles(session.findings) == ["the target has no gelu"]
     on = session.try_out(decompose={"gelu": True})
     assert titles(on.changes.gone) == ["the target has no gelu"]
@@ -197,9 +197,8 @@ def test_a_bad_value_is_one_line_that_names_it(changes: dict[str, Any], message:
 
 
 def test_nothing_captured_and_a_session_that_still_captures() -> None:
-    with capture() as session:
-        with pytest.raises(UsageError, match="still capturing"):
-            session.try_out(alignment=3)
+    with capture() as session, pytest.raises(UsageError, match="still capturing"):
+        session.try_out(alignment=3)
     with pytest.raises(NotFoundError, match="nothing was captured"):
         session.try_out(alignment=3)
 

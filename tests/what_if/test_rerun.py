@@ -105,7 +105,7 @@ def test_the_users_model_inputs_and_random_numbers_stay_as_they_were() -> None:
 
 def test_another_dtype_and_what_its_numbers_are_worth() -> None:
     torch.manual_seed(0)
-    session = seen(Net().eval(), torch.randn(4, 70), target="default", dtypes=None)
+    session = seen(Net().eval(), torch.randn(4, 70), target="default")
     trial = session.try_out(dtype="float16")
     assert trial.title == "dtype float32 → float16"
     dtypes = {node.dtype for node in trial.session.captures[0].graph("forward").calls if node.dtype}
