@@ -84,13 +84,16 @@ def test_trials_are_listed_with_before_and_after_and_can_be_saved() -> None:
 
 def test_a_chosen_node_is_tried_alone() -> None:
     session, panel = opened()
-    chosen = session.select(node="gelu") if session.captures[0].graph("forward").node("gelu") else {}
-    assert panel.trying.selection == chosen
-    ask(panel, node={"node": "gelu", "compile_id": session.captures[0].compile_id, "stage": "forward", "do": "cpu"})
+    graph = session.captures[0].graph("forward")
+    node = next(each.name for each in graph.calls if "gelu" in each.target)
+    place = {"node": node, "compile_id": session.captures[0].compile_id, "stage": "forward"}
+    ask(panel, node={**place, "do": "cpu"})
     assert panel.trying.error == ""
-    assert panel.trying.trials[0]["title"] == "node gelu on the CPU"
-    ask(panel, node={"node": "gelu", "compile_id": session.captures[0].compile_id, "stage": "dynamo", "do": "cpu"})
-    assert "what runs where is decided for" in panel.trying.error
+    assert panel.trying.trials[0]["title"] == f"node {node} on the CPU"
+    ask(panel, node={**place, "do": "parts"})
+    assert panel.trying.trials[1]["title"] == "gelu in parts: erf, mul, add"
+    ask(panel, node={**place, "node": "nobody", "do": "cpu"})
+    assert "forward has no node 'nobody'" in panel.trying.error
 
 
 def test_what_goes_wrong_is_one_line_in_the_pane(monkeypatch: pytest.MonkeyPatch) -> None:

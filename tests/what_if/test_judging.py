@@ -129,7 +129,7 @@ def test_a_node_alone_on_the_cpu_and_it_is_said_which() -> None:
     nodes = [node.name for node in session.captures[0].graph("forward").calls if "addmm" in node.target]
     trial = session.try_out(node=nodes[1], fallback=True)
     assert trial.title == f"node {nodes[1]} on the CPU"
-    assert "of 2 that are addmm; fallback=['addmm'] means all of them" in trial.notes[0]
+    assert "of 2 nodes that are addmm; fallback=['addmm'] means all of them" in trial.notes[0]
     (entry,) = trial.session.coverage.fallbacks
     assert (entry.count, [place.node for place in entry.places]) == (1, [nodes[1]])
     segments = trial.session.coverage.graphs[0].segments
@@ -138,11 +138,19 @@ def test_a_node_alone_on_the_cpu_and_it_is_said_which() -> None:
     ]
     every = session.try_out(fallback=["addmm"])
     assert every.session.coverage.count("fallback") == 2
-    with pytest.raises(NotFoundError, match="no judged graph has a node 'addmm_9'"):
+    with pytest.raises(NotFoundError, match="no judged graph has a node 'addmm_9', or what became of it"):
         session.try_out(node="addmm_9", fallback=True)
-    dynamo = (session.captures[0].compile_id, "dynamo")
-    with pytest.raises(NotFoundError, match="what runs where is decided for 0/0 forward"):
-        session.try_out(node=nodes[0], graph=dynamo, fallback=True)
+    # A node of Dynamo's graph stands for what became of it.
+    captured = session.captures[0]
+    linear = [
+        node.name
+        for node in captured.graph("dynamo").calls
+        if node.name in captured.graph("forward").node(nodes[0]).origins
+    ]
+    traced = session.try_out(node=linear[0], graph=(captured.compile_id, "dynamo"), fallback=True)
+    assert traced.title == f"node {nodes[0]} on the CPU"
+    with pytest.raises(NotFoundError, match="forward has no node 'nobody'"):
+        session.try_out(node="nobody", graph=(captured.compile_id, "forward"), fallback=True)
     with pytest.raises(OptionError, match="is an input or the output"):
         session.try_out(node=session.captures[0].graph("forward").nodes[0].name, fallback=True)
 

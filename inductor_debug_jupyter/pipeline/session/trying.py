@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.what_if import Asked, Numbers, Trial
-from inductor_debug_jupyter.pipeline.what_if.asked import SETTINGS, Dims, Sizes
+from inductor_debug_jupyter.pipeline.what_if.asked import Dims, Sizes
 from inductor_debug_jupyter.pipeline.what_if.before import (
     first_calls,
     has_aot,
@@ -192,7 +192,7 @@ class Trying(SessionLife):
         """A session that holds the record, can be asked further, and saves itself only when told to."""
         session = type(self)(settings, constraints=rules)
         session.profile = profile
-        session._constraints = None if self._constraints is None else rules
+        session._constraints = rules if self._constraints is not None and rules is self.rules else None
         session._calls.calls.extend(calls)
         session._saves = False
         short = re.sub(r" \([^)]*\)", "", ", ".join(told))
@@ -211,17 +211,17 @@ class Trying(SessionLife):
         """
         if not self._loaded:
             return self.profile, ()
-        if asked is not None and asked.target is not None:
-            return replace(self.profile, name=self.record.target), ()
+        name = self.record.target
         try:
-            profile = load_profile(self.record.target)
+            profile = load_profile(name)
         except ProfileError:
-            if asked is None:
-                return replace(self.profile, name=self.record.target), ()
+            if asked is None or asked.target is not None:
+                return DeviceProfile(name), ()
             raise UsageError(
-                f"the session's target {self.record.target!r} is not built in, and its file is not known here; "
-                "give target= as well"
+                f"the session's target {name!r} is not built in, and its file is not known here; give target= as well"
             ) from None
+        if asked is None or asked.target is not None:
+            return profile, ()
         again = judge_again(self.record, profile=profile, rules=rules_for(profile))
         if [each.title for each in again.findings] == [each.title for each in self.record.findings]:
             return profile, ()
@@ -265,6 +265,8 @@ def _numbers(changed: Sequence[ChangedCall], reference: Sequence[Any], outputs: 
 
 
 def _with(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """The settings with some values replaced."""
-    said = {name: Setting(value, ORIGIN) for name, value in changes.items() if name in (*SETTINGS, "lower")}
-    return Settings({**settings.values, **said})
+    """The settings with some values replaced; denied ops add up."""
+    said = dict(changes)
+    if "deny" in said:
+        said["deny"] = (*(settings["deny"] or ()), *said["deny"])
+    return Settings({**settings.values, **{name: Setting(value, ORIGIN) for name, value in said.items()}})

@@ -6,7 +6,7 @@ import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from inductor_debug_jupyter.pipeline.devices import DeviceProfile, load_profile
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
@@ -57,16 +57,16 @@ def changed_judging(
     profile = profile.with_settings(Settings(beside))
     told = _told(base, profile, said)
     notes: list[str] = []
-    node = _node(asked, captures)[1] if asked.node else None
+    nodes = _nodes(asked, captures) if asked.node else []
     wanted = dict(asked.decompose) if isinstance(asked.decompose, Mapping) else {}
-    if node is not None and isinstance(asked.decompose, bool):
-        wanted = {op_name(node): asked.decompose}
-        notes.append(f"every {op_name(node)}, not this node alone: a target runs an op in one way")
+    if nodes and isinstance(asked.decompose, bool):
+        wanted = dict.fromkeys((op_name(each.node) for each in nodes), asked.decompose)
+        notes.append(f"every {' and '.join(wanted)}, not this node alone: a target runs an op in one way")
     for name, parts in wanted.items():
         profile, sentence = _decomposed(profile, name, parts, captures)
         told.append(sentence)
     if asked.fallback is True:
-        profile, sentence, note = _node_on_cpu(profile, asked, captures)
+        profile, sentence, note = _nodes_on_cpu(profile, nodes, present_ops(captures)[op_name(nodes[0].node)])
         told.append(sentence)
         notes.append(note)
     elif isinstance(asked.fallback, tuple):
@@ -155,39 +155,55 @@ def _decomposed(
     return replace(profile, decompose={**kept, **made}), f"{bare} in parts: {', '.join(parts)}"
 
 
-def _node_on_cpu(
-    profile: DeviceProfile, asked: Asked, captures: Sequence[CompileCapture]
-) -> tuple[DeviceProfile, str, str]:
-    (compile_id, stage), node = _node(asked, captures)
-    op, cpu = op_name(node), profile.cpu
-    choice = replace(cpu, nodes=cpu.nodes | {(compile_id, stage, node.name)})
-    number = present_ops(captures)[op]
-    others = f", of {number} that are {op}; fallback=[{op!r}] means all of them" if number > 1 else ""
-    note = f"only the node {node.name} ({op}, {compile_id} {stage}) is meant{others}"
-    return replace(profile, cpu=choice), f"node {node.name} on the CPU", note
+def _nodes_on_cpu(profile: DeviceProfile, nodes: Sequence[_Found], number: int) -> tuple[DeviceProfile, str, str]:
+    """The profile with these nodes on the CPU; in a few words; and which they are, of so many of their op."""
+    op, cpu = op_name(nodes[0].node), profile.cpu
+    choice = replace(cpu, nodes=cpu.nodes | {each.key for each in nodes})
+    names = " and ".join(each.node.name for each in nodes)
+    compile_id, stage, _ = nodes[0].key
+    others = f", of {number} nodes that are {op}; fallback=[{op!r}] means all of them" if number > len(nodes) else ""
+    note = f"only {names} ({op}, {compile_id} {stage}) is meant{others}"
+    return replace(profile, cpu=choice), f"node {names} on the CPU", note
 
 
-def _node(asked: Asked, captures: Sequence[CompileCapture]) -> tuple[tuple[str, str], NodeRecord]:
-    """The node that is meant, and its graph.
+class _Found(NamedTuple):
+    """A node of a judged graph: compile id, stage and name, and the node itself."""
+
+    key: tuple[str, str, str]
+    node: NodeRecord
+
+
+def _nodes(asked: Asked, captures: Sequence[CompileCapture]) -> list[_Found]:
+    """The node that is meant; for one of a graph that is not judged (Dynamo's), what became of it there.
 
     Raises:
         NotFoundError: no judged graph has it.
         OptionError: it computes nothing that could run elsewhere.
     """
     graphs = {(capture.compile_id, graph.stage): graph for capture in captures for graph in checked_graphs(capture)}
-    if asked.graph is not None and asked.graph not in graphs:
-        where = " ".join(asked.graph)
-        judged = ", ".join(" ".join(key) for key in graphs)
-        raise NotFoundError(f"node {asked.node!r} of {where}: what runs where is decided for {judged}; choose it there")
-    for key in [asked.graph] if asked.graph is not None else list(graphs):
-        node = graphs[key].node(asked.node)
-        if node is None:
+    meant = [key for key in graphs if asked.graph in (None, key)]
+    for key in meant:
+        if (node := graphs[key].node(asked.node)) is not None:
+            return [_Found((*key, node.name), _computing(node))]
+    if asked.graph is not None and meant:
+        raise NotFoundError(f"{' '.join(asked.graph)} has no node {asked.node!r}")
+    backward = asked.graph is not None and "backward" in asked.graph[1]
+    for key, graph in graphs.items():
+        if (asked.graph is not None and key[0] != asked.graph[0]) or (key[1] == "backward") is not backward:
             continue
-        if not node.is_call:
-            raise OptionError(f"node={asked.node!r} is an input or the output; allowed: a node that computes something")
-        if bare_name(node.target) in VIEWS:
-            raise OptionError(
-                f"node={asked.node!r} ({bare_name(node.target)}) moves no data: it stays where what it looks at is"
-            )
-        return key, node
-    raise NotFoundError(f"no judged graph has a node {asked.node!r}")
+        made = [node for node in graph.calls if asked.node in node.origins and bare_name(node.target) not in VIEWS]
+        same = graph.node(asked.node) if asked.graph is not None else None
+        if made := made or ([_computing(same)] if same is not None else []):
+            return [_Found((*key, node.name), node) for node in made]
+    raise NotFoundError(f"no judged graph has a node {asked.node!r}, or what became of it")
+
+
+def _computing(node: NodeRecord) -> NodeRecord:
+    """The node, if it computes something."""
+    if not node.is_call:
+        raise OptionError(f"node={node.name!r} is an input or the output; allowed: a node that computes something")
+    if bare_name(node.target) in VIEWS:
+        raise OptionError(
+            f"node={node.name!r} ({bare_name(node.target)}) moves no data: it stays with what it looks at"
+        )
+    return node

@@ -74,7 +74,7 @@ def _model_of(changed: ChangedCall) -> Iterator[torch.nn.Module]:
     plain = uncompiled(changed.call.model)
     with own_module(plain) as model:
         if not isinstance(model, torch.nn.Module):
-            yield _Function(model)
+            yield type(changed.call.name, (_Function,), {})(model)  # so that it goes by the function's name
             return
         if changed.dtype is not None:
             if model is plain:
