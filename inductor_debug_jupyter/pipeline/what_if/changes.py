@@ -122,7 +122,9 @@ def _findings(
     new: list[Violation] = []
     reworded: list[tuple[Violation, Violation]] = []
     for finding in unpaired:
-        twin = next((each for each in left if each.rule_id == finding.rule_id and _where(each) & _where(finding)), None)
+        twin = max(
+            (each for each in left if _overlap(each, finding)), key=lambda each: _overlap(each, finding), default=None
+        )
         if twin is None:
             new.append(finding)
         else:
@@ -135,9 +137,12 @@ def _words(finding: Violation) -> tuple[str, str, str]:
     return finding.rule_id, finding.severity, finding.title
 
 
-def _where(finding: Violation) -> set[tuple[str, ...]]:
-    """Places that stay what they are in another run: module and op rather than a node's number."""
-    return {(place.stage, place.module_path, place.target) for place in finding.places}
+def _overlap(one: Violation, other: Violation) -> float:
+    """How much of their places two findings of one rule share; modules and ops stay what they are in another run."""
+    ours, theirs = (
+        {(place.stage, place.module_path, place.target) for place in finding.places} for finding in (one, other)
+    )
+    return len(ours & theirs) / len(ours | theirs) if one.rule_id == other.rule_id and ours | theirs else 0.0
 
 
 def _finding_figure(before: SessionRecord, after: SessionRecord, differ: bool) -> Figure:
