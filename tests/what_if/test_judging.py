@@ -33,7 +33,7 @@ class Net(nn.Module):
 
 def seen(**options: Any) -> DebugSession:
     torch.manual_seed(0)
-    with capture(eager=True, lower="aot", **options) as session:
+    with capture(eager=True, lower="aot", **options) as session, torch.no_grad():
         Net()(torch.randn(4, 70))
     return session
 
@@ -178,7 +178,7 @@ def test_decomposition_on_and_off() -> None:
     [
         ({}, "nothing to try; allowed: target=, "),
         ({"target": "stik128"}, "unknown target 'stik128'; allowed: .*; did you mean stick128?"),
-        ({"alignment": 0}, "alignment: 0 is not allowed; allowed: a whole number from 1 up"),
+        ({"alignment": 0}, "alignment: '0' is not allowed; allowed: a whole number from 1 up"),
         ({"alignment": "many"}, "alignment: 'many' is not allowed"),
         ({"max_memory": "much"}, "max_memory: 'much' is not allowed"),
         ({"dtype": "int8"}, "dtype='int8'; allowed: float32, float16, bfloat16, float64"),

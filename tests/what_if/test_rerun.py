@@ -149,7 +149,7 @@ def test_a_model_that_prints_and_steps_for_somebody_who_waits(capsys: pytest.Cap
 def test_what_does_not_run_is_one_line_that_says_what_was_tried() -> None:
     class Fixed(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x.view(2, 35, -1) * 2
+            return x.view(2, 70) * 2
 
     session = seen(Fixed(), torch.randn(2, 70))
     with pytest.raises(UsageError, match=r"^batch 2 → 3 \(dimension 0 of x\): Fixed does not run so: \w+") as raised:

@@ -1,7 +1,7 @@
 """Two sessions side by side: which findings went, came and stayed, and every figure that is another one.
 
-A finding is the same when its rule and its title are. What is left is paired by rule and place: that is one finding
-whose words changed (``784 is not a multiple of 64``, then ``… of 128``), not one gone and one new.
+A finding is the same when its rule and its title are. What is left is paired by rule, value seen and place: that is one
+finding whose words changed (``784 is not a multiple of 64``, then ``… of 128``), not one gone and one new.
 """
 
 from __future__ import annotations
@@ -138,20 +138,28 @@ def _words(finding: Violation) -> tuple[str, str, str]:
 
 
 def _overlap(one: Violation, other: Violation) -> float:
-    """How much of their places two findings of one rule share; modules and ops stay what they are in another run."""
+    """How much of their places two findings about one thing share; modules and ops stay the same in another run."""
+    if _thing(one) != _thing(other):
+        return 0.0
     ours, theirs = (
         {(place.stage, place.module_path, place.target) for place in finding.places} for finding in (one, other)
     )
-    return len(ours & theirs) / len(ours | theirs) if one.rule_id == other.rule_id and ours | theirs else 0.0
+    return len(ours & theirs) / len(ours | theirs) if ours | theirs else 0.0
+
+
+def _thing(finding: Violation) -> tuple[str, str]:
+    """What a finding is about: the rule, and the size or dtype that was seen; memory is memory, however much."""
+    seen = "" if finding.rule_id.startswith("memory.") else finding.observed.partition(" ")[0]
+    return finding.rule_id, seen
 
 
 def _finding_figure(before: SessionRecord, after: SessionRecord, differ: bool) -> Figure:
     counts = [tuple(severity_counts(record.findings).values()) for record in (before, after)]
     texts = [_finding_text(record) for record in (before, after)]
     if not differ:
-        return Figure("findings", "findings", *texts)
+        return Figure("findings", "findings", texts[0], texts[1])
     kind: Kind = "better" if counts[1] < counts[0] else "worse" if counts[1] > counts[0] else "other"
-    return Figure("findings", "findings", *texts, _signed(len(after.findings) - len(before.findings)), kind)
+    return Figure("findings", "findings", texts[0], texts[1], _signed(len(after.findings) - len(before.findings)), kind)
 
 
 def _finding_text(record: SessionRecord) -> str:
@@ -162,18 +170,18 @@ def _finding_text(record: SessionRecord) -> str:
 def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figure]:
     if before.coverage is None or after.coverage is None:
         texts = [NOT_KNOWN if record.coverage is None else str(record.coverage) for record in (before, after)]
-        return [Figure("coverage", "coverage", *texts, kind="same" if texts[0] == texts[1] else "other")]
+        return [Figure("coverage", "coverage", texts[0], texts[1], kind="same" if texts[0] == texts[1] else "other")]
     sides = before.coverage, after.coverage
     shares = [_share(record) for record in (before, after)]
     texts = [f"{share:.3g} % of {words.count(total, 'op')}" for share, total in shares]
     figures = [_figure("coverage", "on the target", texts, shares[1][0] - shares[0][0], better="more", unit=" points")]
     for name, status in (("on the CPU", "fallback"), ("refused", "refused")):
         counts = [side.count(status) for side in sides]
-        figures.append(_count("coverage", name, *counts, better="less"))
+        figures.append(_count("coverage", name, counts[0], counts[1], better="less"))
     parts = [side.count("decomposable") for side in sides]
-    figures.append(_count("coverage", "in parts", *parts, better=""))
+    figures.append(_count("coverage", "in parts", parts[0], parts[1], better=""))
     moved = [_moved(record) for record in (before, after)]
-    figures.append(_size("transfers", "moved between CPU and target", *moved))
+    figures.append(_size("transfers", "moved between CPU and target", moved[0], moved[1]))
     return figures
 
 
@@ -199,10 +207,10 @@ def _ops_figure(before: SessionRecord, after: SessionRecord) -> Figure:
     came: Counter[str] = ops[1] - ops[0]
     went: Counter[str] = ops[0] - ops[1]
     if not came and not went and texts[0] == texts[1]:
-        return Figure("ops", "ops", *texts)
+        return Figure("ops", "ops", texts[0], texts[1])
     told = [f"+{number} {op}" for op, number in came.most_common(3)]
     told += [f"−{number} {op}" for op, number in went.most_common(3)]
-    return Figure("ops", "ops", *texts, ", ".join(told) or "other views", "other")
+    return Figure("ops", "ops", texts[0], texts[1], ", ".join(told) or "other views", "other")
 
 
 def _calls(record: SessionRecord) -> int:
@@ -215,10 +223,10 @@ def _count(part: str, name: str, before: int, after: int, better: str = "less") 
 
 def _figure(part: str, name: str, texts: Sequence[str], more: float, *, better: str, unit: str = "") -> Figure:
     if texts[0] == texts[1] and not more:
-        return Figure(part, name, *texts)
+        return Figure(part, name, texts[0], texts[1])
     grew = "more" if more > 0 else "less"
     kind: Kind = "other" if not better or not more else "better" if grew == better else "worse"
-    return Figure(part, name, *texts, _signed(more) + unit if more else "", kind)
+    return Figure(part, name, texts[0], texts[1], _signed(more) + unit if more else "", kind)
 
 
 def _size(
@@ -226,11 +234,11 @@ def _size(
 ) -> Figure:
     texts = [none if size is None else words.size(size) for size in (before, after)]
     if before == after:
-        return Figure(part, name, *texts)
+        return Figure(part, name, texts[0], texts[1])
     if before is None or after is None or not judge:
-        return Figure(part, name, *texts, kind="other")
+        return Figure(part, name, texts[0], texts[1], kind="other")
     change = f"{_signed(100.0 * (after - before) / before)} %" if before else f"+{words.size(after)}"
-    return Figure(part, name, *texts, change, "better" if after < before else "worse")
+    return Figure(part, name, texts[0], texts[1], change, "better" if after < before else "worse")
 
 
 def _numbers_figure(numbers: Numbers) -> Figure:
