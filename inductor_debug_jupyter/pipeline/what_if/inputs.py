@@ -212,7 +212,8 @@ def repeated(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
     rows = torch.arange(size, device=tensor.device) % tensor.shape[dim]
     made = tensor.detach().index_select(dim, rows)
     if not tensor.is_contiguous():
-        order = sorted(range(tensor.ndim), key=lambda at: -tensor.stride(at))
+        strides = tensor.stride()
+        order = sorted(range(tensor.ndim), key=lambda at: -strides[at])
         back = sorted(range(tensor.ndim), key=order.__getitem__)
         made = made.permute(order).contiguous().permute(back)
     return made.requires_grad_(tensor.requires_grad)
