@@ -36,7 +36,7 @@ def test_everything_can_be_reached_and_chosen_by_key(lab: LabPage) -> None:
     panel, keys = lab.cell(1), lab.page.keyboard
     tabs = panel.locator("[data-idj='tab']")
     names = tabs.evaluate_all("tabs => tabs.map(tab => tab.dataset.tab)")
-    assert names == ["overview", "findings", "graph", "memory", "placement", "guards", "diff"]
+    assert names == ["overview", "findings", "graph", "memory", "placement", "guards", "diff", "what_if"]
 
     # Arrow keys go through the tabs; behind each, the Tab key reaches something of it.
     panel.locator("[data-idj='tab'][aria-selected='true']").focus()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
@@ -52,6 +53,7 @@ class SessionLife:
         self.settings = settings or resolve()
         self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
         self.rules: Sequence[Constraint] = rules_for(self.profile) if constraints is None else list(constraints)
+        self._constraints = constraints
         self.strict = bool(self.settings["strict"])
         self.selection: dict[str, Any] = {}
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
@@ -71,6 +73,12 @@ class SessionLife:
         self._listening = ExitStack()
         self._started = 0.0
         self._record: SessionRecord | None = None
+        self._loaded = False
+        """Whether it only shows a record: what it was checked with is not all in there."""
+        self._saves = True
+        """Whether it goes to the artifact folder by itself; a what-if does when it is saved."""
+        self._calls_gone = ""
+        """Why there is no call to run again, where this session knows better than its log of calls."""
         self.diff_pairs = LivePairs()
         """The worst outputs' tensors of the last comparison, for the panel."""
 
@@ -125,7 +133,7 @@ class SessionLife:
 
     def _save_to_store(self) -> None:
         """Write the session where the command line finds it. What cannot be written is said once, and never raised."""
-        if not self.record.captures:
+        if not self._saves or not self.record.captures:
             return
         said = self._unsaved()
         record = replace(self.record, notes=tuple(note for note in self.record.notes if note is not said))
@@ -143,6 +151,13 @@ class SessionLife:
             note = Note(_UNSAVED, f"nothing was saved: {reason}. The session is in memory; session.save(path) keeps it")
             log.warning("%s", note)
             self._record = replace(self.record, notes=(*self.record.notes, note))
+
+    def _file_away(self) -> Path:
+        """Write the session into the artifact folder, from now on after each change; where its file lies."""
+        store = self._store()
+        store.save_session(self.record)
+        self._saves = True
+        return store.folder / store.artifacts(self._id, "sessions")[-1].path
 
     # The record -------------------------------------------------------------------------------------------------
 
@@ -183,7 +198,7 @@ class SessionLife:
     @property
     def has_inputs(self) -> bool:
         """Whether a model call was kept, so that it can be run again."""
-        return bool(self._calls.calls)
+        return bool(self._calls.there())
 
     def _kept_calls(self) -> Sequence[ModelCall]:
         """The calls that can be run again.
@@ -196,6 +211,8 @@ class SessionLife:
         return there
 
     def _why_no_calls(self) -> str:
+        if self._calls_gone:
+            return self._calls_gone
         asking = "use %%inductor_debug --diff or capture(keep_inputs=True)"
         if gone := self._calls.gone:
             return f"{gone}, which was called, is gone: keep it in a variable, or {asking}"
