@@ -136,15 +136,18 @@ class CellWatcher:
 
     def finish(self, run: Run) -> ConstraintViolationError | None:
         """Close, bind and show a session; the error that it ends in, if strict mode found any."""
+        later = False
         with _collector_waits():
             try:
                 run.session.close(save=False)
+                later = run.session.can_wait()
             except Exception as error:
                 self._say("the session could not be finished", error)
             finally:
                 self._undo(run)
             refused = self._show(run.session)
-        self._saving.add(run.session)
+        if later:
+            self._saving.add(run.session)
         if refused is not None:  # a readable text instead of a traceback, for there is none
             refused._render_traceback_ = lambda: [f"{type(refused).__name__}: {refused}"]  # type: ignore[attr-defined]
         return refused

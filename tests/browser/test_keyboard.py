@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 CELLS = [
     "%load_ext inductor_debug_jupyter\nimport torch\nfrom torch import nn",
-    """%%inductor_debug --target stick128 --deny aten.cumsum --lower aot --diff --candidate aot_eager --as session
+    """%%inductor_debug --target stick128 --deny aten.cumsum --lower inductor --diff --candidate stick128 --as session
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -22,6 +22,9 @@ class Net(nn.Module):
         return self.down(h).double().sum()
 
 Net()(torch.randn(2, 65)).backward()""",
+]
+EVERY_TAB = [
+    *("overview", "findings", "graph", "code", "memory", "placement", "transfers", "guards", "diff", "what_if")
 ]
 FOCUS = """() => { const at = document.activeElement;
     const pane = at?.closest('.idj-body .idj');

@@ -108,6 +108,17 @@ class SessionLife:
         if save:
             self._save_to_store()
 
+    def can_wait(self) -> bool:
+        """Whether it is likely that saving later will do; if not it is tried now, so that it is said in time."""
+        if not self.record.captures:
+            return True
+        try:
+            self._store().probe()
+        except StoreError:
+            self._save_to_store()
+            return False
+        return True
+
     def saving(self) -> Iterator[None]:
         """Save to the artifact folder in many short steps: most of it is writing texts that nobody looked at yet."""
         for capture in self.record.captures:
