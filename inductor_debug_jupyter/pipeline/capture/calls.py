@@ -91,8 +91,8 @@ class CallLog:
             self.too_large[_name(model)] = size
             return
         self._bytes += size
-        copies = _copied((args, kwargs))
-        self.calls.append(ModelCall(held, _name(model), *copies, random_state=torch.get_rng_state()))
+        own_args, own_kwargs = _copied((args, kwargs))
+        self.calls.append(ModelCall(held, _name(model), own_args, own_kwargs, torch.get_rng_state()))
 
     def there(self) -> list[ModelCall]:
         """The calls whose model still exists."""
