@@ -61,7 +61,7 @@ def _fetch(
                 return kernel_values(kept, captured, gradients)
             again = Reexecution(kept, gradients)
             if backend.compiler is not None:
-                again = Reexecution(kept, gradients, InParts(backend))
+                again = Reexecution(kept, gradients, InParts(backend), afterwards=True)
             return again.values([captured])[captured.stage, captured.record.name]
 
     return fetch

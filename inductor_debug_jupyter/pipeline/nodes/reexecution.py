@@ -69,16 +69,18 @@ class _Again:
         capture: the compile that was captured.
         wanted: the nodes, all of this compile.
         way: how graphs are lowered; see :data:`WAYS`.
-        collector: who computes them.
+        collector: who computes them; None leaves that to be done afterwards, with :attr:`stopped_at`.
     """
 
     capture: CompileCapture
     wanted: Sequence[CapturedNode]
     way: str
-    collector: Collector
+    collector: Collector | None
     found: dict[tuple[str, str], NodeValues] = field(default_factory=dict)
     problem: InductorDebugError | None = None
     unlike: list[str] = field(default_factory=list)
+    stopped_at: tuple[str, torch.fx.GraphModule, list[Any], dict[str, str]] | None = None
+    """Stage, graph, its arguments, and the names of the wanted nodes in it → the captured ones."""
     _graphs: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
     _recognised: bool = False
 
@@ -108,15 +110,24 @@ class _Again:
             names = self._names(stage, here)
             if not names and later:
                 return as_it_is(graph_module, args)
-            found, result = self.collector(stage, graph_module, args, list(names), bool(later)) if names else ({}, None)
+            if self.collector is None and names:
+                self.stopped_at = stage, graph_module, list(args), names
+                raise ReachedError
+            found, result = self._collect(stage, graph_module, args, names, bool(later))
         except InductorDebugError as error:
             self.problem = error
             raise ReachedError from None
-        for live, captured in names.items():
-            self.found[stage, captured] = found[live]
+        self.found |= {(stage, captured): found[live] for live, captured in names.items()}
         if not later:
             raise ReachedError
         return result
+
+    def _collect(
+        self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any], names: dict[str, str], to_the_end: bool
+    ) -> tuple[dict[str, NodeValues], Any]:
+        if self.collector is None or not names:
+            return {}, None
+        return self.collector(stage, graph_module, args, list(names), to_the_end)
 
     def _names(self, stage: str, here: Sequence[CapturedNode]) -> dict[str, str]:
         """Name in the graph that was made again → the captured one; without those that cannot be told for certain."""
@@ -165,11 +176,14 @@ class Reexecution:
         calls: the calls that were kept.
         gradients: what a backward starts from; see :class:`Call`.
         collector: who computes wanted nodes; the reference by default.
+        afterwards: whether it can do so only when the call is over: a backend cannot compile in the middle of one. It
+            is then asked for the nodes of one graph only.
     """
 
     calls: Sequence[ModelCall]
     gradients: Sequence[torch.Tensor] | None = None
     collector: Collector = eager_mode
+    afterwards: bool = False
 
     def values(self, wanted: Sequence[CapturedNode]) -> dict[tuple[str, str], NodeValues]:
         """Stage and name → what each wanted node was given and made. All of them are of one compile.
@@ -195,10 +209,19 @@ class Reexecution:
             return ReplayBackend(way, again.user_of)
 
         again = run_again(
-            self.calls, capture, lambda: _Again(capture, wanted, way, self.collector), backend, self.gradients
+            self.calls,
+            capture,
+            lambda: _Again(capture, wanted, way, None if self.afterwards else self.collector),
+            backend,
+            self.gradients,
         )
         if again.problem is not None:
             raise again.problem
+        if again.stopped_at is not None:
+            stage, graph_module, args, names = again.stopped_at
+            with random_state_kept():
+                found, _ = self.collector(stage, graph_module, args, list(names), False)
+            return {(stage, captured): found[live] for live, captured in names.items()}
         return again.found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx.node import map_aggregate, map_arg
+from torch.fx.node import map_aggregate
 
 from inductor_debug_jupyter.pipeline.diff.state import clone_inputs
 from inductor_debug_jupyter.pipeline.errors import UsageError
@@ -107,8 +107,9 @@ class OpCall:
     def of(cls, node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> OpCall:
         """Take it over from a graph."""
         named = {**dict(zip(argument_names(node), node.args, strict=True)), **node.kwargs}
-        arguments = {key: map_arg(value, lambda each: _Slot(each.name)) for key, value in named.items()}
-        arguments = {key: list(value) if isinstance(value, list) else value for key, value in arguments.items()}
+        arguments = {
+            key: _replaced(value, torch.fx.Node, lambda each: _Slot(each.name)) for key, value in named.items()
+        }
         target = graph_module.get_submodule(str(node.target)) if node.op == "call_module" else node.target
         return cls(node.name, node.op, target_name(node), target, arguments, len(node.args))
 
@@ -151,13 +152,18 @@ class OpCall:
 
 def _filled(value: Any, look_up: Callable[[str], Any]) -> Any:
     """The same with a value in each slot."""
-    filled = map_aggregate(value, lambda leaf: look_up(leaf.node) if isinstance(leaf, _Slot) else leaf)
-    return list(filled) if isinstance(filled, list) else filled
+    return _replaced(value, _Slot, lambda slot: look_up(slot.node))
+
+
+def _replaced(value: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
+    """The same structure (lists, tuples, dicts, slices) with everything of one class replaced."""
+    made = map_aggregate(value, lambda leaf: replace(leaf) if isinstance(leaf, kind) else leaf)
+    return list(made) if isinstance(made, list) else made
 
 
 def _leaves(value: Any) -> list[Any]:
     found: list[Any] = []
-    map_aggregate(value, lambda leaf: found.append(leaf) or leaf)
+    _replaced(value, object, found.append)
     return found
 
 

@@ -254,8 +254,9 @@ def _given(call: ast.Call) -> str:
 def _takes_apart(statement: ast.stmt) -> str:
     """``buf9`` of ``buf10 = buf9[0]``; empty for anything else."""
     value = getattr(statement, "value", None)
-    is_part = isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
-    return value.value.id if is_part else ""
+    if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
+        return value.value.id
+    return ""
 
 
 def _call_function(source: str) -> ast.FunctionDef | None:
