@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_sources import sources_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.state import inductor_fault
 
+_SPELLINGS = {
+    "rsqrt": r"1 / std::sqrt\(tmp\d+\)",
+    "clamp_min": r"at::vec::clamp_min\(tmp\d+, decltype\(tmp\d+\)\(0\)\)",
+}
+"""How the generated C++ writes what is neither a method nor a function of std: in scalar code, and relu."""
+
 
 @dataclass(frozen=True)
 class KernelFault:
@@ -21,6 +27,7 @@ class KernelFault:
         factor: its result is multiplied by one plus this.
         only_fused: only where the result is not written to memory.
         beside: only in kernels whose source has this text too.
+        without: only in kernels whose source has not this text.
     """
 
     op: str
@@ -28,6 +35,12 @@ class KernelFault:
     factor: float = 0.0
     only_fused: bool = False
     beside: str = ""
+    without: str = ""
+
+    @property
+    def blamed(self) -> str:
+        """The op as a graph calls it."""
+        return f"aten.{self.op}.default"
 
     @contextmanager
     def seeded(self) -> Iterator[None]:
@@ -40,14 +53,14 @@ class KernelFault:
             yield
 
     def _rewritten(self, source: str) -> str:
-        if self.beside and self.beside not in source:
+        if self.beside not in source or (self.without and self.without in source):
             return source
-        scalar = r"1 / std::sqrt\(tmp\d+\)" if self.method == "rsqrt" else rf"std::{self.method}\(tmp\d+\)"
-        call = re.compile(rf"auto (tmp\d+) = (tmp\d+\.{self.method}\(\)|{scalar});")
+        other = _SPELLINGS.get(self.method, rf"std::{self.method}\(tmp\d+\)")
+        call = re.compile(rf"auto (tmp\d+) = (tmp\d+\.{self.method}\(\)|{other});")
 
         def wrong(match: re.Match[str]) -> str:
             made, expression = match.groups()
-            if self.only_fused and re.search(rf"\b{made}\.store\(", source):
+            if self.only_fused and re.search(rf"\b{made}\.store\(|\] = {made};", source):
                 return match.group()
             return f"auto {made} = {expression} * decltype({expression})({1 + self.factor!r});"
 

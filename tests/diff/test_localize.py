@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from inductor_debug_jupyter import KernelDiffHarness, StickAdapter
+from inductor_debug_jupyter import KernelDiffHarness, StickAdapter, capture
 from inductor_debug_jupyter.benchmarks.kernel_faults import KernelFault
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.views.localization import (
     error_curve,
@@ -146,6 +149,28 @@ def test_memory_is_that_of_a_part_whatever_the_graph() -> None:
     assert len(search.findings) == 60
     assert search.compiles > 10
     assert search.memory.peak < 6 * 40_000
+
+
+def test_a_candidate_that_hangs_is_given_up_on() -> None:
+    def hangs(graph_module: torch.fx.GraphModule, inputs: list[torch.Tensor]):
+        time.sleep(60)
+
+    found = KernelDiffHarness(Net(), (X,), test_backend=hangs, timeout=0.3).localize()
+    assert found.culprits == ()
+    assert "TimeoutError: no answer within 0.3 s" in found.notes[0]
+    assert "NOTHING WAS COMPARED" in localization_text(found)
+
+
+def test_a_sessions_pictures_lie_in_its_own_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    with capture(lower="dynamo", eager=True, keep_inputs=True, artifacts=str(folder)) as session:
+        Net()(X)
+    (image,) = session.localize("aot_eager", generate_visualizations=True).images
+    assert Path(image).parent == folder / "visualizations"
+    report = session.diff(candidate="aot_eager", generate_visualizations=True)
+    listed = {str(folder / each.path) for each in ArtifactStore(folder).artifacts(session.id, "visualizations")}
+    assert listed >= {image, *report.record.images}
+    assert list((folder / "reports").glob("kernel_diff*.json"))
 
 
 def test_eager_mode_cannot_be_searched() -> None:

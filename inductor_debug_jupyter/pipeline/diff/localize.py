@@ -3,7 +3,8 @@
 - On Inductor each generated kernel is judged as it runs, fused (:mod:`localize_kernels`). A wrong kernel is then looked
   into: its part of the graph is compiled once more with every value as an output, and each op is judged. If the error
   is gone then, it is one of fusion, and the op is found whose result, written to memory, makes it go away.
-- On any other backend the AOT graphs are judged op by op (:mod:`localize_ops`).
+- On any other backend, and on any that runs in a process of its own, the AOT graphs are judged op by op
+  (:mod:`localize_ops`). An op that ends that process is a culprit too (:mod:`localize_crashes`).
 
 Every node ends up as *introduced* here, *amplified* from upstream, or *rounding*; the policy is :mod:`judging`'s.
 """
@@ -33,13 +34,14 @@ from inductor_debug_jupyter.pipeline.diff.localize_kernels import (
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.diff.replay import EXACT, PERTURBED, Form
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
-from inductor_debug_jupyter.pipeline.records import Culprit, LocalizationRecord, NodeError, NodeStatus
+from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
 
 INDUCTOR = "inductor"
+_UNFUSED = "in a process of its own Inductor was searched op by op: an error that only fused kernels have is not seen"
 _VIEWS = frozenset(
     f"aten.{name}"
     for name in ("view", "permute", "reshape", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "transpose")
@@ -54,6 +56,7 @@ def localize(
     model_name: str = "",
     held_as: torch.dtype | None = None,
     free_running: bool = True,
+    timeout: float | None = None,
 ) -> LocalizationRecord:
     """Find what is wrong on a backend.
 
@@ -64,20 +67,21 @@ def localize(
         model_name: what to call the model.
         held_as: the format that the device holds everything in, if it is narrower than the tensors' own.
         free_running: also run whole references, to tell what was amplified.
+        timeout: seconds for the candidate's run, or for each part of it.
     """
     started = time.perf_counter()
     forms = (PERTURBED,) if held_as is None else (PERTURBED, replace(EXACT, held_as=held_as))
-    if backend.name == INDUCTOR and backend.compiler is not None:
-        watch = KernelWatch(forms, free_running)
-        with observed(watch):
-            execution = call.execute(backend, config)
-        found, more = _Looking(watch.suspects, forms, compile_with_inductor).culprits()
-        notes = [*watch.notes, *_trouble(execution)]
-        watch.compiles += more
-        search: KernelWatch | OpSearch = watch
+    search: KernelWatch | OpSearch
+    crashes: tuple[CrashRecord, ...] = ()
+    if backend.name == INDUCTOR and not backend.isolated:
+        search = KernelWatch(forms, free_running)
+        with observed(search):
+            execution = call.execute(backend, config, timeout)
+        found, more = _Looking(search.suspects, forms, compile_with_inductor).culprits()
+        search.compiles += more
+        notes = [*search.notes, *_trouble(execution)]
     else:
-        search, notes = _by_ops(call, backend, config, forms, free_running)
-        found = [_culprit(suspect, suspect.finding.node, spec=_spec(suspect, backend)) for suspect in search.suspects]
+        search, found, notes, crashes = _by_ops(call, backend, config, forms, free_running, timeout)
     if not search.findings:
         notes.append("nothing was looked at: the candidate ran no kernel whose result could be told")
     return LocalizationRecord(
@@ -89,19 +93,35 @@ def localize(
         time.perf_counter() - started,
         search.compiles,
         search.memory.peak,
+        crashes=crashes,
     )
 
 
 def _by_ops(
-    call: Call, backend: Backend, config: ComparisonConfig, forms: tuple[Form, ...], free_running: bool
-) -> tuple[OpSearch, list[str]]:
+    call: Call,
+    backend: Backend,
+    config: ComparisonConfig,
+    forms: tuple[Form, ...],
+    free_running: bool,
+    timeout: float | None,
+) -> tuple[OpSearch, list[Culprit], list[str], tuple[CrashRecord, ...]]:
+    """The search, what is to blame, what to say, and how the candidate's process ended, if it had one and did."""
     keeper = AotKeeper()
     execution = call.execute(Backend("aot", keeper), config)
     assert backend.compiler is not None
-    search = OpSearch(_as_compiler(backend.compiler), forms, free_running=free_running)
-    for kept in keeper.graphs:
-        search.search(kept)
-    return search, [*search.notes, *_trouble(execution)]
+    search = OpSearch(_as_compiler(backend.compiler), forms, free_running=free_running, timeout=timeout)
+    try:
+        for kept in keeper.graphs:
+            search.search(kept)
+        found = [_culprit(suspect, suspect.finding.node, spec=_spec(suspect, backend)) for suspect in search.suspects]
+    finally:
+        if backend.close is not None:
+            backend.close()
+    ended = [each.culprit() for each in search.ends.ops]
+    notes = [*search.notes, *search.ends.notes, *_trouble(execution)]
+    if backend.name == INDUCTOR:
+        notes.append(_UNFUSED)
+    return search, [*ended, *found], notes, search.ends.crashes
 
 
 def _as_compiler(compiler: Callable[..., Any]) -> Compiler:

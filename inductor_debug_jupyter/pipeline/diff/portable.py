@@ -19,9 +19,11 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.elements import Piece, cut, meeting_place, piece_of, working_dtype
 from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums, added
 
-CHUNK: Final = 10_000
-"""So many elements a piece: four float64 buffers of that size fit a core's cache, and neither torch nor the BLAS behind
-numpy shares so few among threads of its own, which would wait for each other on a busy machine."""
+CHUNK: Final = 1 << 15
+"""So many elements a piece: four float64 buffers of that size fit a core's cache, and torch does not share so few among
+threads of its own, which would wait for each other on a busy machine."""
+_ALONE: Final = 1 << 13
+"""Likewise for the BLAS behind numpy."""
 SHARED: Final = 1 << 18
 """From so many elements on, several threads share the work."""
 
@@ -29,39 +31,47 @@ _Cut = tuple[int, torch.Tensor, torch.Tensor]
 Array = numpy.typing.NDArray[numpy.float64]
 
 
-class Scratch:
-    """Four float64 buffers, used again for every piece; torch fills them, numpy (which has less overhead) computes."""
+class Scratch(threading.local):
+    """Four float64 buffers, used again for every piece, and for the next comparison on the same thread.
 
-    def __init__(self, length: int) -> None:
-        self._tensors = torch.empty(4, length, dtype=torch.float64)
+    Torch fills them; numpy, which has less overhead, computes.
+    """
+
+    def __init__(self) -> None:
+        self._tensors = torch.empty(4, 0, dtype=torch.float64)
         self._arrays: Array = self._tensors.numpy()
 
     def filled(self, one: torch.Tensor, other: torch.Tensor) -> tuple[Array, Array, Array, Array]:
         """The reference, the candidate, and two buffers of the same length to be written to."""
         count = one.numel()
+        if count > self._tensors.shape[1]:
+            self._tensors = torch.empty(4, count, dtype=torch.float64)
+            self._arrays = self._tensors.numpy()
         for buffer, source in zip(self._tensors, (one, other), strict=False):
             buffer[:count].view(source.shape).copy_(source)
         reference, candidate, error, spare = (array[:count] for array in self._arrays)
         return reference, candidate, error, spare
 
 
+_SCRATCH: Final = Scratch()
+
+
 def portable_sums(reference: torch.Tensor, candidate: torch.Tensor, limits: Limits) -> Sums:
     """The sums over two tensors of one shape, whatever their dtypes, strides and devices."""
-    count = reference.numel()
-    if count < SHARED or reference.device.type != "cpu" or candidate.device.type != "cpu":
-        return added((offset, part) for offset, part in _sums_of(cut(reference, candidate, CHUNK), reference, limits))
-    workers = max(1, torch.get_num_threads())
-    source, lock = cut(reference, candidate, CHUNK), threading.Lock()
-    found: list[tuple[int, Sums]] = []
+    source = cut(reference, candidate, CHUNK)
+    if reference.numel() < SHARED or reference.device.type != "cpu" or candidate.device.type != "cpu":
+        return _sums_of(source, limits)
+    lock = threading.Lock()
+    found: list[Sums] = []
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            found.extend(list(_sums_of(_taken(source, lock), reference, limits)))
+            found.append(_sums_of(_taken(source, lock), limits))
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(1, workers)]
+    threads = [threading.Thread(target=work) for _ in range(1, max(1, torch.get_num_threads()))]
     for thread in threads:
         thread.start()
     work()
@@ -69,7 +79,7 @@ def portable_sums(reference: torch.Tensor, candidate: torch.Tensor, limits: Limi
         thread.join()
     if errors:
         raise errors[0]
-    return added(sorted(found, key=lambda part: part[0]))
+    return added((0, sums) for sums in found)
 
 
 def _taken(source: Iterator[_Cut], lock: threading.Lock) -> Iterator[_Cut]:
@@ -82,61 +92,73 @@ def _taken(source: Iterator[_Cut], lock: threading.Lock) -> Iterator[_Cut]:
         yield piece
 
 
-def _sums_of(source: Iterator[_Cut], like: torch.Tensor, limits: Limits) -> Iterator[tuple[int, Sums]]:
-    """The sums of each piece, with its offset."""
-    scratch: Scratch | None = None
+def _sums_of(source: Iterator[_Cut], limits: Limits) -> Sums:
+    """The sums of all these pieces; positions count from the tensors' first element."""
+    total = Sums()
     with torch.no_grad(), numpy.errstate(all="ignore"):
         for offset, one, other in source:
             working = working_dtype(one.dtype, other.dtype)
             device = meeting_place(one, other)
-            if working == torch.float64 and device.type == "cpu":
-                scratch = scratch or Scratch(min(CHUNK, like.numel()))
-                if (sums := _finite_sums(one, other, scratch, limits)) is not None:
-                    yield offset, sums
-                    continue
+            if working == torch.float64 and device.type == "cpu" and _add_finite(total, offset, one, other, limits):
+                continue
             flat = (each.to(device).to(working).reshape(-1) for each in (one, other))
-            yield offset, _masked_sums(piece_of(0, *flat, equal_nan=bool(limits.equal_nan)), limits)
+            total.add(_masked_sums(piece_of(0, *flat, equal_nan=bool(limits.equal_nan)), limits), offset)
+    return total
 
 
-def _finite_sums(one: torch.Tensor, other: torch.Tensor, scratch: Scratch, limits: Limits) -> Sums | None:
-    """The sums of a piece in which everything is finite; None when something is not."""
-    reference, candidate, error, spare = scratch.filled(one, other)
+def _add_finite(total: Sums, offset: int, one: torch.Tensor, other: torch.Tensor, limits: Limits) -> bool:
+    """Add the sums of a piece in which everything is finite; False, and nothing is added, when something is not."""
+    reference, candidate, error, size = _SCRATCH.filled(one, other)
     numpy.subtract(reference, candidate, out=error)
+    squares, own, theirs, products = (
+        _dot(*pair) for pair in ((error, error), (reference, reference), (candidate, candidate), (reference, candidate))
+    )
+    if not math.isfinite(squares + own + theirs):
+        return False
+    numpy.abs(reference, out=size)
     numpy.abs(error, out=error)
+    worst = int(error.argmax())
     sums = Sums()
-    sums.squares = error.dot(error)
-    sums.reference_squares, sums.candidate_squares = reference.dot(reference), candidate.dot(candidate)
-    if not math.isfinite(sums.squares + sums.reference_squares + sums.candidate_squares):
-        return None
-    sums.products = reference.dot(candidate)
-    count = len(error)
-    sums.relative_count = int(numpy.count_nonzero(reference))
-    if sums.relative_count < count:
+    sums.largest = largest = float(error[worst])
+    sums.relative_count = len(error)
+    if not size.min():
+        sums.relative_count = int(numpy.count_nonzero(size != 0))
         sums.zeros = _signed_zeros(reference, candidate)
-    sums.worst = int(error.argmax())
-    sums.largest = float(error[sums.worst])
-    if not sums.largest:
-        sums.worst = -1
-        return sums
-    sums.sum = float(error.sum())
-    sums.unequal = int(numpy.count_nonzero(error))
-    size = numpy.abs(reference, out=reference)
-    allowed = numpy.multiply(size, limits.rtol, out=candidate)
-    sums.atol_needed = max(0.0, float(numpy.subtract(error, allowed, out=spare).max()))
+    if largest:
+        sums.worst = worst
+        sums.sum = float(error.sum())
+        sums.unequal = int(numpy.count_nonzero(error != 0))
+        _add_tolerances(sums, error, size, (reference, candidate), limits)
+        if not math.isfinite(sums.relative_sum):
+            return False
+    sums.squares, sums.reference_squares, sums.candidate_squares, sums.products = squares, own, theirs, products
+    total.add(sums, offset)
+    return True
+
+
+def _dot(one: Array, other: Array) -> float:
+    """The sum of the products, so few at a time that the BLAS behind numpy starts no threads of its own."""
+    return float(sum(one[at : at + _ALONE].dot(other[at : at + _ALONE]) for at in range(0, len(one), _ALONE)))
+
+
+def _add_tolerances(sums: Sums, error: Array, size: Array, spare: tuple[Array, Array], limits: Limits) -> None:
+    """What follows from errors and sizes together. Writes to ``error`` and to the spare buffers."""
+    allowed = numpy.multiply(size, limits.rtol, out=spare[0])
+    sums.atol_needed = max(0.0, float(numpy.subtract(error, allowed, out=spare[1]).max()))
     if sums.atol_needed + 1e-12 * sums.largest >= limits.atol:  # else all are within, whatever the last digit
         allowed += limits.atol
-        sums.outside = count - int(numpy.count_nonzero(error <= allowed))
-    if sums.relative_count < count:
+        sums.outside = len(error) - int(numpy.count_nonzero(error <= allowed))
+    if sums.relative_count < len(error):
         chosen = size != 0
         sums.rtol_needed = math.inf if float(error[~chosen].max()) > limits.atol else 0.0
-        size, error, spare = size[chosen], error[chosen], spare[: sums.relative_count]
-    if sums.relative_count:
-        if sums.largest > limits.atol:
-            numpy.subtract(error, limits.atol, out=spare)
-            sums.rtol_needed = max(sums.rtol_needed, float(numpy.divide(spare, size, out=spare).max()))
-        numpy.divide(error, size, out=error)
-        sums.relative_sum, sums.largest_relative = float(error.sum()), float(error.max())
-    return sums if math.isfinite(sums.relative_sum) else None
+        size, error = size[chosen], error[chosen]
+    if not sums.relative_count:
+        return
+    if sums.largest > limits.atol:
+        above = numpy.subtract(error, limits.atol, out=spare[0][: len(error)])
+        sums.rtol_needed = max(sums.rtol_needed, float(numpy.divide(above, size, out=above).max()))
+    numpy.divide(error, size, out=error)
+    sums.relative_sum, sums.largest_relative = float(error.sum()), float(error.max())
 
 
 def _signed_zeros(reference: Array, candidate: Array) -> int:
