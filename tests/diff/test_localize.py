@@ -79,13 +79,17 @@ def test_a_wrong_op_in_a_fused_kernel_is_named_with_its_line_and_what_it_made_wo
     assert [point["at"] for point in points] == list(range(len(found.nodes)))
 
 
-def test_a_fault_that_only_fused_code_has_is_found_and_said_to_be_one() -> None:
+def test_faults_that_only_fused_code_has_are_found_and_said_to_be_such() -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (torch.erf(x) * 3 + torch.erf(y * 2)) / 2
+
     with KernelFault("erf", "erf", 0.01, only_fused=True).seeded():
-        found = KernelDiffHarness(Net(), (X,)).localize()
-    (culprit,) = found.culprits
-    assert culprit.op == "aten.erf.default"
-    assert culprit.only_fused
-    assert "written to memory" in culprit.reason
+        found = KernelDiffHarness(model, (X, X.flip(0) + 0.1)).localize()
+    assert [(culprit.op, culprit.node) for culprit in found.culprits] == [
+        ("aten.erf.default", "erf"),
+        ("aten.erf.default", "erf_1"),
+    ]
+    assert all(culprit.only_fused and "written to memory" in culprit.reason for culprit in found.culprits)
 
 
 def test_a_fault_in_the_backward_is_found_there() -> None:

@@ -190,17 +190,31 @@ class _Looking:
         return teacher_forced(suspect.evaluator, nodes, known, values[node.name], self.forms).wrong
 
     def _only_fused(self, suspect: Suspect, computing: list[int]) -> tuple[tuple[int, ...], bool, str]:
-        """Halve the intermediate results: those whose writing makes the error go away hold the culprit's."""
+        """The intermediate results whose writing makes the error go away: no fewer would do.
+
+        The shortest run of results from the first on that does it ends with one of them. That one is written from
+        then on, and so on with those before it, until it is enough.
+        """
         nodes, final = suspect.nodes, suspect.nodes[-1]
         if not self._still_wrong(suspect, {final}):
             return (len(nodes) - 1,), True, "the kernel is wrong, but its part of the graph compiled alone is not"
-        candidates = [position for position in computing if nodes[position] is not final]
-        while len(candidates) > 1:
-            half = candidates[: len(candidates) // 2]
-            gone = not self._still_wrong(suspect, {final, *(nodes[position] for position in half)})
-            candidates = half if gone else candidates[len(half) :]
+        rest = [position for position in computing if nodes[position] is not final]
+        found: list[int] = []
+
+        def wrong_with(written: Sequence[int]) -> bool:
+            return self._still_wrong(suspect, {final, *(nodes[position] for position in (*found, *written))})
+
+        while rest:
+            least, enough = 1, len(rest)
+            while least < enough:
+                middle = (least + enough) // 2
+                least, enough = (middle + 1, enough) if wrong_with(rest[:middle]) else (least, middle)
+            found.insert(0, rest[enough - 1])
+            rest = rest[: enough - 1]
+            if rest and not wrong_with(()):
+                break
         reason = "wrong only while its result stays in the kernel: written to memory, the error is gone"
-        return tuple(candidates), True, reason
+        return tuple(found), True, reason
 
     def _still_wrong(self, suspect: Suspect, outputs: set[torch.fx.Node]) -> bool:
         values = self._values(suspect, outputs)

@@ -34,10 +34,10 @@ log = logging.getLogger("inductor_debug_jupyter")
 
 WORTH_IT: Final = 1 << 15
 """The first comparison of so many elements has the library compiled."""
-SHARED: Final = 1 << 18
+SHARED: Final = 1 << 20
 """From so many elements on, several threads share the work: they take pieces in turn, since one of them may be held up
 by whatever else the machine does."""
-_SMALLEST_PIECE: Final = 1 << 16
+_SMALLEST_PIECE: Final = 1 << 17
 _LARGEST_PIECE: Final = 1 << 22
 
 _SOURCE: Final = Path(__file__).with_name("compare.cpp")
