@@ -74,7 +74,10 @@ def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
 def _compare(session: DebugSession) -> None:
     """What ``--diff`` and its companions ask for."""
     said = session.settings
-    session.diff(said["diff"], said["candidate"], backward=bool(said["backward"]))
+    backward = bool(said["backward"])
+    report = session.diff(said["diff"], said["candidate"], backward=backward)
+    if said["localize"] and (report.verdict == "mismatch" or report.record.crashes):
+        session.localize(said["candidate"], backward=backward)
 
 
 class CellWatcher:

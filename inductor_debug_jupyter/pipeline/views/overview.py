@@ -16,13 +16,12 @@ from inductor_debug_jupyter.pipeline.records import (
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
 from inductor_debug_jupyter.pipeline.views import text, words
 from inductor_debug_jupyter.pipeline.views.advice import advice
-from inductor_debug_jupyter.pipeline.views.crash import crash_line, last_words
+from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, plain_lines, verdict_kind
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.recompiles import told_recompile
 from inductor_debug_jupyter.pipeline.views.shapes import (
     CaptureView,
-    CrashView,
     ItemView,
     MissingView,
     OverviewView,
@@ -51,7 +50,7 @@ def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Overvi
         next=_next_steps(lookup, breaks, recompiles),
         tiles=_tiles(record),
         phases=phase_views(record),
-        crashes=[CrashView(text=crash_line(crash), stderr=last_words(crash)) for crash in crashes],
+        crashes=crash_views(crashes),
         counts={"breaks": len(record.graph_breaks), "recompiles": len(record.recompiles)},
         captures=[_capture(capture) for capture in record.captures],
         breaks=breaks,
