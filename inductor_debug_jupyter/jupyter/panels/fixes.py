@@ -9,7 +9,7 @@ import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.fixits import FixResult, Trial
+from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial
 from inductor_debug_jupyter.pipeline.views.words import count, plain
 
 NOTHING: dict[str, Any] = {"offers": [], "finding": None, "applied": [], "lines": [], "said": "", "error": ""}
@@ -24,9 +24,9 @@ class FixDesk:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._offers: tuple[Trial, ...] = ()
+        self._offers: tuple[FixTrial, ...] = ()
         self._finding: int | None = None
-        self._last: Trial | None = None
+        self._last: FixTrial | None = None
         self._said = ""
         self._error = ""
 
@@ -99,7 +99,7 @@ class FixDesk:
             self._session.apply(*result.fixits)
 
 
-def _offer(trial: Trial) -> dict[str, Any]:
+def _offer(trial: FixTrial) -> dict[str, Any]:
     fixit = trial.fixits[-1]
     return {
         "title": plain(fixit.title),

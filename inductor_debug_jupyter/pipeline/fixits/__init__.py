@@ -2,6 +2,6 @@
 
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, suggestions
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
-from inductor_debug_jupyter.pipeline.fixits.verify import Trial
+from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 
-__all__ = ["FixIt", "FixResult", "Trial", "suggestions"]
+__all__ = ["FixIt", "FixResult", "FixTrial", "suggestions"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt
 from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
 from inductor_debug_jupyter.pipeline.fixits.search import Remaining
-from inductor_debug_jupyter.pipeline.fixits.verify import Trial
+from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.views.words import count
 
 
@@ -26,7 +26,7 @@ class FixResult:
     """
 
     fixits: tuple[FixIt, ...]
-    trial: Trial | None
+    trial: FixTrial | None
     remaining: tuple[Remaining, ...]
     module: FixedModule
     runs: int

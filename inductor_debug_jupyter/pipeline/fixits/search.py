@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, suggestions
-from inductor_debug_jupyter.pipeline.fixits.verify import Trial
+from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 
-Try = Callable[[Sequence[FixIt]], Trial]
+Try = Callable[[Sequence[FixIt]], FixTrial]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Search:
     trials: int = 24
     seconds: float = 900.0
     chosen: list[FixIt] = field(default_factory=list)
-    best: Trial | None = None
+    best: FixTrial | None = None
     runs: int = 0
     _why_not: dict[tuple[str, str], str] = field(default_factory=dict)
     _spent: str = ""
@@ -114,11 +114,11 @@ class Search:
             self._why_not[batch[0].key] = f"{batch[0].title} was tried: {problem}"
         return False
 
-    def _tried(self, fixits: Sequence[FixIt]) -> Trial:
+    def _tried(self, fixits: Sequence[FixIt]) -> FixTrial:
         self.runs += 1
         return self.attempt(fixits)
 
-    def _problem(self, trial: Trial) -> str:
+    def _problem(self, trial: FixTrial) -> str:
         said = "".join(f" ({note})" for note in trial.diff.notes[:1])
         if not trial.after.captures:
             return f"nothing was captured with it{said}"

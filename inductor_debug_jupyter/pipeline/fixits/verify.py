@@ -42,7 +42,7 @@ class Capturing(Protocol):
 
 
 @dataclass(frozen=True)
-class Trial:
+class FixTrial:
     """What became of the model under some fix-its together.
 
     Attributes:
@@ -141,7 +141,7 @@ def _tolerances(rewrite: Rewrite) -> ComparisonConfig | None:
 
 def try_fixits(
     fixits: Sequence[FixIt], call: ModelCall, before: SessionRecord, capturing: Capturing, *, backward: bool
-) -> Trial:
+) -> FixTrial:
     """Run the model with these fix-its, and look at everything."""
     backend = RewritingBackend(combined(fixits), capturing.recorder.rewritten)
     harness = KernelDiffHarness(
@@ -158,4 +158,4 @@ def try_fixits(
             report = harness.compare()
     finally:
         after = capturing.close()
-    return Trial(tuple(fixits), before, after, report.record, backend.waste.share)
+    return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share)

@@ -11,7 +11,7 @@ from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
 from inductor_debug_jupyter.pipeline.fixits.patch import own_sources, patch_of
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.search import Search
-from inductor_debug_jupyter.pipeline.fixits.verify import Trial, combined, try_fixits
+from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 
@@ -20,8 +20,8 @@ from inductor_debug_jupyter.pipeline.session.life import SessionLife
 class _Fixes:
     """What was tried and applied so far."""
 
-    trials: dict[tuple[tuple[str, str], ...], Trial] = field(default_factory=dict)
-    applied: list[Trial] = field(default_factory=list)
+    trials: dict[tuple[tuple[str, str], ...], FixTrial] = field(default_factory=dict)
+    applied: list[FixTrial] = field(default_factory=list)
     original: SessionRecord | None = None
 
 
@@ -40,7 +40,7 @@ class Fixing(SessionLife):
         made = self._made.applied
         return made[-1].fixits if made else ()
 
-    def fixits(self, finding: int | None = None) -> tuple[Trial, ...]:
+    def fixits(self, finding: int | None = None) -> tuple[FixTrial, ...]:
         """Verified fix-its: of one finding (counted from 0), or of all.
 
         Each one is tried on the model first: captured, judged by the same rules, and its numbers compared with the
@@ -66,7 +66,7 @@ class Fixing(SessionLife):
         self._note_offers(offered)
         return tuple(offered)
 
-    def try_fixits(self, fixits: Sequence[FixIt]) -> Trial:
+    def try_fixits(self, fixits: Sequence[FixIt]) -> FixTrial:
         """Run the model with these fix-its together, and look at everything; nothing is applied.
 
         Raises:
@@ -78,7 +78,7 @@ class Fixing(SessionLife):
             self._made.trials[key] = trial
         return self._made.trials[key]
 
-    def apply(self, *fixits: FixIt | Trial) -> Trial:
+    def apply(self, *fixits: FixIt | FixTrial) -> FixTrial:
         """Put fix-its in force, beside those that are: the session shows the model with them. :meth:`undo` goes back.
 
         Raises:
@@ -87,7 +87,7 @@ class Fixing(SessionLife):
         """
         wanted: dict[tuple[str, str], FixIt] = {fixit.key: fixit for fixit in self.applied}
         for each in fixits:
-            for fixit in each.fixits if isinstance(each, Trial) else (each,):
+            for fixit in each.fixits if isinstance(each, FixTrial) else (each,):
                 wanted[fixit.key] = fixit
         trial = self.try_fixits(list(wanted.values()))
         if not trial.after.captures or not trial.same_numbers:
@@ -157,7 +157,7 @@ class Fixing(SessionLife):
         for observer in self._change_observers:
             observer()
 
-    def _note_offers(self, offers: Sequence[Trial]) -> None:
+    def _note_offers(self, offers: Sequence[FixTrial]) -> None:
         """The findings say what would help, in words."""
         words: dict[str, list[str]] = {}
         for trial in offers:
