@@ -9,8 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt
-from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, RewritingBackend
+from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
 
 PADS = {5: 8, 6: 8, 10: 16, 3: 4, 12: 16}

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, RewritingBackend
+from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
+from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
 
 

@@ -15,8 +15,9 @@ from typing import Protocol
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
-from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, RewritingBackend
+from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views import words
 

@@ -1,0 +1,123 @@
+"""The border between host and rewritten graph: what is padded, cast and laid out on the way in, and cut on the way out.
+
+As on a device, whose driver lays tensors out as it copies them: none of it is in the graph that the target judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.fixits.padded import cut, grown, tensor_of, wrapped
+from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING
+from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
+from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
+
+
+class Border:
+    """What the host does to a graph's inputs and results."""
+
+    def __init__(self, rewrite: Rewrite, plain: torch.fx.GraphModule, roles: Sequence[tuple[str, str]]) -> None:
+        self._rewrite = rewrite
+        self._memory: list[dict[int, int]] = []
+        self._sizes: list[tuple[int, ...] | None] = []
+        self._written = _written_inputs(plain)
+        for node, (role, _) in zip(plain.graph.find_nodes(op="placeholder"), roles, strict=True):
+            value = node_value(node)
+            is_tensor = isinstance(value, torch.Tensor)
+            self._sizes.append(tuple(value.shape) if is_tensor else None)
+            self._memory.append(_growth(node, role, rewrite) if is_tensor else {})
+
+    def inward(self, args: Sequence[Any]) -> list[Any]:
+        """The graph's inputs as the rewritten graph takes them; differentiable."""
+        return [self._in(number, arg) for number, arg in enumerate(args)]
+
+    def _in(self, number: int, arg: Any) -> Any:
+        if not isinstance(arg, torch.Tensor):
+            return arg
+        value = arg.to(self._rewrite.dtype(arg.dtype))
+        value = tensor_of(grown(value, self._memory[number])) if self._memory[number] else value
+        if self._rewrite.channels_last and value.dim() == 4 and value.is_floating_point():
+            value = value.contiguous(memory_format=torch.channels_last)
+        return value
+
+    def value(self, number: int, tensor: Any) -> Any:
+        """An input inside the rewritten graph: what it stands for is known."""
+        sizes = self._sizes[number]
+        return tensor if sizes is None else wrapped(tensor, sizes, zero=True)
+
+    def write_back(self, args: Sequence[Any], inward: Sequence[Any]) -> None:
+        """What the graph wrote into an input that was copied on the way in."""
+        for number in self._written:
+            if inward[number] is not args[number]:
+                with torch.no_grad():
+                    sizes = self._sizes[number] or ()
+                    args[number].copy_(tensor_of(cut(wrapped(inward[number], sizes, zero=True))))
+
+    def outward(self, results: Sequence[Any], told: Sequence[Result]) -> Any:
+        """The results as the user's code expects them."""
+        return tuple(
+            _out(result, about) if isinstance(result, torch.Tensor) else result
+            for result, about in zip(results, told, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a result of the graph stands for."""
+
+    sizes: tuple[int, ...]
+    dtype: torch.dtype | None
+
+
+def _out(tensor: torch.Tensor, about: Result) -> torch.Tensor:
+    value: torch.Tensor = tensor_of(cut(wrapped(tensor, about.sizes, zero=True)))
+    return value if about.dtype is None else value.to(about.dtype)
+
+
+_WEIGHTED = ("conv", "linear", "batch_norm", "layer_norm", "embedding")
+"""Ops whose second operand is a weight (of ``embedding``, the first)."""
+
+
+def _growth(node: torch.fx.Node, role: str, rewrite: Rewrite) -> dict[int, int]:
+    """How an input of the graph is padded: dimension → size in memory."""
+    value = node_value(node)
+    if not value.is_floating_point():
+        return {}
+    rank = value.dim()
+    reads = [user for user in node.users if aten_name(user.target).startswith(_WEIGHTED)]
+    is_weight = (
+        role != "input"
+        or rank == 1
+        or any((user.args[0] is node) == (aten_name(user.target) == "embedding") for user in reads)
+    )
+    convolved = rank >= 4 or (rank > 1 and any(aten_name(user.target).startswith("conv") for user in reads))
+    dims = range(0 if is_weight else 1, 2 if convolved else rank)
+    pads = {**rewrite.around, **rewrite.pads} if _is_multiplied(node) else rewrite.pads
+    return {dim: pads[value.shape[dim]] for dim in dims if value.shape[dim] in pads}
+
+
+def _is_multiplied(node: torch.fx.Node) -> bool:
+    """Whether products and convolutions read an input as it is, or turned, and nothing else does."""
+    names = {user: aten_name(user.target) for user in node.users}
+    turned = [user for user, name in names.items() if name in {"t", "transpose", "permute"}]
+    return bool(names) and all(
+        name in GROWING or (user in turned and _is_multiplied(user)) for user, name in names.items()
+    )
+
+
+def _written_inputs(plain: torch.fx.GraphModule) -> list[int]:
+    """Numbers of the inputs that the graph may write into: running statistics, and what in-place ops change."""
+    written = []
+    for number, node in enumerate(plain.graph.find_nodes(op="placeholder")):
+        for user in node.users:
+            name = aten_name(user.target)
+            in_place = name.endswith("_") and user.args[0] is node
+            if in_place or (name == "batch_norm" and node in user.args[3:5] and user.args[5] is True):
+                written.append(number)
+                break
+    return written
