@@ -53,7 +53,7 @@ def cloned(values: Any) -> Any:
     return tree_map(lambda value: value.detach().clone() if isinstance(value, torch.Tensor) else value, values)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Op:
     """One op of the plain run."""
 
