@@ -11,6 +11,7 @@ from inductor_debug_jupyter.benchmarks.suites import (
     capture,
     compare,
     devices,
+    fixits,
     guards,
     localize,
     models,
@@ -34,6 +35,7 @@ SUITES: dict[str, Suite] = {
     "localize": localize,
     "guards": guards,
     "panel": panel,
+    "fixits": fixits,
 }
 """Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
 

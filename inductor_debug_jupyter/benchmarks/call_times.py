@@ -1,7 +1,8 @@
 """How fast a function runs that was compiled under a capture, beside two that were not, call by call in one process.
 
 The second plain one is the control: how far two functions differ that were compiled in the same way. Each side has a
-code object of its own, so that none has to pass the guards of another. While a capture is open, a function that was
+code object of its own, so that none has to pass the guards of another, and all have the same weights: where those lie
+in memory makes more of a difference than anything else here. While a capture is open, a function that was
 compiled before is compiled once more in it, so plain calls are timed just before and just after, not in between.
 """
 
@@ -18,6 +19,7 @@ import torch
 
 from inductor_debug_jupyter.benchmarks.job import SIDES
 from inductor_debug_jupyter.benchmarks.models.encoder import encoder
+from inductor_debug_jupyter.benchmarks.models.model import Built
 from inductor_debug_jupyter.pipeline.session import capture
 
 Call = Callable[[], None]
@@ -27,7 +29,8 @@ _WARM_UP = 5
 
 def call_times(layers: int, folder: Path, *, calls: int, small: bool = False) -> dict[str, float]:
     """Median CPU seconds of one forward and backward call, keyed as :class:`~.job.Answer` says."""
-    sides = {name: _side(layers, small) for name in SIDES}
+    built = encoder(layers, small=small)
+    sides = {name: _side(built) for name in SIDES}
     for name in ("plain", "control"):
         _seconds(sides[name], _WARM_UP)
     around = _seconds(sides["plain"], calls)
@@ -51,9 +54,8 @@ def call_times(layers: int, folder: Path, *, calls: int, small: bool = False) ->
     }
 
 
-def _side(layers: int, small: bool) -> Call:
-    """One training step of a model of its own, compiled through a function of its own."""
-    built = encoder(layers, small=small)
+def _side(built: Built) -> Call:
+    """One training step, compiled through a function of its own."""
     step = FunctionType(_step.__code__.replace(), globals(), "step")
     compiled: Any = torch.compile(step)
     return lambda: compiled(built.module, *built.inputs).backward()

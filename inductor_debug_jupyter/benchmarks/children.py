@@ -37,12 +37,17 @@ class Children:
         self._python = python
         self._count = 0
 
-    def compile(self, contender: str, layers: int, *, small: bool = False, warming: bool = False) -> Answer:
-        """What one compile costs; ``warming`` is for a run that nobody counts, and may use all cores."""
+    def compile(
+        self, contender: str, layers: int, *, small: bool = False, warming: bool = False, timed: bool = False
+    ) -> Answer:
+        """What one compile costs; ``warming`` is for a run that nobody counts, and may use all cores.
+
+        With ``timed`` our recorder is also timed from inside.
+        """
         folder = self._new_folder()
         threads = {} if warming else {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
         extra = {**CONTENDERS[contender].environment(folder), **threads}
-        return self._run(Job("compile", contender, layers, str(folder), small), extra)
+        return self._run(Job("compile", contender, layers, str(folder), small, timed=timed), extra)
 
     def calls(self, layers: int, calls: int, *, small: bool = False) -> Answer:
         """How fast compiled functions run."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from inductor_debug_jupyter.benchmarks.costs import CallRatios, Cost, Fit, LayerCost, ratio, ratio_range
+from inductor_debug_jupyter.benchmarks.costs import CallRatios, Cost, Fit, LayerCost, best_ratio, ratio, ratio_range
 from inductor_debug_jupyter.pipeline.records.graph import STAGES
 
 CAPTURE_GOAL = 1.10
@@ -18,7 +18,7 @@ _LINEAR_R_SQUARED = 0.98
 _RECOMPILED = 20.0
 _BUSY = 1.10
 
-COLUMNS = ("Contender", "CPU s", "after", "wall s", "× plain", "× with after", "range", "gives")
+COLUMNS = ("Contender", "CPU s", "after", "wall s", "× plain", "× with after", "× best runs", "range", "gives")
 LAYER_COLUMNS = ("Layers", "nodes", "plain s", "we add in the block, s", "closed and saved, s", "µs a node")
 
 Costs = Mapping[str, Cost]
@@ -32,7 +32,7 @@ def cost_rows(costs: Costs) -> list[tuple[str, ...]]:
 
 def _row(cost: Cost, plain: Cost | None) -> tuple[str, ...]:
     if not cost.measured:
-        return (cost.title, *["–"] * 6, f"failed: {cost.error}" if cost.error else "not measured")
+        return (cost.title, *["–"] * 7, f"failed: {cost.error}" if cost.error else "not measured")
     extremes = ratio_range(cost, plain)
     return (
         cost.title,
@@ -41,6 +41,7 @@ def _row(cost: Cost, plain: Cost | None) -> tuple[str, ...]:
         f"{cost.whole_wall:.2f}",
         _times(ratio(cost, plain, whole=False)),
         _times(ratio(cost, plain, whole=True)),
+        _times(best_ratio(cost, plain)),
         f"{extremes[0]:.2f}–{extremes[1]:.2f}" if extremes else "–",
         _given(cost),
     )

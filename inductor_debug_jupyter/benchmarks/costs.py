@@ -89,6 +89,13 @@ def ratio_range(cost: Cost, base: Cost | None) -> tuple[float, float] | None:
     return min(ratios), max(ratios)
 
 
+def best_ratio(cost: Cost, base: Cost | None) -> float | None:
+    """The best run over the best run of ``base``: what a machine is busy with only ever adds."""
+    if base is None or not base.measured or not cost.measured:
+        return None
+    return cost.spread()[0] / base.spread()[0]
+
+
 @dataclass(frozen=True)
 class CallRatios:
     """A captured function's calls over a plainly compiled one's; medians over the children."""
@@ -123,7 +130,7 @@ def call_ratios(answers: Sequence[Answer]) -> CallRatios:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What our capture adds to a compile of that many layers: medians of the differences within one repeat."""
+    """What our capture adds to a compile of that many layers: medians of what was timed inside (see ``stopwatch``)."""
 
     layers: int
     nodes: int
@@ -138,14 +145,15 @@ class LayerCost:
 
 
 def layer_cost(layers: int, plain: Cost, own: Cost) -> LayerCost:
-    """The difference between our capture and a plain compile."""
-    pairs = list(zip(own.answers, plain.answers, strict=True))
+    """What we add: inside the recorder while it compiles, and afterwards."""
+    told = [answer.own for answer in own.answers]
+    after = [answer.own + answer.cpu("close", "finish") for answer in own.answers]
     return LayerCost(
         layers=layers,
         nodes=own.answers[0].nodes,
         plain=plain.whole_cpu,
-        block=statistics.median(mine.cpu("compile") - base.cpu() for mine, base in pairs),
-        whole=statistics.median(mine.cpu() - base.cpu() for mine, base in pairs),
+        block=statistics.median(told),
+        whole=statistics.median(after),
     )
 
 

@@ -29,6 +29,8 @@ class Job:
     folder: str
     small: bool = False
     calls: int = 0
+    timed: bool = False
+    """Time our recorder from inside, which itself costs a little."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Answer:
     """Stage → the file that shows it."""
     nodes: int = 0
     cache_hits: int = 0
+    own: float = 0.0
+    """CPU seconds inside our recorder, where it is timed."""
     calls: dict[str, float] = field(default_factory=dict)
     """Median CPU seconds of a call of each side after the capture; of ``captured`` also while it was open, beside
     plain's just before and after (``under``, ``around``), and of its first call after it (``first``)."""

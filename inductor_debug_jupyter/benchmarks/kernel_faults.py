@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_sources import sources_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.state import inductor_fault
 
+_SPELLINGS = {
+    "rsqrt": r"1 / std::sqrt\(tmp\d+\)",
+    "clamp_min": r"at::vec::clamp_min\(tmp\d+, decltype\(tmp\d+\)\(0\)\)",
+}
+"""How the generated C++ writes what is neither a method nor a function of std: in scalar code, and relu."""
+
 
 @dataclass(frozen=True)
 class KernelFault:
@@ -17,10 +23,12 @@ class KernelFault:
 
     Args:
         op: the aten op that is then to blame.
-        method: how the generated C++ calls it (``erf``), or the name of Inductor's own fault (``inject_…``).
-        factor: its result is multiplied by one plus this.
+        method: how the generated C++ calls it (``erf``), a constant that it multiplies by (``-0.5``), or the name of
+            Inductor's own fault (``inject_…``).
+        factor: its result, or the constant, is multiplied by one plus this.
         only_fused: only where the result is not written to memory.
         beside: only in kernels whose source has this text too.
+        without: only in kernels whose source has not this text.
     """
 
     op: str
@@ -28,6 +36,12 @@ class KernelFault:
     factor: float = 0.0
     only_fused: bool = False
     beside: str = ""
+    without: str = ""
+
+    @property
+    def blamed(self) -> str:
+        """The op as a graph calls it."""
+        return f"aten.{self.op}" if "." in self.op else f"aten.{self.op}.default"
 
     @contextmanager
     def seeded(self) -> Iterator[None]:
@@ -40,15 +54,28 @@ class KernelFault:
             yield
 
     def _rewritten(self, source: str) -> str:
-        if self.beside and self.beside not in source:
+        if self.beside not in source or (self.without and self.without in source):
             return source
-        scalar = r"1 / std::sqrt\(tmp\d+\)" if self.method == "rsqrt" else rf"std::{self.method}\(tmp\d+\)"
-        call = re.compile(rf"auto (tmp\d+) = (tmp\d+\.{self.method}\(\)|{scalar});")
+        if re.fullmatch(r"-?[\d.]+", self.method):
+            constant = "static_cast<float>({})"
+            return source.replace(constant.format(self.method), constant.format(f"{self.method} * {1 + self.factor!r}"))
+        other = _SPELLINGS.get(self.method, rf"std::{self.method}\(tmp\d+\)")
+        call = re.compile(rf"auto (tmp\d+) = (tmp\d+\.{self.method}\(\)|{other});")
 
         def wrong(match: re.Match[str]) -> str:
             made, expression = match.groups()
-            if self.only_fused and re.search(rf"\b{made}\.store\(", source):
+            if self.only_fused and re.search(rf"\b{made}\.store\(|\] = {made};", _scope(source, match.end())):
                 return match.group()
             return f"auto {made} = {expression} * decltype({expression})({1 + self.factor!r});"
 
         return call.sub(wrong, source)
+
+
+def _scope(source: str, start: int) -> str:
+    """The rest of the block that begins before ``start``: another block's names are others, though they look alike."""
+    depth = 0
+    for at in range(start, len(source)):
+        depth += {"{": 1, "}": -1}.get(source[at], 0)
+        if depth < 0:
+            return source[start:at]
+    return source[start:]

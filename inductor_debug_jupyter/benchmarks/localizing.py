@@ -10,7 +10,7 @@ import copy
 import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -71,7 +71,10 @@ LOG1P = "inject_log1p_bug_TESTING_ONLY"
 
 @dataclass(frozen=True)
 class Case:
-    """One fault on one model: the ops that may be blamed, and where."""
+    """One fault on one model: the ops that may be blamed, and where.
+
+    ``amplified``: it is small where it comes in, and must be seen as made worse later.
+    """
 
     model: str
     name: str
@@ -80,29 +83,53 @@ class Case:
     backward: bool = False
     only_in: str = ""
     build: Callable[[], Built] | None = None
+    amplified: bool = False
 
 
 def cases(models: Sequence[str]) -> Iterator[Case]:
     """Every fault that a model has the op for."""
     for model in models:
-        if model.startswith("bert"):
-            layers = int(model[5:-1])
-            erf = ("aten.erf.default",)
-            relu = lambda layers=layers: _bert(layers, "relu")  # noqa: E731
-            yield Case(model, "Inductor's relu", KernelFault("relu", RELU), ("aten.relu.default",), build=relu)
-            yield Case(model, "only under fusion", KernelFault("erf", "erf", 0.01, only_fused=True), erf)
-            yield Case(model, "in backward", KernelFault("exp", "exp", 0.01), ("aten.exp.default",), True, "backward")
-            embeddings = KernelFault("rsqrt", "rsqrt", 1e-4, beside="const int64_t*")
-            yield Case(model, "amplified later", embeddings, ("aten.rsqrt.default",))
-        elif model == "resnet-18":
-            yield Case(model, "Inductor's relu", KernelFault("relu", RELU), ("aten.relu.default",))
-        else:
-            yield Case(model, "Inductor's log1p", KernelFault("log1p", LOG1P), ("aten.log1p.default",))
+        yield from _inductor_cases(model)
         for fault in ("copy-first-stick", "negative-zero", "wrong-accumulation", "read-padding"):
             yield Case(model, fault, fault, (), True)
 
 
-SWEPT = {"bert-2l": ("erf", "aten.erf.default"), "mamba": ("exp", "aten.exp.default")}
+def _inductor_cases(model: str) -> Iterator[Case]:
+    """Inductor's own fault, one only under fusion, one in backward, one that is small and amplified later."""
+    own: tuple[str, KernelFault, Callable[[], Built] | None]
+    if model.startswith("bert"):
+        layers = int(model[5:-1])
+        own = "Inductor's relu", KernelFault("relu", RELU), lambda: _bert(layers, "relu")
+        fused, back = KernelFault("erf", "erf", 0.01, only_fused=True), KernelFault("exp", "exp", 0.01)
+        early = KernelFault("rsqrt", "rsqrt", 1e-4, beside=_OF_TOKENS)
+    elif model == "resnet-18":
+        own = "Inductor's relu", KernelFault("relu", RELU), None
+        fused, back = KernelFault("sqrt", "sqrt", 0.01, only_fused=True), KernelFault("rsqrt", "rsqrt", 0.01)
+        early = KernelFault("relu", "clamp_min", 1e-4, beside=_OF_THE_STEM)
+    else:
+        own = "Inductor's log1p", KernelFault("log1p", LOG1P), None
+        fused = KernelFault("rsqrt", "rsqrt", 0.01, only_fused=True)
+        back = KernelFault("mul.Scalar", "-0.5", 0.01)  # of the derivative of rsqrt, and of nothing else
+        early = KernelFault("rsqrt", "rsqrt", 1e-4, beside=_OF_TOKENS, without=_OF_LATER_LAYERS)
+    yield Case(model, own[0], own[1], (own[1].blamed,), build=own[2])
+    yield Case(model, "only under fusion", fused, (fused.blamed,))
+    yield Case(model, "in backward", back, (back.blamed,), True, "backward")
+    yield Case(model, "amplified later", early, (early.blamed,), amplified=True)
+
+
+_OF_TOKENS = "const int64_t*"
+"""In the source of the kernel that reads token ids: the first of a language model."""
+_OF_LATER_LAYERS = "in_ptr3"
+"""Mamba reads the tokens again in later layers, in kernels with more inputs."""
+_OF_THE_STEM = "<static_cast<int64_t>(256L)"
+"""A loop over 16 × 16 places: behind its first convolution ResNet-18 has no more that many."""
+
+SWEPT = {
+    "bert-2l": KernelFault("erf", "erf"),
+    "bert-12l": KernelFault("erf", "erf"),
+    "resnet-18": KernelFault("sqrt", "sqrt"),
+    "mamba": KernelFault("exp", "exp"),
+}
 """Model → the op that is made wrong by smaller and smaller factors."""
 
 
@@ -133,6 +160,8 @@ def try_case(case: Case) -> Trial:
     trial = _trial(case, record)
     if not record.culprits:
         trial.problems.append("not found")
+    if case.amplified and not trial.amplified:
+        trial.problems.append("nothing is said to be made worse by it")
     for culprit in record.culprits:
         if culprit.op not in case.ops or case.only_in not in {"", culprit.graph}:
             trial.problems.append(f"{culprit.op} ({culprit.graph} {culprit.node}) is blamed too")
@@ -191,15 +220,15 @@ def _try_simulator(case: Case, built: Built, name: str) -> Trial:
 
 def smallest_found(model: str, factors: Sequence[float]) -> list[tuple[float, bool, str]]:
     """For each factor: whether the op that is wrong by it was found, and nothing else; and what was found."""
-    method, op = SWEPT[model]
+    fault = SWEPT[model]
     answers = []
     for factor in factors:
         torch.manual_seed(0)
         built = MODELS[model]()
-        with KernelFault(method, method, factor).seeded():
+        with replace(fault, factor=factor).seeded():
             record = KernelDiffHarness(built.module, built.inputs).localize(free_running=False)
         ops = {culprit.op for culprit in record.culprits}
-        answers.append((factor, ops == {op}, ", ".join(sorted(ops)) or "nothing"))
+        answers.append((factor, ops == {fault.blamed}, ", ".join(sorted(ops)) or "nothing"))
     return answers
 
 

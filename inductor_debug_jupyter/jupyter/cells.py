@@ -5,8 +5,10 @@ Everything here is guarded: whatever goes wrong on our side is said in one line 
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -14,6 +16,7 @@ from IPython.core.error import UsageError
 from inductor_debug_jupyter.jupyter.display import show_session
 from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_options
 from inductor_debug_jupyter.jupyter.progress import CellProgress
+from inductor_debug_jupyter.jupyter.saving import LateSaving
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
 from inductor_debug_jupyter.pipeline.session import DebugSession
@@ -43,6 +46,18 @@ class Run:
         self.tracebacks = CleanTracebacks(shell)
 
 
+@contextmanager
+def _collector_waits() -> Iterator[None]:
+    """Python's collector goes over its heap some other time: after a compile that takes longer than all we do."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
     """Whether something is what the user's variable ``name`` holds at that moment, compiled or not."""
 
@@ -59,7 +74,10 @@ def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
 def _compare(session: DebugSession) -> None:
     """What ``--diff`` and its companions ask for."""
     said = session.settings
-    session.diff(said["diff"], said["candidate"], backward=bool(said["backward"]))
+    backward = bool(said["backward"])
+    report = session.diff(said["diff"], said["candidate"], backward=backward)
+    if said["localize"] and (report.verdict == "mismatch" or report.record.crashes):
+        session.localize(said["candidate"], backward=backward)
 
 
 class CellWatcher:
@@ -68,12 +86,14 @@ class CellWatcher:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._runs: list[Run | None] = []
+        self._saving = LateSaving(shell)
         self._cleaning: list[CleanTracebacks] = []
         """For errors of line magics: IPython shows them after the magic is over."""
 
     def before_cell(self, info: Any) -> None:
         """IPython's ``pre_run_cell``: open a session when the cell asks for one."""
         run = None
+        self._saving.finish()
         try:
             options = options_of_cell(info.raw_cell or "")
             if options is not None:
@@ -119,13 +139,18 @@ class CellWatcher:
 
     def finish(self, run: Run) -> ConstraintViolationError | None:
         """Close, bind and show a session; the error that it ends in, if strict mode found any."""
-        try:
-            run.session.close()
-        except Exception as error:
-            self._say("the session could not be finished", error)
-        finally:
-            self._undo(run)
-        refused = self._show(run.session)
+        later = False
+        with _collector_waits():
+            try:
+                run.session.close(save=False)
+                later = run.session.can_wait()
+            except Exception as error:
+                self._say("the session could not be finished", error)
+            finally:
+                self._undo(run)
+            refused = self._show(run.session)
+        if later:
+            self._saving.add(run.session)
         if refused is not None:  # a readable text instead of a traceback, for there is none
             refused._render_traceback_ = lambda: [f"{type(refused).__name__}: {refused}"]  # type: ignore[attr-defined]
         return refused

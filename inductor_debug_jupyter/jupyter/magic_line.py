@@ -49,9 +49,18 @@ def read_options(text: str) -> Settings:
                 check_name(given[option], f"--{option}", also=("eager",))
         if "memory_limit" in given and not settings["isolate"]:
             raise OptionError("--memory-limit limits a process of its own: give --isolate as well")
+        if given.get("localize"):
+            _check_localize(settings)
     except InductorDebugError as error:
         raise UsageError(f"%%{NAME}: {error}") from None
     return settings
+
+
+def _check_localize(settings: Settings) -> None:
+    if not settings["diff"]:
+        raise OptionError("--localize searches what a comparison found wrong: give --diff as well")
+    if settings["candidate"] == "eager":
+        raise OptionError("--localize: --candidate eager runs nothing compiled; allowed: what compiles, as inductor")
 
 
 def strip_magic_line(lines: list[str]) -> list[str]:

@@ -293,6 +293,7 @@ OPTIONS: dict[str, Option] = {
             environment="INDUCTOR_DEBUG_CANDIDATE",
         ),
         _switch("backward", "with --diff: compare gradients too"),
+        _switch("localize", "with --diff: when outputs differ, also search for the op, the kernel and the line"),
         _switch("isolate", "with --diff: compile and run in a process of its own: a crash or a hang is survived"),
         Option(
             "timeout",
@@ -369,6 +370,7 @@ MAGIC_OPTIONS = (
     "diff",
     "candidate",
     "backward",
+    "localize",
     "isolate",
     "timeout",
     "memory_limit",

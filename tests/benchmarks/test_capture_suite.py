@@ -33,7 +33,9 @@ class Told:
 
     def __init__(self, folder: Path, python: str) -> None: ...
 
-    def compile(self, contender: str, layers: int, *, small: bool = False, warming: bool = False) -> Answer:
+    def compile(
+        self, contender: str, layers: int, *, small: bool = False, warming: bool = False, timed: bool = False
+    ) -> Answer:
         Told.asked.append((contender, layers, warming))
         if contender in Told.broken:
             return Answer(error=Told.broken[contender])
@@ -47,7 +49,9 @@ class Told:
             found = dict.fromkeys(STAGES, "a.py") | {"joint": "trace.log"}
         if contender == "tlparse":
             found = {stage: "a.txt" for stage in STAGES if not stage.startswith("ir")}
-        return Answer("", "2.13.0", laps, found, nodes=500 * layers, cache_hits=int(contender == "cached"))
+        hits = int(contender == "cached")
+        own = 0.4 * scale if timed and contender == "capture" else 0.0
+        return Answer("", "2.13.0", laps, found, nodes=500 * layers, cache_hits=hits, own=own)
 
     def calls(self, layers: int, calls: int, *, small: bool = False) -> Answer:
         times = {"plain": 2e-3, "control": 2.01e-3, "captured": 2e-3, "under": 2.2e-3, "around": 2e-3, "first": 2e-3}

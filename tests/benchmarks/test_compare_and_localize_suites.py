@@ -43,6 +43,15 @@ def test_a_fault_is_where_it_says() -> None:
     assert KernelFault("erf", "erf", 0.5, only_fused=True)._rewritten(SOURCE) == SOURCE
     assert "std::sqrt(tmp3) * decltype" in KernelFault("rsqrt", "rsqrt", 0.5)._rewritten(SOURCE)
     assert KernelFault("erf", "erf", 0.5, beside="int8")._rewritten(SOURCE) == SOURCE
+    assert KernelFault("erf", "erf", 0.5, without="sqrt")._rewritten(SOURCE) == SOURCE
+    half = KernelFault("mul.Scalar", "-0.5", 0.5)
+    assert half._rewritten("auto tmp7 = static_cast<float>(-0.5);") == "auto tmp7 = static_cast<float>(-0.5 * 1.5);"
+    assert (half.blamed, KernelFault("erf", "erf").blamed) == ("aten.mul.Scalar", "aten.erf.default")
+    scalar = "auto tmp1 = std::exp(tmp0);\nout_ptr0[static_cast<int64_t>(x0)] = tmp1;"
+    assert KernelFault("exp", "exp", 0.5)._rewritten(scalar) != scalar
+    assert KernelFault("exp", "exp", 0.5, only_fused=True)._rewritten(scalar) == scalar
+    elsewhere = "{ { auto tmp1 = tmp0.exp(); } }\n{ tmp1.store(out_ptr0); }"
+    assert "tmp0.exp() * " in KernelFault("exp", "exp", 0.5, only_fused=True)._rewritten(elsewhere)
 
 
 def test_each_model_has_faults_of_each_kind() -> None:
@@ -51,7 +60,8 @@ def test_each_model_has_faults_of_each_kind() -> None:
         names = {case.name for case in found if case.model == model}
         assert names >= {"copy-first-stick", "negative-zero", "wrong-accumulation", "read-padding"}
         assert any("Inductor's" in name for name in names)
-    assert {case.name for case in found} >= {"only under fusion", "in backward", "amplified later"}
+        assert names >= {"only under fusion", "in backward", "amplified later"}
+    assert set(localizing.SWEPT) == set(localizing.MODELS)
 
 
 class Tiny(nn.Module):

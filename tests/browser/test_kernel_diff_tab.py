@@ -23,6 +23,11 @@ device = StickAdapter(faults=["copy-first-stick"], check=False)
 report = session.diff(candidate=device)
 found = session.localize(device)
 session.panel()""",
+    """from dataclasses import replace
+from inductor_debug_jupyter.pipeline.records import CrashRecord
+from inductor_debug_jupyter.pipeline.session import DebugSession
+crash = CrashRecord("signal", "chip", "a graph", "run", signal="SIGABRT", stderr="unit 3\\n<b>on fire</b>")
+DebugSession.of_record(replace(session.record, diff=replace(session.record.diff, crashes=(crash,)))).panel()""",
 ]
 
 
@@ -58,3 +63,12 @@ def test_the_tab_goes_from_the_whole_to_single_elements(lab: LabPage) -> None:
         "() => [...document.querySelectorAll('.bqplot svg path')].some(p => (p.getAttribute('d') || '').length > 20)"
     )
     lab.page.wait_for_function(drawn)
+
+    crashed = lab.cell(2)
+    crashed.locator("[data-idj='tab'][data-tab='diff']").click()
+    stderr = crashed.locator(".idj-diff [data-idj='stderr']")
+    stderr.wait_for()
+    assert not stderr.locator("pre").is_visible(), "folded"
+    stderr.locator("summary").press("Enter")
+    assert stderr.locator("pre").inner_text() == "unit 3\n<b>on fire</b>", "text, not HTML"
+    lab.screenshot("diff-crash")

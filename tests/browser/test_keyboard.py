@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 CELLS = [
     "%load_ext inductor_debug_jupyter\nimport torch\nfrom torch import nn",
-    """%%inductor_debug --target stick128 --deny aten.cumsum --lower aot --diff --candidate aot_eager --as session
+    """%%inductor_debug --target stick128 --deny aten.cumsum --lower inductor --diff --candidate aot_eager --as session
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -21,7 +21,12 @@ class Net(nn.Module):
         h = torch.cumsum(torch.relu(self.up(x)), 1)
         return self.down(h).double().sum()
 
-Net()(torch.randn(2, 65)).backward()""",
+net = Net()
+net(torch.randn(2, 65)).backward()
+torch.compile(nn.Linear(65, 5), backend="stick128")(torch.randn(2, 65));""",
+]
+EVERY_TAB = [
+    *("overview", "findings", "graph", "code", "memory", "placement", "transfers", "guards", "diff", "what_if")
 ]
 FOCUS = """() => { const at = document.activeElement;
     const pane = at?.closest('.idj-body .idj');
@@ -36,7 +41,7 @@ def test_everything_can_be_reached_and_chosen_by_key(lab: LabPage) -> None:
     panel, keys = lab.cell(1), lab.page.keyboard
     tabs = panel.locator("[data-idj='tab']")
     names = tabs.evaluate_all("tabs => tabs.map(tab => tab.dataset.tab)")
-    assert names == ["overview", "findings", "graph", "memory", "placement", "guards", "diff"]
+    assert names == EVERY_TAB
 
     # Arrow keys go through the tabs; behind each, the Tab key reaches something of it.
     panel.locator("[data-idj='tab'][aria-selected='true']").focus()
@@ -67,7 +72,7 @@ def test_everything_can_be_reached_and_chosen_by_key(lab: LabPage) -> None:
     keys.type("cumsum")
     keys.press("ArrowDown")
     index = lab.python("next(at for at, each in enumerate(session.findings) if 'cumsum' in each.title)")
-    lab.eventually("session.selection['finding']", index)
+    lab.eventually("session.selection.get('finding')", index)
     for _ in "cumsum":
         keys.press("Backspace")
     total = panel.locator("[data-idj='finding']").count()
@@ -87,7 +92,7 @@ def test_everything_can_be_reached_and_chosen_by_key(lab: LabPage) -> None:
     lab.screenshot("findings-grouped")
     keys.press("Enter")
     keys.press("ArrowDown")
-    lab.eventually("session.findings[session.selection['finding']].rule_id", name)
+    lab.eventually("session.findings[session.selection.get('finding')].rule_id", name)
     panel.locator("[data-idj='findings-group']").select_option("")
     panel.locator("[data-idj='findings-order']").select_option("line")
     lines = [

@@ -98,7 +98,7 @@ def test_names_and_source_from_a_model_never_become_markup(lab: LabPage) -> None
     panel.locator("[data-idj='line'].idj-lit").first.wait_for()
     tabs = panel.locator("[data-idj='tab']").evaluate_all("tabs => tabs.map(tab => tab.dataset.tab)")
     assert tabs == [
-        "overview", "findings", "graph", "code", "memory", "placement", "transfers", "guards", "diff"
+        "overview", "findings", "graph", "code", "memory", "placement", "transfers", "guards", "diff", "what_if"
     ]  # fmt: skip
     for tab in tabs:
         panel.locator(f"[data-idj='tab'][data-tab='{tab}']").click()

@@ -44,6 +44,17 @@ def eats_memory(gm, inputs):
 def hangs(gm, inputs):
     ctypes.PyDLL(None).pause()
 
+class OnRelu(torch.fx.Interpreter):
+    def call_function(self, target, args, kwargs):
+        if "relu" in str(target):
+            print("relu: the unit is on fire", flush=True)
+            ctypes.string_at(0)
+        result = super().call_function(target, args, kwargs)
+        return result * 1.5 if "mean" in str(target) else result
+
+def dies_on_relu(gm, inputs):
+    return OnRelu(gm).run
+
 def dies_backward(gm, inputs):
     return lambda *args: tuple(Dies.apply(out) for out in gm.forward(*args))
 
@@ -168,3 +179,34 @@ def test_what_cannot_be_isolated_is_one_line() -> None:
         KernelDiffHarness(Small(), torch.randn(4, 8), isolate="yes")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="test_backend='inductr'; did you mean inductor"):
         KernelDiffHarness(Small(), torch.randn(4, 8), test_backend="inductr", isolate=True)
+
+
+def test_an_op_that_dies_under_localize_is_a_culprit_and_the_search_goes_on() -> None:
+    session = DebugSession(resolve({"lower": "dynamo"}), eager=True, keep_inputs=True)
+    session.open()
+    Small()(torch.randn(4, 8))
+    session.close()
+    found = session.localize("chip:dies_on_relu", isolate=True, timeout=60)
+    assert [culprit.op for culprit in found.culprits] == ["aten.relu.default", "aten.mean.default"]
+    died, wrong = found.culprits
+    assert "died of SIGSEGV" in died.reason
+    assert died.source is not None
+    assert "torch.relu" in died.source.text
+    assert wrong.error == pytest.approx(0.5, rel=1e-3)
+    (crash,) = found.crashes
+    assert (crash.signal, crash.op.partition(" ")[0]) == ("SIGSEGV", "aten.relu.default")
+    assert "the unit is on fire" in crash.stderr
+    text = str(session)
+    assert "| relu: the unit is on fire" in text
+    assert "rounding explains" in text.split("aten.mean.default")[1]
+    assert "rounding explains" not in text.split("aten.mean.default")[0].split("aten.relu.default")[1]
+    again: SessionRecord = load_session(dump_session(session.record))
+    assert again.localization == found
+
+
+def test_localize_with_isolation_knows_the_devices_format() -> None:
+    harness = KernelDiffHarness(lambda x: torch.tanh(x * 3), torch.randn(4, 64), test_backend="stick128", isolate=True)
+    assert harness.candidate.held_as is torch.float16
+    found = harness.localize()
+    assert found.culprits == found.crashes == ()
+    assert found.compared == 2

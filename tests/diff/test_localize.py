@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from inductor_debug_jupyter import KernelDiffHarness, StickAdapter
+from inductor_debug_jupyter import KernelDiffHarness, StickAdapter, capture
 from inductor_debug_jupyter.benchmarks.kernel_faults import KernelFault
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.views.localization import (
     error_curve,
@@ -76,13 +79,17 @@ def test_a_wrong_op_in_a_fused_kernel_is_named_with_its_line_and_what_it_made_wo
     assert [point["at"] for point in points] == list(range(len(found.nodes)))
 
 
-def test_a_fault_that_only_fused_code_has_is_found_and_said_to_be_one() -> None:
+def test_faults_that_only_fused_code_has_are_found_and_said_to_be_such() -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (torch.erf(x) * 3 + torch.erf(y * 2)) / 2
+
     with KernelFault("erf", "erf", 0.01, only_fused=True).seeded():
-        found = KernelDiffHarness(Net(), (X,)).localize()
-    (culprit,) = found.culprits
-    assert culprit.op == "aten.erf.default"
-    assert culprit.only_fused
-    assert "written to memory" in culprit.reason
+        found = KernelDiffHarness(model, (X, X.flip(0) + 0.1)).localize()
+    assert [(culprit.op, culprit.node) for culprit in found.culprits] == [
+        ("aten.erf.default", "erf"),
+        ("aten.erf.default", "erf_1"),
+    ]
+    assert all(culprit.only_fused and "written to memory" in culprit.reason for culprit in found.culprits)
 
 
 def test_a_fault_in_the_backward_is_found_there() -> None:
@@ -146,6 +153,28 @@ def test_memory_is_that_of_a_part_whatever_the_graph() -> None:
     assert len(search.findings) == 60
     assert search.compiles > 10
     assert search.memory.peak < 6 * 40_000
+
+
+def test_a_candidate_that_hangs_is_given_up_on() -> None:
+    def hangs(graph_module: torch.fx.GraphModule, inputs: list[torch.Tensor]):
+        time.sleep(60)
+
+    found = KernelDiffHarness(Net(), (X,), test_backend=hangs, timeout=0.3).localize()
+    assert found.culprits == ()
+    assert "TimeoutError: no answer within 0.3 s" in found.notes[0]
+    assert "NOTHING WAS COMPARED" in localization_text(found)
+
+
+def test_a_sessions_pictures_lie_in_its_own_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    with capture(lower="dynamo", eager=True, keep_inputs=True, artifacts=str(folder)) as session:
+        Net()(X)
+    (image,) = session.localize("aot_eager", generate_visualizations=True).images
+    assert Path(image).parent == folder / "visualizations"
+    report = session.diff(candidate="aot_eager", generate_visualizations=True)
+    listed = {str(folder / each.path) for each in ArtifactStore(folder).artifacts(session.id, "visualizations")}
+    assert listed >= {image, *report.record.images}
+    assert list((folder / "reports").glob("kernel_diff*.json"))
 
 
 def test_eager_mode_cannot_be_searched() -> None:

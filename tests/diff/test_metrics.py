@@ -310,3 +310,11 @@ def test_a_heatmap_marks_what_is_not_finite() -> None:
     assert heatmap.values == (None, 0.0, 1.0, None)
     assert error_heatmap(torch.zeros(0), torch.zeros(0)) is None
     assert error_heatmap(torch.zeros(2), torch.zeros(3)) is None
+
+
+def test_what_was_compared_in_inference_mode_does_not_matter_later() -> None:
+    one, other = torch.ones(1234), torch.zeros(1234, dtype=torch.float64)  # of two dtypes: not for the native library
+    with torch.inference_mode():
+        assert compare_tensors(one, other).max_absolute_error == 1.0
+    assert compare_tensors(one, other).max_absolute_error == 1.0
+    assert compare_tensors(one[:100], other[:100]).mean_absolute_error == 1.0

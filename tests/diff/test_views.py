@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import json
 
-from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, OutputDiff
+from inductor_debug_jupyter.pipeline.records import (
+    CrashRecord,
+    Culprit,
+    DiffRecord,
+    Heatmap,
+    LocalizationRecord,
+    OutputDiff,
+)
 from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_summary, diff_text, diff_view, worst_first
+from inductor_debug_jupyter.pipeline.views.localization import localization_text
 
 GRID = Heatmap(2, 2, (0.0, 0.5, None, 0.0), 4, 6, "pooled")
 WRONG = OutputDiff(
@@ -82,3 +90,30 @@ def test_a_cell_leads_back_to_its_elements() -> None:
     assert cell_place(record(WRONG), "logits", 2, 0) is None
     assert cell_place(record(WRONG), "nobody", 0, 0) is None
     assert cell_place(record(FINE), "fine", 0, 0) is None
+
+
+CRASH = CrashRecord("signal", "chip", "a graph", "run", signal="SIGABRT", stderr="unit 3\n<b>on fire</b>\x1b[0m")
+
+
+def test_the_last_words_of_a_process_that_ended_are_in_text_and_tab() -> None:
+    record = DiffRecord("m", "eager", "chip", "not_compared", crashes=(CRASH,))
+    text = diff_text(record)
+    assert "Crashed (1)\n  chip died of SIGABRT" in text
+    assert "    | unit 3\n    | <b>on fire</b>" in text
+    assert "\x1b" not in text
+    (crash,) = diff_view(record)["crashes"]
+    assert crash["text"].startswith("chip died of SIGABRT")
+    assert crash["stderr"][0] == "unit 3"
+    assert diff_view(DiffRecord("m", "eager", "chip", "match"))["crashes"] == []
+
+
+def test_a_search_is_told_in_the_tab_with_its_crashes_and_notes() -> None:
+    died = Culprit("aten.relu.default", "relu", "forward", reason="chip died of SIGABRT")
+    found = LocalizationRecord("m", "chip", (died,), notes=("op by op",), images=("a.png",), crashes=(CRASH,))
+    view = diff_view(DiffRecord("m", "eager", "chip", "not_compared"), localization=found)
+    assert view["culprits"][0]["lines"] == ["  chip died of SIGABRT"]
+    assert view["searched"] == ["✗ m on chip: 1 culprit (0 of 0 values looked at)", "op by op", "a.png"]
+    assert [crash["stderr"][0] for crash in view["crashes"]] == ["unit 3"]
+    unexplained = LocalizationRecord("m", "chip", crashes=(CRASH,))
+    assert "NOTHING WAS COMPARED" in localization_text(unexplained)
+    assert "| unit 3" in localization_text(unexplained)

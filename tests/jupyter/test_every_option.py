@@ -21,6 +21,15 @@ class Net(nn.Module):
         return torch.relu(self.up(x))
 net, other, x, y, session = Net(), nn.Linear(3, 3), torch.randn(2, 70), torch.randn(2, 3), None
 Path("chip.toml").write_text('name = "my-chip"\\n[dtypes]\\nsupported = ["float16"]\\n')
+Path("wrong.py").write_text('''
+import torch
+class Wrong(torch.fx.Interpreter):
+    def call_function(self, target, args, kwargs):
+        result = super().call_function(target, args, kwargs)
+        return result * 1.5 if "relu" in str(target) else result
+def relu(gm, inputs):
+    return Wrong(gm).run
+''')
 rules = lambda: sorted({finding.rule_id.partition(".")[0] for finding in session.findings})
 """
 EFFECTS = {
@@ -39,6 +48,11 @@ EFFECTS = {
         "--diff --candidate aot_eager --backward",
         "any('grad:up.weight' in each.path for each in session.record.diff.outputs)",
         "True",
+    ),
+    "localize": (
+        "--diff --candidate wrong:relu --localize",
+        "session.record.diff.verdict, [each.op for each in session.record.localization.culprits]",
+        "('mismatch', ['aten.relu.default'])",
     ),
     "isolate": ("--diff --candidate aot_eager --isolate", "session.record.diff.verdict", "'match'"),
     "timeout": ("--diff --candidate aot_eager --timeout 100", "session.settings['timeout']", "100.0"),

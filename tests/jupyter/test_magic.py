@@ -84,6 +84,8 @@ def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
         ("--dtypes float33", "dtype: 'float33' is not allowed"),
         ("--diff egaer", "--diff='egaer'; did you mean eager?"),
         ("--diff --candidate inductr", "--candidate='inductr'; did you mean inductor?"),
+        ("--localize", "--localize searches what a comparison found wrong: give --diff as well"),
+        ("--diff --localize --candidate eager", "--localize: --candidate eager runs nothing compiled; allowed: what"),
         ("--diff --memory-limit 4GiB", "--memory-limit limits a process of its own: give --isolate as well"),
         ("--memory-limit 1MiB --isolate", "--memory-limit: '1MiB' is not allowed; allowed: bytes from 512MiB up"),
         ("--timeout soon", "--timeout: 'soon' is not allowed"),

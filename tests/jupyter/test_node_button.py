@@ -11,6 +11,7 @@ from torch import nn
 from inductor_debug_jupyter import DebugSession, capture
 from inductor_debug_jupyter.jupyter.panels import DebugPanel
 from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
+from inductor_debug_jupyter.jupyter.panels.live import LiveParts
 
 from .conftest import Kernel
 
@@ -39,7 +40,7 @@ def asked(session: DebugSession, node: str, **more: Any) -> dict[str, Any]:
 
 def test_the_pane_says_what_was_bound(session: DebugSession) -> None:
     namespace: dict[str, Any] = {}
-    panel = DebugPanel(session.record, binder=NodeBinder(session, namespace))
+    panel = DebugPanel(session.record, LiveParts(binder=NodeBinder(session, namespace)))
     assert panel.detail.can_bind
     assert panel.detail.compiled == [], "nothing was lowered to kernels"
     panel.detail.asked = asked(session, "relu", at=7)
@@ -56,7 +57,7 @@ def test_the_pane_says_what_was_bound(session: DebugSession) -> None:
 
 def test_a_name_of_the_users_and_a_node_that_is_not_there(session: DebugSession) -> None:
     namespace: dict[str, Any] = {"relu": "mine"}
-    panel = DebugPanel(session.record, binder=NodeBinder(session, namespace))
+    panel = DebugPanel(session.record, LiveParts(binder=NodeBinder(session, namespace)))
     panel.detail.asked = asked(session, "relu", at=1)
     assert namespace["relu"] == "mine"
     assert panel.detail.bound["notes"] == ["relu is yours and stays as it is: another name was chosen"]

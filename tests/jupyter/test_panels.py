@@ -11,6 +11,7 @@ import pytest
 import inductor_debug_jupyter.jupyter.panels.debug as debug
 import inductor_debug_jupyter.pipeline.views.graph_view as graph_view
 from inductor_debug_jupyter.jupyter.panels import DebugPanel
+from inductor_debug_jupyter.jupyter.panels.live import LiveParts
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -74,7 +75,7 @@ def test_it_opens_on_the_worst_finding_with_its_graph() -> None:
 
 def test_a_click_tells_python_and_draws_the_other_graph() -> None:
     heard: list[dict[str, Any]] = []
-    panel = DebugPanel(record(), on_select=heard.append)
+    panel = DebugPanel(record(), LiveParts(on_select=heard.append))
     clicked = panel.findings.rows[1]["selection"]
     panel.header.selection = clicked  # what the browser's link does
     assert heard == [clicked]
@@ -85,7 +86,7 @@ def test_a_click_tells_python_and_draws_the_other_graph() -> None:
 
 def test_python_selects_the_same_way() -> None:
     heard: list[dict[str, Any]] = []
-    panel = DebugPanel(record(), on_select=heard.append)
+    panel = DebugPanel(record(), LiveParts(on_select=heard.append))
     panel.select(finding=0)
     assert shown(panel) == ("0/1", "forward")
     panel.select(node="add")
@@ -97,7 +98,7 @@ def test_python_selects_the_same_way() -> None:
 
 def test_two_panels_that_follow_each_other_agree_and_stop() -> None:
     heard: list[dict[str, Any]] = []
-    one, two = DebugPanel(record()), DebugPanel(record(), on_select=heard.append)
+    one, two = DebugPanel(record()), DebugPanel(record(), LiveParts(on_select=heard.append))
     one.on_select, two_hears = two.follow, two.on_select
 
     def both(selection: dict[str, Any]) -> None:
@@ -125,7 +126,7 @@ def test_an_error_in_a_callback_is_shown() -> None:
     def broken(selection: dict[str, Any]) -> None:
         raise ValueError("my callback is broken")
 
-    panel = DebugPanel(record(), on_select=broken)
+    panel = DebugPanel(record(), LiveParts(on_select=broken))
     panel.header.selection = panel.findings.rows[1]["selection"]
     assert panel.header.error == "ValueError: my callback is broken"
 
@@ -183,7 +184,7 @@ def act(panel: DebugPanel, what: str, **more: Any) -> None:
 
 def test_a_box_opens_and_closes_and_python_can_do_the_same() -> None:
     session = DebugSession.of_record(layers())
-    panel = DebugPanel(session.record, views=session.graph_views)
+    panel = DebugPanel(session.record, LiveParts(views=session.graph_views))
     panel.header.tab = "graph"
     act(panel, "collapse_all")
     act(panel, "expand", box="layers.3")

@@ -100,6 +100,7 @@ GOOD = {
     "diff": ("eager", "eager", ['"eager"', "true"]),
     "candidate": ("my_chip:Adapter", "my_chip:Adapter", ['"my_chip:Adapter"']),
     "backward": ("yes", True, ["true"]),
+    "localize": ("1", True, ["true"]),
     "isolate": ("1", True, ["true"]),
     "timeout": ("2.5", 2.5, ["2.5", '"2.5"']),
     "memory_limit": ("4GiB", 4 * 1024**3, ["4294967296", '"4GiB"']),

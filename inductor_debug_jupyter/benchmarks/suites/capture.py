@@ -147,7 +147,8 @@ class _Measurement:
 
     def _compile(self, name: str, layers: int, which: str, *, warming: bool = False) -> Answer:
         self.progress.step(f"{CONTENDERS[name].TITLE}, layers: {layers}, {which}")
-        return self.children.compile(name, layers, small=self.plan.small, warming=warming)
+        timed = len(self.plan.layers) > 1
+        return self.children.compile(name, layers, small=self.plan.small, warming=warming, timed=timed)
 
 
 def _answer(plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatios | None) -> dict[str, Any]:

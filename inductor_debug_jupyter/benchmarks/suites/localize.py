@@ -99,12 +99,14 @@ def _sweep(models: list[str]) -> None:
     from inductor_debug_jupyter.benchmarks.localizing import SWEPT, smallest_found
 
     rows = []
-    for model in (model for model in models if model in SWEPT):
-        method, _ = SWEPT[model]
-        for factor, found, what in smallest_found(model, _FACTORS):
-            rows.append((model, f"{method} × (1 + {factor:g})", "found" if found else f"not found ({what})"))
-    if rows:
-        print_table(("Model", "Fault, float32", "Found"), rows)
+    with Progress(len(models)) as progress:
+        for model in models:
+            progress.step(f"{model}, {len(_FACTORS)} magnitudes of one fault")
+            for factor, found, what in smallest_found(model, _FACTORS):
+                told = "found" if found else f"not found ({what})"
+                rows.append((model, f"{SWEPT[model].op} × (1 + {factor:g})", told))
+                progress.remark(" · ".join(rows[-1]))
+    print_table(("Model", "Fault, float32", "Found"), rows)
 
 
 def _clean(models: list[str], dtypes: list[str], seeds: int) -> list[str]:

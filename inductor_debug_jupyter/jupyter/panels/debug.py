@@ -15,6 +15,7 @@ Whatever goes wrong in a callback is shown in the header's error strip. Callback
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import RLock
 from typing import Any, cast
 
@@ -23,20 +24,22 @@ import traitlets
 from IPython.display import HTML, display
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane
-from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
+from inductor_debug_jupyter.jupyter.panels.fixes import FixDesk, FixesPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
-from inductor_debug_jupyter.jupyter.panels.guards import NO_GUARDS, Asker, GuardsPanel, GuardsTab
+from inductor_debug_jupyter.jupyter.panels.guards import NO_GUARDS, GuardsPanel, GuardsTab
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
+from inductor_debug_jupyter.jupyter.panels.live import NOT_LIVE, LiveParts
 from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
 from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, TransfersPanel
-from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
+from inductor_debug_jupyter.jupyter.panels.what_if import TAB as WHAT_IF
+from inductor_debug_jupyter.jupyter.panels.what_if import WhatIfPanel
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
@@ -51,12 +54,11 @@ from inductor_debug_jupyter.pipeline.views.panel import (
 )
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
-from inductor_debug_jupyter.pipeline.views.shapes import Selection
+from inductor_debug_jupyter.pipeline.views.shapes import Selection, TabView
 from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
 from inductor_debug_jupyter.pipeline.views.text import session_text
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
 
-SelectCallback = Callable[[dict[str, Any]], None]
 PLACES_SENT = 200
 """So many places of a finding go to the browser; the count says how many there are."""
 
@@ -66,11 +68,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     Args:
         record: the session to show.
-        on_select: called with the new selection whenever it changes, by a click or by :meth:`select`.
-        views: the session's graphs as they are looked at; the panel's own when it belongs to no session.
-        pairs: the tensors of a comparison that are still there, for the KernelDiff tab.
-        what_if: who answers whether other inputs would recompile; a session that was loaded has nobody.
-        binder: who puts a node into the user's namespace.
+        live: what a living session has besides its record.
     """
 
     selection = traitlets.Dict(default_value=nothing())
@@ -80,16 +78,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     header: HeaderBar
     _body: Any
 
-    def __init__(
-        self,
-        record: SessionRecord,
-        *,
-        on_select: SelectCallback | None = None,
-        views: GraphViews | None = None,
-        pairs: LivePairs | None = None,
-        what_if: Asker | None = None,
-        binder: NodeBinder | None = None,
-    ) -> None:
+    def __init__(self, record: SessionRecord, live: LiveParts = NOT_LIVE) -> None:
         self._lock = RLock()
         self._panes: list[Pane] = []
         self._links: list[Any] = []
@@ -98,26 +87,18 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._session: Any = None
         super().__init__()
         self.add_class("idj-frame")
-        self.load(record, on_select=on_select, views=views, pairs=pairs, what_if=what_if, binder=binder)
+        self.load(record, live)
 
-    def load(
-        self,
-        record: SessionRecord,
-        *,
-        on_select: SelectCallback | None = None,
-        views: GraphViews | None = None,
-        pairs: LivePairs | None = None,
-        what_if: Asker | None = None,
-        binder: NodeBinder | None = None,
-    ) -> None:
+    def load(self, record: SessionRecord, live: LiveParts = NOT_LIVE) -> None:
         """Show another session in this one's place, and in its snapshot's."""
         before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
         self.record = record
-        self._pairs = pairs
-        self.on_select = on_select
+        self._live = live
+        self.on_select = live.on_select
         self._lookup = Lookup(record)
-        self._views = views or GraphViews(record, lookup=self._lookup)
-        self._make_panes(what_if, binder)
+        self._views = live.views or GraphViews(record, lookup=self._lookup)
+        self._make_panes(live)
+        self.fixes = self._fixes_pane(live.fixes)
         self._lay_out()
         self._connect()
         for widget in before:
@@ -131,7 +112,17 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     def _laid_out(self) -> list[Any]:
         """What stands below the header and the form."""
-        return [self._body, *([] if self.charts is None else [self.charts])]
+        above = [] if self.fixes is None else [self.fixes]
+        return [*above, self._body, *([] if self.charts is None else [self.charts])]
+
+    def _fixes_pane(self, desk: FixDesk | None) -> FixesPanel | None:
+        """The strip of fix-its, where there is something to fix or to take back, and a model to run."""
+        refused = any(finding.severity != "info" for finding in self.record.findings)
+        if desk is None or not (desk.can_run and (refused or desk.in_force)):
+            return None
+        pane = FixesPanel(desk, tab=self.header.tab, tabs=["findings", "overview", "graph"])
+        self._panes.append(pane)
+        return pane
 
     def _connect(self) -> None:
         """Link the panes with each other, choose the worst finding, and listen."""
@@ -155,8 +146,10 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
-    def _make_panes(self, what_if: Asker | None, binder: NodeBinder | None) -> None:
+    def _make_panes(self, live: LiveParts) -> None:
         header = header_view(self.record)
+        if live.trier is not None and self.record.captures:
+            header["tabs"].append(TabView(id=WHAT_IF, title="What if", badge="", kind=""))
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
         cells = [label for label in self.record.sources if label.startswith("In [")] or [*self.record.sources][:1]
         sources = source_view(self.record, self._lookup, cells)
@@ -166,10 +159,10 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
         self.findings = FindingsPanel(rows=rows, tab=tab, tabs=["findings"])
         self.graph = GraphPanel(self._views, choices=self._lookup.choices, tab=tab, tabs=["findings", "graph"])
-        self.guards = GuardsPanel(NO_GUARDS, what_if, tab=tab, tabs=["guards"])
+        self.guards = GuardsPanel(NO_GUARDS, live.what_if, tab=tab, tabs=["guards"])
         self.guards_tab = GuardsTab(self.guards, [], self.follow)
         self._late: dict[str, Callable[[], None]] = {"guards": lambda: self.guards_tab.fill(guards_view(self.record))}
-        self.detail = DetailPanel(binder, sources=sources, rows=rows, tab=tab, tabs=explained)
+        self.detail = DetailPanel(live.binder, sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes = [self.header, self.overview, self.findings, self.graph, self.guards]
         if "placement" in there:
             placement = PlacementPanel(tab=tab, tabs=["placement"])
@@ -184,6 +177,10 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
                 "view", dict(transfers_view(self.record, self._lookup, limit=ROWS_SENT))
             )
         self._panes.append(self.detail)
+        if live.trier is not None and WHAT_IF in there:
+            self.trying = WhatIfPanel(live.trier, tab=tab, tabs=[WHAT_IF])
+            self._panes.append(self.trying)
+            self._late[WHAT_IF] = self.trying.fill
         self.has_code = "code" in there
         if self.has_code:
             self.code = CodePanel(choices=self._lookup.choices, tab=tab, tabs=["code"])
@@ -191,7 +188,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.charts: DiffCharts | None = None
         found = self.record.localization
         if (diff := self.record.diff or (without_outputs(found) if found else None)) is not None:
-            self.kernel_diff = KernelDiffPanel(diff, self._pairs, found, tab=tab)
+            self.kernel_diff = KernelDiffPanel(diff, self._live.pairs, found, tab=tab)
             self._panes.append(self.kernel_diff)
             self.charts = DiffCharts(self.kernel_diff, found, self._choose_node)
             if tab == "diff":
@@ -292,18 +289,23 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     @classmethod
     def of(cls, session: Any) -> DebugPanel:
         """The panel of a session: a click in it is a call on the session, and the other way round."""
-        panel = cls(session.record, **_live_parts(session))
+        panel = cls(session.record, LiveParts.of(session))
         panel._listen_to(session)
         return panel
 
     def _show_session(self, session: Any) -> None:
         """Show another one: the one before has nothing to say here any more."""
-        self.load(session.record, **_live_parts(session))
+        self.load(session.record, LiveParts.of(session))
         self._listen_to(session)
 
     def _listen_to(self, session: Any) -> None:
         self._session = session
         session.on_select(lambda chosen: self.follow(chosen) if self._session is session else None)
+        session.on_change(lambda: self._shows_other(session) if self._session is session else None)
+
+    def _shows_other(self, session: Any) -> None:
+        """The session has other findings now: a fix-it was applied or taken back."""
+        self.load(session.record, replace(LiveParts.of(session), fixes=self._live.fixes))
 
     def _choose_node(self, graph: str, node: str) -> None:
         """A point of the error curve was clicked: choose its node, in the graph of the capture that has it."""
@@ -400,14 +402,3 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         label = chosen["label"]
         if label in self.record.sources and label not in self.detail.sources:  # a library's files are large
             self.detail.sources = {**self.detail.sources, **source_view(self.record, self._lookup, [label])}
-
-
-def _live_parts(session: Any) -> dict[str, Any]:
-    """What a session has besides its record, as the panel takes it."""
-    return {
-        "on_select": session.choose,
-        "views": session.graph_views,
-        "pairs": session.diff_pairs,
-        "what_if": session.what_if,
-        "binder": NodeBinder(session),
-    }

@@ -100,7 +100,7 @@ function boundParts(bound) {
   for (const [name, text] of bound.rows) facts.append(make("span", "idj-mono", name), make("span", "idj-value idj-quiet", text));
   const parts = [make("div", "idj-good", "✓ In your namespace now:"), facts, ...bound.notes.map((note) => make("p", "idj-why", note))];
   if (bound.code) {
-    const line = make("div", "idj-code");
+    const line = make("div", "idj-bound-code");
     const code = make("code", "", bound.code, { "data-idj": "bound-code" });
     const copy = make("button", "", "Copy", { "data-idj": "copy" });
     copy.addEventListener("click", async () => {
@@ -165,7 +165,7 @@ function render({ model, el, signal }) {
     else if (node) parts.push(make("div", "idj-finding-title", node.title), make("p", "idj-quiet", "No finding on this node."));
     parts.push(...namespaceBox(model, node), ...rawDetail(node, finding, finding ? opened : true));
     if (!parts.length) parts.push(make("p", "idj-quiet", "Choose a finding, a node or a line to see it explained here."));
-    const pressed = el.contains(document.activeElement) && document.activeElement.closest(".idj-namespace, .idj-code") ? document.activeElement.getAttribute("data-idj") : "";
+    const pressed = el.contains(document.activeElement) && document.activeElement.closest(".idj-namespace, .idj-bound-code") ? document.activeElement.getAttribute("data-idj") : "";
     el.replaceChildren(...parts);
     if (pressed) el.querySelector(`[data-idj='${pressed}']`)?.focus({ preventScroll: true });
     el.querySelector(".idj-line.idj-lit")?.scrollIntoView({ block: "nearest" });

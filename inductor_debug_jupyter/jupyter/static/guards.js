@@ -63,10 +63,10 @@ function symbolRow(model, row) {
 
 /** @param {any} answer @returns {HTMLElement[]} */
 function answerParts(answer) {
-  if (answer.error) return [make("div", "idj-answer-head idj-error", answer.error)];
+  if (answer.error) return [make("div", "idj-recompile-answer-head idj-error", answer.error)];
   const icon = { yes: "↻ It would recompile", no: "✓ It would not recompile", unknown: "? Unknown" }[answer.answer];
   const kind = { yes: "warning", no: "good", unknown: "quiet" }[answer.answer];
-  const head = make("div", "idj-answer-head");
+  const head = make("div", "idj-recompile-answer-head");
   head.append(make("span", `idj-${kind}`, icon), make("span", "", answer.reason));
   const parts = [head];
   if (answer.where) parts.push(make("div", "idj-quiet", `${answer.where}: ${answer.code}`));
@@ -82,7 +82,7 @@ function answerParts(answer) {
 function whatIf(model, signal) {
   const box = make("details", "idj-whatif", "", { "data-idj": "what-if" });
   const form = make("div", "idj-whatif-form");
-  const answer = make("div", "idj-answer", "", { "data-idj": "answer", role: "status", "aria-live": "polite" });
+  const answer = make("div", "idj-recompile-answer", "", { "data-idj": "answer", role: "status", "aria-live": "polite" });
   box.append(make("summary", "", "What if… would it recompile?"), form, answer);
   /** @type {Record<string, string>} */
   let changes = {};

@@ -378,6 +378,22 @@ function explained(output, place, live, go) {
   return parts;
 }
 
+/** How a backend's process ended; the last that it wrote is folded. @param {any[]} crashes @param {boolean[]} open @returns {HTMLElement[]} */
+function crashParts(crashes, open) {
+  if (!crashes?.length) return [];
+  const parts = [make("h4", "", "A backend's process ended, and this one did not")];
+  crashes.forEach((crash, at) => {
+    parts.push(make("div", "idj-diff-remark idj-error", crash.text, { "data-idj": "crash" }));
+    if (!crash.stderr.length) return;
+    const box = /** @type {HTMLDetailsElement} */ (make("details", "idj-diff-stderr", "", { "data-idj": "stderr", "data-at": at }));
+    box.open = open[at] ?? false;
+    const lines = crash.stderr.length === 1 ? "1 line" : `${crash.stderr.length} lines`;
+    box.append(make("summary", "", `The last that it wrote (${lines})`), make("pre", "idj-mono", crash.stderr.join("\n"), { tabindex: 0 }));
+    parts.push(box);
+  });
+  return parts;
+}
+
 /** @param {any} output @param {boolean} lit @returns {HTMLElement} */
 function outputRow(output, lit) {
   const row = make("div", "idj-diff-row", "", { role: "option", "aria-selected": String(lit), "data-idj": "output", title: `${output.path}\n${output.reason || output.words}` });
@@ -445,6 +461,10 @@ function render({ model, el, signal }) {
     for (const culprit of view.culprits ?? []) {
       parts.push(make("h4", "", `Comes in at ${culprit.op}`, { "data-idj": "culprit" }), ...culprit.lines.map((line) => make("div", "idj-diff-remark", line)));
     }
+    if (view.searched?.length) parts.push(make("h4", "", "The search for where it comes in"), ...view.searched.map((line) => make("div", "idj-diff-remark", line)));
+    const open = [];
+    for (const box of why.querySelectorAll("details")) open[Number(box.getAttribute("data-at"))] = box.open;
+    parts.push(...crashParts(view.crashes, open));
     if (view.notes?.length) parts.push(make("h4", "", "Notes"), ...view.notes.map((note) => make("div", "idj-diff-remark", note)));
     if (view.images?.length) parts.push(make("h4", "", "Pictures"), ...view.images.map((path) => make("div", "idj-diff-remark idj-mono", path)));
     why.replaceChildren(...parts);

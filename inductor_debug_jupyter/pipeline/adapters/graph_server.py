@@ -62,6 +62,7 @@ class GraphServer:
             "memory_limit": said.memory_limit,
             "alignment": said.alignment,
             "description": said.description,
+            "compute_dtype": self._adapter.compute_dtype,
         }
 
     def load(self, key: str, written: Mapping[str, Any]) -> None:

@@ -64,6 +64,7 @@ class IsolatedAdapter(AcceleratorAdapter):
             return self._local.capabilities()
         if not self._connection.said:
             self._noting(self._connection.open)
+            self.compute_dtype = self._connection.said["compute_dtype"]
         said = self._connection.said
         return AcceleratorCapabilities(
             name=self.name if ":" not in self.name else said["name"],

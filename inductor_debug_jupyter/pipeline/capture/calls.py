@@ -36,6 +36,11 @@ class ModelCall:
     kwargs: dict[str, Any]
     random_state: torch.Tensor | None = None
 
+    @classmethod
+    def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelCall:
+        """A call of a model that is kept alive by it."""
+        return cls(_held(model, weakly=False), _name(model), args, kwargs)
+
     @property
     def model(self) -> Callable[..., Any]:
         """The model or function."""
@@ -91,8 +96,8 @@ class CallLog:
             self.too_large[_name(model)] = size
             return
         self._bytes += size
-        own_args, own_kwargs = _copied((args, kwargs))
-        self.calls.append(ModelCall(held, _name(model), own_args, own_kwargs, torch.get_rng_state()))
+        copied, named = _copied((args, kwargs))
+        self.calls.append(ModelCall(held, _name(model), copied, named, torch.get_rng_state()))
 
     def there(self) -> list[ModelCall]:
         """The calls whose model still exists."""

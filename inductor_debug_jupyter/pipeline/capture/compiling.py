@@ -7,7 +7,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.graphs import graph_record, with_aten_ops
 from inductor_debug_jupyter.pipeline.capture.kernels import KernelCall, kernels_of
-from inductor_debug_jupyter.pipeline.capture.sources import running_lines
+from inductor_debug_jupyter.pipeline.capture.sources import Callers, running_lines
 from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
     BACKWARD,
@@ -45,10 +45,17 @@ class Compiling:
         name: what the user calls what is compiled.
         source: the line where that is defined.
         fresh: whether torch's caches are bypassed.
+        callers: the user's lines that are running, if others than those on the stack.
     """
 
     def __init__(
-        self, compile_id: str, name: str = "graph", source: SourceLine | None = None, *, fresh: bool = True
+        self,
+        compile_id: str,
+        name: str = "graph",
+        source: SourceLine | None = None,
+        *,
+        fresh: bool = True,
+        callers: Callers | None = None,
     ) -> None:
         self.compile_id = compile_id
         self.name = name
@@ -58,7 +65,7 @@ class Compiling:
         self.roles: list[tuple[str, str]] = []
         self.missing: dict[str, str] = {}
         self.call = 0
-        self._callers = running_lines()
+        self.callers = callers or running_lines()
         self._origins: dict[int, tuple[str, ...]] = {}
         self._graphs: dict[str, GraphRecord] = {}
         self._dynamo_calls: DynamoCalls | None = None
@@ -80,7 +87,7 @@ class Compiling:
         if stage == "joint" or (stage == "forward" and not self._origins):
             self._origins = torch_graphs.origins_by_sequence(graph_module)
         self._graphs[key] = graph_record(
-            key, graph_module, callers=self._callers, roles=self.roles, origins=self._origins
+            key, graph_module, callers=self.callers, roles=self.roles, origins=self._origins
         )
         if not (key in _WRITTEN_ANYWAY and self.trace.speaks):
             self._add_text(key, torch_graphs.late_graph_text(graph_module))
@@ -89,7 +96,7 @@ class Compiling:
         """Keep the IR, to be rendered when it is looked at."""
         if stage == "ir_pre_fusion":  # code generation starts (again)
             self._calls.pop(_side(is_backward), None)
-        self._add_text(stage + BACKWARD if is_backward else stage, ir.render)
+        self._add_text(stage + BACKWARD if is_backward else stage, ir)
 
     def add_kernel_call(self, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
         """A kernel that computes these nodes is called."""

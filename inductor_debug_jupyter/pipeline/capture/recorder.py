@@ -16,7 +16,7 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.capture import breaks
 from inductor_debug_jupyter.pipeline.capture.called import CalledFunctions
 from inductor_debug_jupyter.pipeline.capture.compiling import Compiling
-from inductor_debug_jupyter.pipeline.capture.sources import is_library, source_line
+from inductor_debug_jupyter.pipeline.capture.sources import Callers, is_library, source_line
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver, Steps
 from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
@@ -53,6 +53,8 @@ class Recorder:
         """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
         self.following = True
         """Whether compiles that begin now are of interest; see :class:`CaptureWatch`'s ``only``."""
+        self.callers: Callers | None = None
+        """The user's lines that count as running; those on the stack unless somebody runs a model again for them."""
         self._passed_over: set[str] = set()
         self._thread = threading.get_ident()
         self._compiles: dict[str, Compiling] = {}
@@ -108,6 +110,10 @@ class Recorder:
         """What went wrong with the capture itself."""
         return tuple(self._notes.values())
 
+    def runs_for(self, other: Recorder) -> None:
+        """What is run from now on is what ``other`` recorded once: the user's lines are those from then."""
+        self.callers = next((compiling.callers for compiling in other._compiles.values()), None)
+
     def note(self, part: str, message: str) -> None:
         """Say something about the capture, once."""
         if (part, message) not in self._notes:
@@ -134,7 +140,8 @@ class Recorder:
         source = None
         if code is not None and not is_library(code.co_filename):
             source = source_line(code.co_filename, code.co_firstlineno, code.co_name)
-        compiling = Compiling(compile_id, _name_of(graph_module, code, source, self.calling), source, fresh=self.fresh)
+        name = _name_of(graph_module, code, source, self.calling)
+        compiling = Compiling(compile_id, name, source, fresh=self.fresh, callers=self.callers)
         compiling.trace = self._trace(compile_id)
         compiling.call = self.called.number
         compiling.roles = torch_graphs.placeholder_roles(graph_module)
@@ -142,6 +149,10 @@ class Recorder:
         if self._steps is not None:
             self._steps.named(compile_id, compiling.name)
         compiling.add_graph("dynamo", graph_module)
+
+    def rewritten(self, compile_id: str, graph_module: Any) -> None:
+        """The graph that is compiled in the place of Dynamo's own."""
+        self._compile(compile_id).add_graph("dynamo", graph_module)
 
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Keep what must hold for this compile to be used again."""

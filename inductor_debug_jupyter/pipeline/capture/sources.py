@@ -80,7 +80,10 @@ def _plain_function(name: str) -> str:
     return re.sub(r"^torch_dynamo_resume_in_(.+)_at_\d+$", r"\1", name)
 
 
-def running_lines() -> tuple[SourceLine | None, SourceLine | None]:
+Callers = tuple[SourceLine | None, SourceLine | None]
+
+
+def running_lines() -> Callers:
     """From the running stack: the deepest line outside torch, and the deepest one in a notebook cell.
 
     Asked in the middle of a compile, it is the line that called what is being compiled.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint, KnownTypesConstraint, NarrowedConstraint
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, ScratchpadConstraint
@@ -59,12 +60,14 @@ def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:
     return lowered or ([dynamo] if dynamo else [])
 
 
-def check(captures: Sequence[CompileCapture], rules: Iterable[Constraint]) -> tuple[Violation, ...]:
-    """Everything the rules refuse, folded by cause, worst first."""
+def check(
+    captures: Sequence[CompileCapture], rules: Iterable[Constraint], cpu: CpuChoice | None = None
+) -> tuple[Violation, ...]:
+    """Everything the rules refuse, folded by cause, worst first; what is meant for the CPU is not the target's."""
     folded: dict[tuple[str, ...], tuple[Constraint, Problem, dict[object, Place]]] = {}
     for rule in rules:
         for capture in captures:
-            for graph, problem in _problems(rule, capture):
+            for graph, problem in _problems(rule, capture, cpu or CpuChoice()):
                 cause = (problem.cause,) if problem.cause else (problem.title, problem.observed, problem.allowed)
                 key = (rule.rule_id, *cause)
                 known = folded.get(key)
@@ -76,17 +79,23 @@ def check(captures: Sequence[CompileCapture], rules: Iterable[Constraint]) -> tu
     return tuple(sorted(violations, key=lambda violation: _RANK[violation.severity]))
 
 
-def _problems(rule: Constraint, capture: CompileCapture) -> Iterator[tuple[GraphRecord, Problem]]:
+def _problems(rule: Constraint, capture: CompileCapture, cpu: CpuChoice) -> Iterator[tuple[GraphRecord, Problem]]:
     graphs = checked_graphs(capture)
+    if isinstance(rule, MemoryConstraint):
+        cpu = CpuChoice()  # what the CPU makes is read on the target: it takes memory there all the same
     for graph in graphs:
+        meant = cpu.names(graph, capture.compile_id)
         for problem in rule.check(graph):
-            yield graph, problem
+            if problem.node not in meant:
+                yield graph, problem
     dynamo = capture.graph("dynamo")
     if dynamo is not None and dynamo is not graphs[0] and isinstance(rule, UnsupportedOpsConstraint):
         calls = [node for graph in graphs for node in graph.calls]
         aot_names = {bare_name(name) for node in calls for name in (node.target, node.composite)}
+        meant = cpu.names(dynamo, capture.compile_id)
         for problem in rule.check_names(dynamo, aot_names):
-            yield dynamo, problem
+            if problem.node not in meant:
+                yield dynamo, problem
 
 
 def place_of(compile_id: str, graph: GraphRecord, name: str) -> Place:

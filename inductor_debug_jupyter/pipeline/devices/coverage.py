@@ -16,6 +16,7 @@ from inductor_debug_jupyter.pipeline.devices.checker import (
     op_support,
     place_of,
 )
+from inductor_debug_jupyter.pipeline.devices.cpu_side import MEANT
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.devices.partition import Traffic, full_sides, segments_of, traffic_of
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
@@ -54,7 +55,7 @@ class _Surveyor:
         self._dtypes = dtype_rule(profile)
 
     def survey(self, graph: GraphRecord, compile_id: str) -> GraphCoverage:
-        verdicts = self._verdicts(graph)
+        verdicts = self._verdicts(graph, self._profile.cpu.names(graph, compile_id))
         sides: dict[str, Side] = {
             name: "device" if verdict.runs_on_device else "cpu" for name, verdict in verdicts.items()
         }
@@ -72,7 +73,7 @@ class _Surveyor:
             narrowed=self._narrowed(graph),
         )
 
-    def _verdicts(self, graph: GraphRecord) -> dict[str, OpVerdict]:
+    def _verdicts(self, graph: GraphRecord, meant: frozenset[str]) -> dict[str, OpVerdict]:
         verdicts: dict[str, OpVerdict] = {}
         worst: dict[tuple[str, str], OpVerdict] = {}
         for node in graph.calls:
@@ -82,6 +83,8 @@ class _Surveyor:
                 if dtype is not None:
                     status = "fallback" if self._profile.fallback == "cpu" else "refused"
                     verdict = OpVerdict(verdict.op, status, f"{dtype} is not supported", dtype)  # type: ignore[arg-type]
+            if node.name in meant:
+                verdict = OpVerdict(verdict.op, "fallback", MEANT)
             verdicts[node.name] = verdict
             if node.composite and not verdict.runs_on_device:
                 worst.setdefault((node.composite, node.call), verdict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
@@ -37,15 +38,8 @@ def judge(
 ) -> SessionRecord:
     """Check everything that was recorded. A rule that fails is noted, and the others go on."""
     captures = recorder.captures
-    findings: list[Violation] = []
     notes: list[Note] = list(recorder.notes)
-    for rule in rules:
-        try:
-            findings += check(captures, [rule])
-        except Exception as error:
-            notes.append(Note(f"rule {rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
-    order = {"error": 0, "warning": 1, "info": 2}
-    findings.sort(key=lambda violation: order[violation.severity])
+    findings = _findings(captures, profile, rules, notes)
     memory = _memory(captures)
     coverage = _coverage(captures, profile, notes)
     return SessionRecord(
@@ -57,7 +51,7 @@ def judge(
         torch_version=torch_version(),
         tool_version=__version__,
         captures=captures,
-        findings=tuple(findings),
+        findings=findings,
         graph_breaks=recorder.graph_breaks,
         recompiles=recorder.recompiles,
         guards=recorder.guards,
@@ -70,6 +64,42 @@ def judge(
         coverage=coverage,
         memory=memory,
     )
+
+
+def judge_again(record: SessionRecord, *, profile: DeviceProfile, rules: Sequence[Constraint]) -> SessionRecord:
+    """The same captures, checked against another target or other rules; nothing is compiled."""
+    notes = [note for note in record.notes if note.part != _COVERAGE and not note.part.startswith(_RULE)]
+    findings = _findings(record.captures, profile, rules, notes)
+    coverage = _coverage(record.captures, profile, notes)
+    lines = (line for finding in findings for place in finding.places for line in (place.cell, place.source))
+    return replace(
+        record,
+        target=profile.name,
+        findings=findings,
+        coverage=coverage,
+        memory_limit=profile.peak_limit or profile.memory_limit,
+        notes=tuple(notes),
+        sources={**texts_of(lines), **record.sources},
+    )
+
+
+_RULE = "rule "
+_COVERAGE = "coverage"
+"""The parts that notes of this module name."""
+
+
+def _findings(
+    captures: Sequence[CompileCapture], profile: DeviceProfile, rules: Sequence[Constraint], notes: list[Note]
+) -> tuple[Violation, ...]:
+    """What the rules refuse, worst first. A rule that fails is noted, and the others go on."""
+    findings: list[Violation] = []
+    for rule in rules:
+        try:
+            findings += check(captures, [rule], profile.cpu)
+        except Exception as error:
+            notes.append(Note(f"{_RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
+    order = {"error": 0, "warning": 1, "info": 2}
+    return tuple(sorted(findings, key=lambda violation: order[violation.severity]))
 
 
 def _memory(captures: Iterable[CompileCapture]) -> tuple[MemoryRecord, ...]:
@@ -91,7 +121,7 @@ def _coverage(captures: Sequence[CompileCapture], profile: DeviceProfile, notes:
     try:
         return coverage_of(captures, profile)
     except Exception as error:
-        notes.append(Note("coverage", f"could not be told ({type(error).__name__}: {error})"))
+        notes.append(Note(_COVERAGE, f"could not be told ({type(error).__name__}: {error})"))
         return None
 
 

@@ -17,7 +17,7 @@ A profile is a TOML file; every table is optional, and what it does not mention 
     [ops]
     deny = ["aten.convolution"]             # "default" stands for the documented default list
     allow = ["@matmul", "add", "relu"]      # the only ops that it has; without it, all that are not denied
-    decompose = { gelu = ["tanh", "mul", "add"] }   # what the target makes of an op that it does not have
+    decompose = { gelu = ["tanh", "mul", "add"] }   # what the target makes of an op that it does not have; [] for never
     fallback = "cpu"                        # or "none": what is lacking cannot run at all
 
     [[alignment]]                           # one table a rule; [alignment] when there is but one
@@ -58,6 +58,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
 from inductor_debug_jupyter.pipeline.devices.profile_file import read_profile
@@ -89,6 +90,8 @@ class DeviceProfile:
     scratchpad: int | None = None
     bandwidth: float | None = None
     latency: float = 0.0
+    cpu: CpuChoice = field(default_factory=CpuChoice)
+    """What is meant for the CPU; no file says that, a "what if" does."""
 
     @property
     def alignment(self) -> int:

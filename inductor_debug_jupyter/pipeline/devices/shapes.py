@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Probl
 from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
 from inductor_debug_jupyter.pipeline.devices.ops import CONVOLUTIONS, MATMULS, OP_GROUPS, VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity, TensorSpec
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity, TensorSpec, Violation
 
 DIMS = ("feature", "innermost", "rows", "channels", "all")
 OPERANDS = ("input", "weight", "bias", "output")
@@ -103,6 +104,11 @@ class AlignmentConstraint(Constraint):
         self._narrow = dict(narrow or {})
         self._ops = op_names(rule.ops)
         self._not_ops = op_names(rule.not_ops) or frozenset()
+
+    @property
+    def is_about_products_only(self) -> bool:
+        """Whether only products and convolutions have to be aligned: what is between them may have any size."""
+        return self._ops is not None and self._ops <= MATMULS | CONVOLUTIONS
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Each distinct size, at each computing op that reads or makes it."""
@@ -223,6 +229,18 @@ class ShapeConstraint(AlignmentConstraint):
         self.alignment = alignment
         self.dims = dims
         self.unit = unit
+
+
+def misaligned(violation: Violation) -> tuple[int, int] | None:
+    """The size that a finding of this rule is about and the next one that fits; None where the size is symbolic.
+
+    Read from how :meth:`AlignmentConstraint._problem` begins what it observed and what it allows.
+    """
+    size, multiple = re.match(r"(\d+)(?: |$)", violation.observed), re.match(r"multiples of (\d+)", violation.allowed)
+    if size is None or multiple is None:
+        return None
+    at, step = int(size[1]), int(multiple[1])
+    return at, math.ceil(at / step) * step
 
 
 def op_names(ops: tuple[str, ...]) -> frozenset[str] | None:

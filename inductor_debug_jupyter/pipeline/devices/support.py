@@ -52,7 +52,8 @@ class OpSupport:
     Args:
         allow: the only ops that it has; None for all that are not denied.
         deny: ops that it does not have.
-        decompose: op → what it is made of on this target; adds to :data:`DECOMPOSED` and rescues a denied op.
+        decompose: op → what it is made of on this target; adds to :data:`DECOMPOSED` and rescues a denied op. Made of
+            nothing: the target runs it whole or not at all.
         fallback: whether the CPU may run what the target lacks.
 
     Names may be written in any way (``aten.convolution``, ``nn.Conv2d``); ``@matmul`` stands for a group.
@@ -92,7 +93,8 @@ class OpSupport:
         if aten_ops and not self._denied(bare_name(target)):
             return self._worst(whole, aten_ops, variant)
         verdict = self._of_name(whole, bare_name(composite or target))
-        if composite and verdict.status == "supported" and self._allow is None and not self._parts(whole):
+        knows_parts = whole in self._own or bool(self._parts(whole))
+        if composite and verdict.status == "supported" and self._allow is None and not knows_parts:
             part = bare_name(target)  # no table knows what this op is made of: what it was lowered to is all we have
             if (written := self._denied(part)) is not None:
                 return self._lack(whole, written, f"{whole} needs {part}, which the target does not have")
@@ -122,7 +124,8 @@ class OpSupport:
         return self._in_parts(op, self._parts(op), f"aten.{written_as}", reason, depth)
 
     def _parts(self, op: str) -> tuple[str, ...]:
-        return self._own.get(op) or DECOMPOSED.get(op, ())
+        own = self._own.get(op)
+        return DECOMPOSED.get(op, ()) if own is None else own
 
     def _in_parts(self, op: str, parts: tuple[str, ...], lacks: str, reason: str, depth: int) -> OpVerdict:
         if parts and depth < 4:

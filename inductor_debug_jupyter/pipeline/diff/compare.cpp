@@ -1,8 +1,9 @@
 // Two arrays, compared in one pass; compiled in the background by native.py, loaded with ctypes.
 //
 // A block of elements that fits the first-level cache goes through a loop without branches, which the compiler turns
-// into vector code. When a sum over a block is not finite, something in the block is not, and the block is gone through
-// again element by element. All arithmetic is in double.
+// into vector code. What only some blocks need is counted in loops of its own over the same block: tolerances where
+// the largest error is beyond atol, zeros where the reference has some. When a sum over a block is not finite,
+// something in the block is not, and the block is gone through again element by element. All arithmetic is in double.
 
 #include <algorithm>
 #include <cmath>
@@ -118,37 +119,69 @@ void one_by_one(const T* reference, const T* candidate, int64_t at, int count, c
     }
 }
 
+// Rounded once where the processor can: only for sums, where the last digit is noise anyway.
+inline double plus_product(double sum, double one, double other) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fma(one, other, sum);
+#else
+    return sum + one * other;
+#endif
+}
+
+// How many are outside the tolerance, and the relative tolerance that would do.
+template <typename T> void beyond_atol(const T* x, const T* y, int length, const Limits& limits, Sums& sums) {
+    const double atol = limits.atol, rtol = limits.rtol;
+    double outside = 0, rtol_needed = 0;
+#pragma omp simd reduction(+ : outside) reduction(max : rtol_needed)
+    for (int i = 0; i < length; i++) {
+        const double error = distance(x[i], y[i]), size = std::fabs(wide(x[i])), above = error - atol;
+        outside += error <= atol + rtol * size ? 0.0 : 1.0;
+        const double needed = size > 0 ? above / size : above > 0 ? INFINITY : 0.0;
+        rtol_needed = needed > rtol_needed ? needed : rtol_needed;
+    }
+    sums.outside += static_cast<int64_t>(outside);
+    sums.rtol_needed = std::max(sums.rtol_needed, rtol_needed);
+}
+
+// How many references are zero; and how many pairs are two zeros of different sign: equal, but not in their bits.
+template <typename T> int among_zeros(const T* x, const T* y, int length, Sums& sums) {
+    int zero = 0, signs = 0;
+#pragma omp simd reduction(+ : zero, signs)
+    for (int i = 0; i < length; i++) {
+        const bool none = wide(x[i]) == 0;
+        zero += none;
+        signs += none && wide(y[i]) == 0 && !same_bits(x[i], y[i]);
+    }
+    sums.zeros += signs;
+    return zero;
+}
+
 template <typename T>
 void compare(const T* reference, const T* candidate, int64_t count, const Limits& limits, Sums& sums) {
     constexpr int block = 2048;
-    const double atol = limits.atol, rtol = limits.rtol;
+    const double rtol = limits.rtol;
     for (int64_t at = 0; at < count; at += block) {
         const int length = static_cast<int>(std::min<int64_t>(block, count - at));
         const T *x = reference + at, *y = candidate + at;
         double sum = 0, squares = 0, relative_sum = 0, largest = 0, largest_relative = 0, atol_needed = 0;
-        double rtol_needed = 0, pp = 0, qq = 0, pq = 0;
-        int unequal = 0, outside = 0, nonzero = 0, other_bits = 0;
-#pragma omp simd reduction(+ : sum, squares, relative_sum, pp, qq, pq, unequal, outside, nonzero, other_bits) \
-    reduction(max : largest, largest_relative, atol_needed, rtol_needed)
+        double smallest = INFINITY, pp = 0, qq = 0, pq = 0, unequal = 0;
+#pragma omp simd reduction(+ : sum, squares, relative_sum, pp, qq, pq, unequal) reduction(min : smallest) \
+    reduction(max : largest, largest_relative, atol_needed)
         for (int i = 0; i < length; i++) {
             const double p = wide(x[i]), q = wide(y[i]), error = distance(x[i], y[i]), size = std::fabs(p);
             sum += error;
-            squares += error * error;
-            pp += p * p;
-            qq += q * q;
-            pq += p * q;
+            squares = plus_product(squares, error, error);
+            pp = plus_product(pp, p, p);
+            qq = plus_product(qq, q, q);
+            pq = plus_product(pq, p, q);
+            unequal += error == 0 ? 0.0 : 1.0;
             largest = error > largest ? error : largest;
-            const double beyond = error - rtol * size, above = error - atol;
+            smallest = size < smallest ? size : smallest;
+            const double beyond = error - rtol * size;
             atol_needed = beyond > atol_needed ? beyond : atol_needed;
-            outside += !(error <= atol + rtol * size);
-            const double inverse = size > 0 ? 1.0 / size : 0.0;
-            const double relative = error * inverse, needed = size > 0 ? above * inverse : above > 0 ? INFINITY : 0.0;
+            const double relative = size > 0 ? error / size : 0.0;
             relative_sum += relative;
             largest_relative = relative > largest_relative ? relative : largest_relative;
-            rtol_needed = needed > rtol_needed ? needed : rtol_needed;
-            nonzero += size > 0;
-            unequal += !(error == 0);
-            other_bits += !same_bits(x[i], y[i]);
         }
         if (!std::isfinite(pp + qq + squares + relative_sum)) {
             one_by_one(x, y, at, length, limits, sums);
@@ -162,19 +195,17 @@ void compare(const T* reference, const T* candidate, int64_t count, const Limits
                     break;
                 }
         }
+        if (largest > limits.atol) beyond_atol(x, y, length, limits, sums);
+        sums.relative_count += length - (smallest > 0 ? 0 : among_zeros(x, y, length, sums));
         sums.sum += sum;
         sums.squares += squares;
         sums.relative_sum += relative_sum;
         sums.largest_relative = std::max(sums.largest_relative, largest_relative);
         sums.atol_needed = std::max(sums.atol_needed, atol_needed);
-        sums.rtol_needed = std::max(sums.rtol_needed, rtol_needed);
         sums.reference_squares += pp;
         sums.candidate_squares += qq;
         sums.products += pq;
-        sums.unequal += unequal;
-        sums.outside += outside;
-        sums.relative_count += nonzero;
-        sums.zeros += other_bits - unequal;
+        sums.unequal += static_cast<int64_t>(unequal);
     }
 }
 

@@ -65,6 +65,11 @@ class Backend:
     held_as: torch.dtype | None = None
     recording: Recording | None = field(default=None, compare=False)
 
+    @property
+    def isolated(self) -> bool:
+        """Whether it runs in a process of its own, which is ended by ``close``."""
+        return self.close is not None
+
 
 def resolve_backend(value: Any, option: str) -> Backend:
     """The backend that was meant.
@@ -122,7 +127,8 @@ def isolated_backend(value: Any, option: str, timeout: float | None, memory: int
             raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable or an adapter")
         value = BackendAdapter(value)
     alone = IsolatedAdapter(value, timeout=timeout, memory=memory)
-    return Backend(alone.name, alone.as_backend(fallback=False), alone.close)
+    compiler = alone.as_backend(fallback=False)  # asks the adapter what it is
+    return Backend(alone.name, compiler, alone.close, alone.compute_dtype)
 
 
 @dataclass(slots=True)

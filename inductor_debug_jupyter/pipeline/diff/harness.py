@@ -30,6 +30,7 @@ from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
@@ -113,7 +114,9 @@ class KernelDiffHarness:
             return isolated_backend(value, option, self.timeout, self.memory_limit)
         return resolve_backend(value, option)
 
-    def compare(self, generate_visualizations: bool = False, output_dir: str | Path | None = None) -> DiffReport:
+    def compare(
+        self, generate_visualizations: bool = False, output_dir: str | Path | Shelf | None = None
+    ) -> DiffReport:
         """Run both and compare.
 
         Args:
@@ -139,9 +142,15 @@ class KernelDiffHarness:
         *,
         free_running: bool = True,
         generate_visualizations: bool = False,
-        output_dir: str | Path | None = None,
+        output_dir: str | Path | Shelf | None = None,
     ) -> LocalizationRecord:
         """Find which op, kernel, module and line of the candidate is wrong; ``.culprits`` are those.
+
+        With ``isolate`` the candidate compiles and runs in a process of its own. An op that crashes or hangs there is
+        a culprit, ``.crashes`` says how the process ended and what it wrote last, and the search goes on behind it.
+        Kernels can only be looked at in this process, so the search is then op by op on Inductor too: an error that
+        only fused kernels have is not found (a note says so). ``timeout`` is for each step of the candidate's
+        process; without ``isolate``, for its run on Inductor, and elsewhere for each part of the graph.
 
         Args:
             free_running: also run whole references beside the candidate, to tell what was only made worse later.
@@ -149,13 +158,11 @@ class KernelDiffHarness:
             output_dir: where to; by default ``visualizations`` in the artifact folder.
 
         Raises:
-            UsageError: the candidate is eager mode, which is what others are measured against, or is isolated.
+            UsageError: the candidate is eager mode, which is what others are measured against.
         """
         if self.candidate.compiler is None:
             named = self.candidate.name
             raise UsageError(f"test_backend={named!r}; localize() needs a candidate that compiles, such as 'inductor'")
-        if self.isolate:
-            raise UsageError("isolate=True; localize() looks into the candidate while it runs, in this process only")
         found = localize(
             replace(self._call, kept=None),
             self.candidate,
@@ -163,6 +170,7 @@ class KernelDiffHarness:
             model_name=self.model_name,
             held_as=self.candidate.held_as,
             free_running=free_running,
+            timeout=self._limit_here(self.candidate),
         )
         if not generate_visualizations:
             return found

@@ -3,7 +3,8 @@
 - On Inductor each generated kernel is judged as it runs, fused (:mod:`localize_kernels`). A wrong kernel is then looked
   into: its part of the graph is compiled once more with every value as an output, and each op is judged. If the error
   is gone then, it is one of fusion, and the op is found whose result, written to memory, makes it go away.
-- On any other backend the AOT graphs are judged op by op (:mod:`localize_ops`).
+- On any other backend, and on any that runs in a process of its own, the AOT graphs are judged op by op
+  (:mod:`localize_ops`). An op that ends that process is a culprit too (:mod:`localize_crashes`).
 
 Every node ends up as *introduced* here, *amplified* from upstream, or *rounding*; the policy is :mod:`judging`'s.
 """
@@ -33,13 +34,14 @@ from inductor_debug_jupyter.pipeline.diff.localize_kernels import (
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.diff.replay import EXACT, PERTURBED, Form
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
-from inductor_debug_jupyter.pipeline.records import Culprit, LocalizationRecord, NodeError, NodeStatus
+from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
 
 INDUCTOR = "inductor"
+_UNFUSED = "in a process of its own Inductor was searched op by op: an error that only fused kernels have is not seen"
 _VIEWS = frozenset(
     f"aten.{name}"
     for name in ("view", "permute", "reshape", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "transpose")
@@ -54,6 +56,7 @@ def localize(
     model_name: str = "",
     held_as: torch.dtype | None = None,
     free_running: bool = True,
+    timeout: float | None = None,
 ) -> LocalizationRecord:
     """Find what is wrong on a backend.
 
@@ -64,20 +67,21 @@ def localize(
         model_name: what to call the model.
         held_as: the format that the device holds everything in, if it is narrower than the tensors' own.
         free_running: also run whole references, to tell what was amplified.
+        timeout: seconds for the candidate's run, or for each part of it.
     """
     started = time.perf_counter()
     forms = (PERTURBED,) if held_as is None else (PERTURBED, replace(EXACT, held_as=held_as))
-    if backend.name == INDUCTOR and backend.compiler is not None:
-        watch = KernelWatch(forms, free_running)
-        with observed(watch):
-            execution = call.execute(backend, config)
-        found, more = _Looking(watch.suspects, forms, compile_with_inductor).culprits()
-        notes = [*watch.notes, *_trouble(execution)]
-        watch.compiles += more
-        search: KernelWatch | OpSearch = watch
+    search: KernelWatch | OpSearch
+    crashes: tuple[CrashRecord, ...] = ()
+    if backend.name == INDUCTOR and not backend.isolated:
+        search = KernelWatch(forms, free_running)
+        with observed(search):
+            execution = call.execute(backend, config, timeout)
+        found, more = _Looking(search.suspects, forms, compile_with_inductor).culprits()
+        search.compiles += more
+        notes = [*search.notes, *_trouble(execution)]
     else:
-        search, notes = _by_ops(call, backend, config, forms, free_running)
-        found = [_culprit(suspect, suspect.finding.node, spec=_spec(suspect, backend)) for suspect in search.suspects]
+        search, found, notes, crashes = _by_ops(call, backend, config, forms, free_running, timeout)
     if not search.findings:
         notes.append("nothing was looked at: the candidate ran no kernel whose result could be told")
     return LocalizationRecord(
@@ -89,19 +93,35 @@ def localize(
         time.perf_counter() - started,
         search.compiles,
         search.memory.peak,
+        crashes=crashes,
     )
 
 
 def _by_ops(
-    call: Call, backend: Backend, config: ComparisonConfig, forms: tuple[Form, ...], free_running: bool
-) -> tuple[OpSearch, list[str]]:
+    call: Call,
+    backend: Backend,
+    config: ComparisonConfig,
+    forms: tuple[Form, ...],
+    free_running: bool,
+    timeout: float | None,
+) -> tuple[OpSearch, list[Culprit], list[str], tuple[CrashRecord, ...]]:
+    """The search, what is to blame, what to say, and how the candidate's process ended, if it had one and did."""
     keeper = AotKeeper()
     execution = call.execute(Backend("aot", keeper), config)
     assert backend.compiler is not None
-    search = OpSearch(as_compiler(backend.compiler), forms, free_running=free_running)
-    for kept in keeper.graphs:
-        search.search(kept)
-    return search, [*search.notes, *_trouble(execution)]
+    search = OpSearch(as_compiler(backend.compiler), forms, free_running=free_running, timeout=timeout)
+    try:
+        for kept in keeper.graphs:
+            search.search(kept)
+        found = [_culprit(suspect, suspect.finding.node, spec=_spec(suspect, backend)) for suspect in search.suspects]
+    finally:
+        if backend.close is not None:
+            backend.close()
+    ended = [each.culprit() for each in search.ends.ops]
+    notes = [*search.notes, *search.ends.notes, *_trouble(execution)]
+    if backend.name == INDUCTOR:
+        notes.append(_UNFUSED)
+    return search, [*ended, *found], notes, search.ends.crashes
 
 
 def as_compiler(compiler: Callable[..., Any]) -> Compiler:
@@ -170,17 +190,31 @@ class _Looking:
         return teacher_forced(suspect.evaluator, nodes, known, values[node.name], self.forms).wrong
 
     def _only_fused(self, suspect: Suspect, computing: list[int]) -> tuple[tuple[int, ...], bool, str]:
-        """Halve the intermediate results: those whose writing makes the error go away hold the culprit's."""
+        """The intermediate results whose writing makes the error go away: no fewer would do.
+
+        The shortest run of results from the first on that does it ends with one of them. That one is written from
+        then on, and so on with those before it, until it is enough.
+        """
         nodes, final = suspect.nodes, suspect.nodes[-1]
         if not self._still_wrong(suspect, {final}):
             return (len(nodes) - 1,), True, "the kernel is wrong, but its part of the graph compiled alone is not"
-        candidates = [position for position in computing if nodes[position] is not final]
-        while len(candidates) > 1:
-            half = candidates[: len(candidates) // 2]
-            gone = not self._still_wrong(suspect, {final, *(nodes[position] for position in half)})
-            candidates = half if gone else candidates[len(half) :]
+        rest = [position for position in computing if nodes[position] is not final]
+        found: list[int] = []
+
+        def wrong_with(written: Sequence[int]) -> bool:
+            return self._still_wrong(suspect, {final, *(nodes[position] for position in (*found, *written))})
+
+        while rest:
+            least, enough = 1, len(rest)
+            while least < enough:
+                middle = (least + enough) // 2
+                least, enough = (middle + 1, enough) if wrong_with(rest[:middle]) else (least, middle)
+            found.insert(0, rest[enough - 1])
+            rest = rest[: enough - 1]
+            if rest and not wrong_with(()):
+                break
         reason = "wrong only while its result stays in the kernel: written to memory, the error is gone"
-        return tuple(candidates), True, reason
+        return tuple(found), True, reason
 
     def _still_wrong(self, suspect: Suspect, outputs: set[torch.fx.Node]) -> bool:
         values = self._values(suspect, outputs)

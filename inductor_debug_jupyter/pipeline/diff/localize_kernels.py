@@ -25,6 +25,7 @@ from inductor_debug_jupyter.pipeline.diff.replay import (
     Lockstep,
     UnreplayableError,
 )
+from inductor_debug_jupyter.pipeline.diff.windows import BUDGET
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import GeneratedGraph, KernelCall
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
@@ -89,13 +90,13 @@ class KernelWatch:
     Args:
         forms: what else rounding may do, beside the ops as they are.
         free_running: also run whole references beside the candidate.
-        suspects_kept: of so many wrong values the inputs are kept, to look into their kernels; one is enough of those
-            that are computed alike, as in the layers of a model.
+        suspects_kept: so many bytes of wrong values' inputs are kept, to look into their kernels; one value is enough
+            of those that are computed alike, as in the layers of a model.
     """
 
     forms: tuple[Form, ...] = (PERTURBED,)
     free_running: bool = True
-    suspects_kept: int = 16
+    suspects_kept: int = BUDGET
     findings: list[Finding] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -104,6 +105,7 @@ class KernelWatch:
     _plans: dict[int, _Plan] = field(default_factory=dict)
     _runs: dict[int, _Run] = field(default_factory=dict)
     _kept: set[tuple[Any, ...]] = field(default_factory=set)
+    _kept_bytes: int = 0
     _saved: dict[tuple[int, tuple[int, ...]], tuple[Any, ...]] = field(default_factory=dict)
 
     def generated(self, graph: GeneratedGraph) -> None:
@@ -166,15 +168,24 @@ class KernelWatch:
             finding = Finding(stage, node, call.kernel, None, free, reason.splitlines()[0])
         self.findings.append(finding)
         if finding.judgement is not None and finding.judgement.wrong:
-            kept = None
-            structure = structure_of(nodes)
-            if structure not in self._kept and len(self._kept) < self.suspects_kept:
-                self._kept.add(structure)
-                kept = {key: each.clone() if isinstance(each, torch.Tensor) else each for key, each in known.items()}
-            self.suspects.append(Suspect(finding, run.plan.evaluator, tuple(nodes), kept))
+            self.suspects.append(Suspect(finding, run.plan.evaluator, tuple(nodes), self._kept_inputs(nodes, known)))
         if run.plan.last_need.get(name, -1) >= call.index:
             run.known[name] = value.clone()
             self.memory.there(run.known[name])
+
+    def _kept_inputs(self, nodes: Sequence[torch.fx.Node], known: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Copies of what a wrong value starts from; None when a like one is there already, or no more room."""
+        tensors = [each for each in known.values() if isinstance(each, torch.Tensor)]
+        size = sum(each.numel() * each.element_size() for each in tensors)
+        structure = structure_of(nodes)
+        if structure in self._kept or (self._kept and self._kept_bytes + size > self.suspects_kept):
+            return None
+        self._kept.add(structure)
+        self._kept_bytes += size
+        kept = {name: each.clone() if isinstance(each, torch.Tensor) else each for name, each in known.items()}
+        for value in kept.values():
+            self.memory.there(value)
+        return kept
 
     def _free(self, run: _Run, name: str, value: torch.Tensor) -> Judgement | None:
         if run.references is None:

@@ -7,17 +7,21 @@ fusion: an error that only fused code has is found by :mod:`localize_kernels`, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.judging import judge
+from inductor_debug_jupyter.pipeline.diff.limits import time_limit
+from inductor_debug_jupyter.pipeline.diff.localize_crashes import CrashSearch
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect, teacher_forced
 from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
 from inductor_debug_jupyter.pipeline.diff.replay import AS_IS, EXACT, Evaluator, Form, Lockstep, UnreplayableError
 from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, windows
+from inductor_debug_jupyter.pipeline.errors import BackendCrashError
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.replay import KeptGraph
 
@@ -30,17 +34,21 @@ class OpSearch:
         compiler: the backend.
         forms: what else rounding may do, beside the ops as they are.
         budget: bytes of values that one part may have.
+        free_running: also run whole references beside the candidate.
+        timeout: seconds for each part, in the main thread; a backend in a process of its own keeps its own time.
     """
 
     compiler: Compiler
     forms: tuple[Form, ...]
     budget: int = BUDGET
     free_running: bool = True
+    timeout: float | None = None
     findings: list[Finding] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compiles: int = 0
     memory: LiveBytes = field(default_factory=LiveBytes)
+    ends: CrashSearch = field(default_factory=CrashSearch)
 
     def search(self, kept: KeptGraph) -> None:
         """Look at every op of one graph, on the arguments of its real call."""
@@ -50,33 +58,60 @@ class OpSearch:
             self.notes.append(f"the {kept.stage} graph was not called: nothing in it was looked at")
             return
         inputs = dict(zip(placeholders, kept.args, strict=True))
-        evaluator = Evaluator(graph_module)
-        known: dict[str, Any] = dict(inputs)
-        parts = list(windows(graph_module, self.budget))
+        parts = deque(windows(graph_module, self.budget))
         references = self._references(graph_module, inputs, parts)
-        for position, part in enumerate(parts):
+        self._go_through(kept.stage, Evaluator(graph_module), dict(inputs), parts, references)
+        self.ends.settle(kept.stage)
+        for reference in references:
+            if reference.problem:
+                self.notes.append(f"{kept.stage}: a reference beside the candidate stopped at {reference.problem}")
+
+    def _go_through(
+        self,
+        stage: str,
+        evaluator: Evaluator,
+        known: dict[str, Any],
+        parts: deque[Window],
+        references: tuple[Lockstep, ...],
+    ) -> None:
+        inputs = set(known)
+        while parts:
+            part = parts.popleft()
+            if len(around := part.around(self.ends.is_fatal)) > 1:
+                parts.extendleft(reversed(around))
+                continue
+            fatal = self.ends.why_not_run(part.op)
             try:
-                self.compiles += 1
-                values = part.run(graph_module, with_attributes(graph_module, part, known), self.compiler)
+                values = _eagerly(evaluator, part, known) if fatal else self._run(evaluator, part, known)
+            except BackendCrashError as error:
+                if not (smaller := self.ends.after(stage, part, error.crash)):
+                    return
+                parts.extendleft(reversed(smaller))
+                continue
             except Exception as error:  # whatever a backend raises
-                self.notes.append(f"{kept.stage}: the candidate could not run a part of the graph: {_line(error)}")
+                self.notes.append(f"{stage}: the candidate could not run a part of the graph: {_line(error)}")
                 return
             for value in values.values():
                 self.memory.there(value)
             known |= values
             for node in part.nodes:
                 if node.name in values:
-                    self._look(kept.stage, evaluator, node, known, references)
-            needed = {start.name for later in parts[position + 1 :] for start in later.starts}
+                    self._look(stage, evaluator, node, known, references, fatal)
+            needed = {start.name for later in parts for start in later.starts}
             for name in [name for name in known if name not in needed]:
                 if name in values or name not in inputs:
                     self.memory.gone(known[name])
                 del known[name]
-        for reference in references:
-            if reference.problem:
-                self.notes.append(f"{kept.stage}: a reference beside the candidate stopped at {reference.problem}")
 
-    def _references(self, graph_module: torch.fx.GraphModule, inputs: Any, parts: list[Window]) -> tuple[Lockstep, ...]:
+    def _run(self, evaluator: Evaluator, part: Window, known: dict[str, Any]) -> dict[str, torch.Tensor]:
+        self.compiles += 1
+        root = evaluator.graph_module
+        with time_limit(self.timeout):
+            return part.run(root, with_attributes(root, part, known), self.compiler)
+
+    def _references(
+        self, graph_module: torch.fx.GraphModule, inputs: Any, parts: Iterable[Window]
+    ) -> tuple[Lockstep, ...]:
         if not self.free_running:
             return ()
         wanted = [node.name for part in parts for node in part.nodes if isinstance(node_value(node), torch.Tensor)]
@@ -84,7 +119,13 @@ class OpSearch:
         return tuple(Lockstep(graph_module, inputs, form, wanted) for form in forms)
 
     def _look(
-        self, stage: str, evaluator: Evaluator, node: torch.fx.Node, known: Any, references: tuple[Lockstep, ...]
+        self,
+        stage: str,
+        evaluator: Evaluator,
+        node: torch.fx.Node,
+        known: Any,
+        references: tuple[Lockstep, ...],
+        why_not: str = "",
     ) -> None:
         value = known[node.name]
         others = known.keys() - {node.name}
@@ -94,6 +135,9 @@ class OpSearch:
         theirs = [reference.value(node.name) for reference in references]
         if theirs and all(isinstance(each, torch.Tensor) and each.shape == value.shape for each in theirs):
             free = judge(value, theirs[0], theirs[1:], held)
+        if why_not:
+            self.findings.append(Finding(stage, node, "", None, None, why_not))
+            return
         try:
             judgement = teacher_forced(evaluator, nodes, known, value, self.forms)
             finding = Finding(stage, node, "", judgement, free)
@@ -102,6 +146,17 @@ class OpSearch:
         self.findings.append(finding)
         if finding.judgement is not None and finding.judgement.wrong:
             self.suspects.append(Suspect(finding, evaluator, tuple(nodes), None))
+
+
+def _eagerly(evaluator: Evaluator, part: Window, known: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The values of a part that the candidate cannot run."""
+    values: dict[str, torch.Tensor] = {}
+    for node in part.nodes:
+        if isinstance(node_value(node), torch.Tensor):
+            nodes, _ = evaluator.slice_of(node.name, known.keys() | values.keys())
+            with torch.no_grad():
+                values[node.name] = evaluator.evaluate(nodes, known | values, AS_IS)
+    return values
 
 
 def with_attributes(graph_module: torch.fx.GraphModule, part: Window, known: dict[str, Any]) -> dict[str, Any]:

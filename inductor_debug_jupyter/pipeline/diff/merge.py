@@ -33,6 +33,7 @@ def merged(reports: Sequence[DiffReport]) -> DiffReport:
             images=tuple(image for record in records for image in record.images),
             reference_seconds=sum(record.reference_seconds for record in records),
             candidate_seconds=sum(record.candidate_seconds for record in records),
+            crashes=tuple(crash for record in records for crash in record.crashes),
         ),
         LivePairs(
             {

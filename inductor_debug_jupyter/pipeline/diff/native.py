@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import logging
 import math
 import os
@@ -33,8 +34,11 @@ log = logging.getLogger("inductor_debug_jupyter")
 
 WORTH_IT: Final = 1 << 15
 """The first comparison of so many elements has the library compiled."""
-SHARED: Final = 1 << 18
-"""From so many elements on, several threads share the work."""
+SHARED: Final = 1 << 20
+"""From so many elements on, several threads share the work: they take pieces in turn, since one of them may be held up
+by whatever else the machine does."""
+_SMALLEST_PIECE: Final = 1 << 17
+_LARGEST_PIECE: Final = 1 << 22
 
 _SOURCE: Final = Path(__file__).with_name("compare.cpp")
 _FLAGS: Final = (
@@ -132,21 +136,25 @@ def native_sums(
         sums = Sums()
         function(*starts, count, ctypes.byref(limits), ctypes.byref(sums))
         return sums
-    offsets = [count * worker // workers for worker in range(workers + 1)]
-    parts = [Sums() for _ in range(workers)]
+    length = min(max(count // (4 * workers), _SMALLEST_PIECE), _LARGEST_PIECE)
+    offsets = range(0, count, length)
+    parts = [Sums() for _ in offsets]
+    turns = itertools.count()
 
-    def work(worker: int) -> None:
-        begin, end = offsets[worker : worker + 2]
-        addresses = (start + begin * size for start in starts)
-        function(*addresses, end - begin, ctypes.byref(limits), ctypes.byref(parts[worker]))
+    def work() -> None:
+        while (turn := next(turns)) < len(parts):
+            begin = offsets[turn]
+            addresses = (start + begin * size for start in starts)
+            rest = min(length, count - begin)
+            function(*addresses, rest, ctypes.byref(limits), ctypes.byref(parts[turn]))
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(1, workers)]
+    threads = [threading.Thread(target=work) for _ in range(1, workers)]
     for thread in threads:
         thread.start()
-    work(0)
+    work()
     for thread in threads:
         thread.join()
-    return added(zip(offsets, parts, strict=False))
+    return added(zip(offsets, parts, strict=True))
 
 
 def _compiler() -> str | None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import DiffRecord, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_WORDS, worst_first
 from inductor_debug_jupyter.pipeline.views.localization import STATUS_WORDS, error_curve
@@ -29,7 +29,7 @@ _NOT_FINITE = "#cc79a7"
 _STATUS_COLOURS = {"introduced": "#d55e00", "amplified": "#e69f00", "rounding": "#0072b2"}
 
 
-def draw(record: DiffRecord, output_dir: str | Path | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def draw(record: DiffRecord, output_dir: str | Path | Shelf | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw a comparison; where the pictures are, and what to say about those that are not."""
     try:
         import matplotlib as _  # noqa: F401  # only to see whether it is there
@@ -60,7 +60,7 @@ def draw(record: DiffRecord, output_dir: str | Path | None = None) -> tuple[tupl
 
 
 def draw_localization(
-    record: LocalizationRecord, output_dir: str | Path | None = None
+    record: LocalizationRecord, output_dir: str | Path | Shelf | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw the errors of all values in the order of execution; where the picture is, or why there is none."""
     if not record.nodes:
@@ -112,10 +112,12 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:60] or "output"
 
 
-def _write(name: str, data: bytes, output_dir: str | Path | None) -> Path:
+def _write(name: str, data: bytes, output_dir: str | Path | Shelf | None) -> Path:
     """Into the given folder under a plain name, or among the artifacts under a name that its content determines."""
     if output_dir is None:
-        return ArtifactStore(resolve(names=["artifacts"])["artifacts"]).write("visualizations", name, data, "")
+        output_dir = Shelf(ArtifactStore(resolve(names=["artifacts"])["artifacts"]), "")
+    if isinstance(output_dir, Shelf):
+        return output_dir.put("visualizations", name, data)
     path = Path(output_dir) / name
     make_folder(path.parent)
     with explained("write", path):

@@ -1,147 +1,115 @@
-"""The way through two tensors that needs no compiler: cache-sized pieces, a few ops over buffers used again.
+"""The way through two tensors that needs no compiler: pieces that stay in the cache, a few ops over buffers used again.
 
 Pieces of at most :data:`CHUNK` elements are widened to float64 into scratch memory, where their sums are computed in
-place; several threads take pieces in turn (the ops let go of Python's lock). A piece in which something is not
-finite is gone through again with masks (:mod:`elements`), and so are complex numbers and 64-bit integers.
+place by torch's ops, each of which torch shares among its threads. A piece in which something is not finite is gone
+through again with masks (:mod:`elements`), and so are complex numbers and 64-bit integers.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
 from typing import Final
 
-import numpy
-import numpy.typing
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import Piece, cut, meeting_place, piece_of, working_dtype
-from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums, added
+from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums
 
-CHUNK: Final = 10_000
-"""So many elements a piece: four float64 buffers of that size fit a core's cache, and neither torch nor the BLAS behind
-numpy shares so few among threads of its own, which would wait for each other on a busy machine."""
-SHARED: Final = 1 << 18
-"""From so many elements on, several threads share the work."""
-
-_Cut = tuple[int, torch.Tensor, torch.Tensor]
-Array = numpy.typing.NDArray[numpy.float64]
+CHUNK: Final = 1 << 18
+"""So many elements a piece: four float64 buffers of that size (8 MB) are in the last cache of most machines, and an op
+takes much longer than it takes to start."""
 
 
-class Scratch:
-    """Four float64 buffers, used again for every piece; torch fills them, numpy (which has less overhead) computes."""
+class Scratch(threading.local):
+    """Four float64 buffers, used again for every piece, and for the next comparison on the same thread."""
 
-    def __init__(self, length: int) -> None:
-        self._tensors = torch.empty(4, length, dtype=torch.float64)
-        self._arrays: Array = self._tensors.numpy()
+    def __init__(self) -> None:
+        self._resize(0)
 
-    def filled(self, one: torch.Tensor, other: torch.Tensor) -> tuple[Array, Array, Array, Array]:
+    def _resize(self, length: int) -> None:
+        with torch.inference_mode(False):  # they outlive whatever mode the caller is in
+            self._buffers = torch.empty(4, length, dtype=torch.float64)
+
+    def filled(self, one: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The reference, the candidate, and two buffers of the same length to be written to."""
         count = one.numel()
-        for buffer, source in zip(self._tensors, (one, other), strict=False):
-            buffer[:count].view(source.shape).copy_(source)
-        reference, candidate, error, spare = (array[:count] for array in self._arrays)
-        return reference, candidate, error, spare
+        if count > self._buffers.shape[1]:
+            self._resize(count)
+        reference, candidate, *spare = self._buffers[:, :count].unbind()
+        reference.view(one.shape).copy_(one)
+        candidate.view(one.shape).copy_(other)
+        return reference, candidate, *spare
+
+
+_SCRATCH: Final = Scratch()
 
 
 def portable_sums(reference: torch.Tensor, candidate: torch.Tensor, limits: Limits) -> Sums:
     """The sums over two tensors of one shape, whatever their dtypes, strides and devices."""
-    count = reference.numel()
-    if count < SHARED or reference.device.type != "cpu" or candidate.device.type != "cpu":
-        return added((offset, part) for offset, part in _sums_of(cut(reference, candidate, CHUNK), reference, limits))
-    workers = max(1, torch.get_num_threads())
-    source, lock = cut(reference, candidate, CHUNK), threading.Lock()
-    found: list[tuple[int, Sums]] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            found.extend(list(_sums_of(_taken(source, lock), reference, limits)))
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(1, workers)]
-    for thread in threads:
-        thread.start()
-    work()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return added(sorted(found, key=lambda part: part[0]))
-
-
-def _taken(source: Iterator[_Cut], lock: threading.Lock) -> Iterator[_Cut]:
-    """Whatever piece is next, for one of several threads."""
-    while True:
-        with lock:
-            piece = next(source, None)
-        if piece is None:
-            return
-        yield piece
-
-
-def _sums_of(source: Iterator[_Cut], like: torch.Tensor, limits: Limits) -> Iterator[tuple[int, Sums]]:
-    """The sums of each piece, with its offset."""
-    scratch: Scratch | None = None
-    with torch.no_grad(), numpy.errstate(all="ignore"):
-        for offset, one, other in source:
-            working = working_dtype(one.dtype, other.dtype)
-            device = meeting_place(one, other)
-            if working == torch.float64 and device.type == "cpu":
-                scratch = scratch or Scratch(min(CHUNK, like.numel()))
-                if (sums := _finite_sums(one, other, scratch, limits)) is not None:
-                    yield offset, sums
-                    continue
+    total = Sums()
+    working = working_dtype(reference.dtype, candidate.dtype)
+    device = meeting_place(reference, candidate)
+    plain = working == torch.float64 and device.type == "cpu"
+    with torch.no_grad():
+        for offset, one, other in cut(reference, candidate, CHUNK):
+            if plain and _add_finite(total, offset, one, other, limits):
+                continue
             flat = (each.to(device).to(working).reshape(-1) for each in (one, other))
-            yield offset, _masked_sums(piece_of(0, *flat, equal_nan=bool(limits.equal_nan)), limits)
+            total.add(_masked_sums(piece_of(0, *flat, equal_nan=bool(limits.equal_nan)), limits), offset)
+    return total
 
 
-def _finite_sums(one: torch.Tensor, other: torch.Tensor, scratch: Scratch, limits: Limits) -> Sums | None:
-    """The sums of a piece in which everything is finite; None when something is not."""
-    reference, candidate, error, spare = scratch.filled(one, other)
-    numpy.subtract(reference, candidate, out=error)
-    numpy.abs(error, out=error)
+def _add_finite(total: Sums, offset: int, one: torch.Tensor, other: torch.Tensor, limits: Limits) -> bool:
+    """Add the sums of a piece in which everything is finite; False, and nothing is added, when something is not."""
+    reference, candidate, error, size = _SCRATCH.filled(one, other)
+    torch.sub(reference, candidate, out=error)
     sums = Sums()
-    sums.squares = error.dot(error)
-    sums.reference_squares, sums.candidate_squares = reference.dot(reference), candidate.dot(candidate)
+    sums.squares, sums.products = float(error.dot(error)), float(reference.dot(candidate))
+    sums.reference_squares, sums.candidate_squares = float(reference.dot(reference)), float(candidate.dot(candidate))
     if not math.isfinite(sums.squares + sums.reference_squares + sums.candidate_squares):
-        return None
-    sums.products = reference.dot(candidate)
-    count = len(error)
-    sums.relative_count = int(numpy.count_nonzero(reference))
-    if sums.relative_count < count:
+        return False
+    torch.abs(reference, out=size)
+    error.abs_()
+    sums.relative_count = len(error)
+    if not float(size.amin(0)):
+        sums.relative_count = int(size.count_nonzero())
         sums.zeros = _signed_zeros(reference, candidate)
-    sums.worst = int(error.argmax())
-    sums.largest = float(error[sums.worst])
-    if not sums.largest:
-        sums.worst = -1
-        return sums
-    sums.sum = float(error.sum())
-    sums.unequal = int(numpy.count_nonzero(error))
-    size = numpy.abs(reference, out=reference)
-    allowed = numpy.multiply(size, limits.rtol, out=candidate)
-    sums.atol_needed = max(0.0, float(numpy.subtract(error, allowed, out=spare).max()))
+    sums.largest = float(error.amax(0))
+    if sums.largest:
+        sums.sum = float(error.sum())
+        sums.unequal = int(torch.sign(error, out=candidate).sum())  # counting what is not zero takes longer
+        if sums.largest > total.largest:  # elsewhere nobody will ask where it is
+            sums.worst = int(error.numpy().argmax())  # torch's takes several times as long
+        _add_tolerances(sums, error, size, candidate, limits)
+    if not math.isfinite(sums.relative_sum):
+        return False
+    total.add(sums, offset)
+    return True
+
+
+def _add_tolerances(sums: Sums, error: torch.Tensor, size: torch.Tensor, spare: torch.Tensor, limits: Limits) -> None:
+    """What follows from errors and sizes together. Writes to ``error`` and ``spare``."""
+    sums.atol_needed = max(0.0, float(torch.sub(error, size, alpha=limits.rtol, out=spare).amax(0)))
     if sums.atol_needed + 1e-12 * sums.largest >= limits.atol:  # else all are within, whatever the last digit
-        allowed += limits.atol
-        sums.outside = count - int(numpy.count_nonzero(error <= allowed))
-    if sums.relative_count < count:
+        allowed = torch.mul(size, limits.rtol, out=spare).add_(limits.atol)
+        sums.outside = len(error) - int((error <= allowed).count_nonzero())
+    if sums.relative_count < len(error):
         chosen = size != 0
         sums.rtol_needed = math.inf if float(error[~chosen].max()) > limits.atol else 0.0
-        size, error, spare = size[chosen], error[chosen], spare[: sums.relative_count]
-    if sums.relative_count:
-        if sums.largest > limits.atol:
-            numpy.subtract(error, limits.atol, out=spare)
-            sums.rtol_needed = max(sums.rtol_needed, float(numpy.divide(spare, size, out=spare).max()))
-        numpy.divide(error, size, out=error)
-        sums.relative_sum, sums.largest_relative = float(error.sum()), float(error.max())
-    return sums if math.isfinite(sums.relative_sum) else None
+        size, error = size[chosen], error[chosen]
+    if not sums.relative_count:
+        return
+    if sums.largest > limits.atol:
+        above = torch.sub(error, limits.atol, out=spare[: len(error)]).div_(size)
+        sums.rtol_needed = max(sums.rtol_needed, float(above.amax(0)))
+    error.div_(size)
+    sums.relative_sum, sums.largest_relative = float(error.sum()), float(error.amax(0))
 
 
-def _signed_zeros(reference: Array, candidate: Array) -> int:
+def _signed_zeros(reference: torch.Tensor, candidate: torch.Tensor) -> int:
     both = (reference == 0) & (candidate == 0)
-    return int(numpy.count_nonzero(both & (numpy.signbit(reference) != numpy.signbit(candidate))))
+    return int((both & (reference.signbit() != candidate.signbit())).count_nonzero())
 
 
 def _masked_sums(piece: Piece, limits: Limits) -> Sums:

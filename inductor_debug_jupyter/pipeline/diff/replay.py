@@ -7,6 +7,7 @@ its last use.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,8 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, map_ten
 
 _NARROW: Final = (torch.float32, torch.float16, torch.bfloat16)
 _SEED: Final = 20_260_101
+_KEPT: Final = 1 << 16
+"""Signs of at most so many elements are kept (16 MB of them in all)."""
 _SLOPPY: Final = 2.0
 _BOUNDED: Final = frozenset(("erf", "erfc", "tanh", "sigmoid", "sin", "cos", "gelu"))
 _EXACT: Final = frozenset(
@@ -82,9 +85,20 @@ class Form:
 
 
 def _signs(value: torch.Tensor) -> torch.Tensor:
-    """Minus one or one for each element, always the same ones."""
+    """Minus one or one for each element, always the same ones for a shape."""
+    make = _kept_signs if value.numel() <= _KEPT else _made_signs
+    return make(tuple(value.shape)).to(value.device)
+
+
+def _made_signs(shape: tuple[int, ...]) -> torch.Tensor:
     generator = torch.Generator().manual_seed(_SEED)
-    return torch.randint(0, 2, value.shape, generator=generator, dtype=torch.float64).to(value.device) * 2 - 1
+    return torch.randint(0, 2, shape, generator=generator, dtype=torch.float64) * 2 - 1
+
+
+@functools.lru_cache(maxsize=32)
+def _kept_signs(shape: tuple[int, ...]) -> torch.Tensor:
+    """The layers of a model have few shapes. Nobody may write into these."""
+    return _made_signs(shape)
 
 
 def _bare(target: Any) -> str:

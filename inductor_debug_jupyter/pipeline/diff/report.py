@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
 
@@ -54,26 +54,28 @@ class DiffReport:
         """All of it as plain data, ready for JSON."""
         return {"passed": self.passed, **msgspec.to_builtins(self.record)}
 
-    def save_json(self, path: str | Path | None = None) -> Path:
-        """Write it as JSON: to ``path``, or as a report in the artifact folder.
+    def save_json(self, path: str | Path | Shelf | None = None) -> Path:
+        """Write it as JSON: to ``path``, or as a report in the artifact folder or on a session's shelf.
 
         Raises:
             StoreError: it cannot be written.
         """
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
         if path is None:
-            return artifact_store().write("reports", f"kernel_diff_{self.record.model}.json", text, new_id())
+            path = Shelf(artifact_store(), new_id())
+        if isinstance(path, Shelf):
+            return path.put("reports", f"kernel_diff_{self.record.model}.json", text)
         target = Path(path)
         make_folder(target.parent)
         with explained("write", target):
             target.write_bytes(text.encode("utf-8", "backslashreplace"))
         return target.absolute()
 
-    def with_files(self, output_dir: str | Path | None, *, pictures: bool) -> DiffReport:
+    def with_files(self, output_dir: str | Path | Shelf | None, *, pictures: bool) -> DiffReport:
         """Write JSON, and pictures if wanted; the same report, with where they are or why they are not.
 
         Args:
-            output_dir: where to; by default the artifact folder's ``reports`` and ``visualizations``.
+            output_dir: where to; by default, or on a session's shelf, ``reports`` and ``visualizations`` there.
             pictures: draw heatmaps and a summary.
         """
         report = self
@@ -83,7 +85,7 @@ class DiffReport:
             report = replace(self, record=record)
         try:
             name = f"kernel_diff_{new_id()}.json"
-            report.save_json(None if output_dir is None else Path(output_dir) / name)
+            report.save_json(Path(output_dir) / name if isinstance(output_dir, str | Path) else output_dir)
         except InductorDebugError as error:
             record = replace(report.record, notes=(*report.record.notes, f"no JSON was written: {error}"))
             report = replace(report, record=record)

@@ -75,20 +75,21 @@ class Sums(ctypes.Structure):
         self.worst = self.first_wild = -1
 
     def add(self, other: Sums, offset: int) -> None:
-        """Take in the sums of a later part that begins at ``offset``."""
+        """Take in the sums of another part, which begins at ``offset``; of equal errors the first is the worst."""
         for name in _ADDED:
             if value := getattr(other, name):
                 setattr(self, name, getattr(self, name) + value)
         for name in _LARGEST:
-            setattr(self, name, max(getattr(self, name), getattr(other, name)))
-        if other.largest > self.largest:
+            if (value := getattr(other, name)) > getattr(self, name):
+                setattr(self, name, value)
+        if other.worst >= 0 and (-other.largest, offset + other.worst) < (-self.largest, self.worst):
             self.largest, self.worst = other.largest, offset + other.worst
-        if self.first_wild < 0 <= other.first_wild:
+        if other.first_wild >= 0 and (self.first_wild < 0 or offset + other.first_wild < self.first_wild):
             self.first_wild = offset + other.first_wild
 
 
 def added(parts: Iterable[tuple[int, Sums]]) -> Sums:
-    """The sums of all parts, given in order, each with its offset."""
+    """The sums of all parts, each given with its offset."""
     total = Sums()
     for offset, part in parts:
         total.add(part, offset)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, node_value
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, node_value, target_name
 
 BUDGET: Final = 256 << 20
 """Bytes of values that one part may have."""
@@ -23,6 +23,34 @@ class Window:
 
     nodes: tuple[torch.fx.Node, ...]
     starts: tuple[torch.fx.Node, ...]
+
+    @property
+    def op(self) -> torch.fx.Node:
+        """Its first node that computes."""
+        return next((node for node in self.nodes if node.op != "get_attr"), self.nodes[0])
+
+    def around(self, chosen: Callable[[torch.fx.Node], bool]) -> list[Window]:
+        """The same nodes in order, in parts: each op that is chosen is one by itself. Itself when there is no other."""
+        runs: list[list[torch.fx.Node]] = []
+        before_alone = True
+        for group in _groups(self.nodes):
+            alone = any(map(chosen, group))
+            if alone or before_alone:
+                runs.append([])
+            runs[-1] += group
+            before_alone = alone
+        return [self] if len(runs) == 1 else [window_of(run) for run in runs]
+
+    def smaller(self, op: str = "") -> list[Window]:
+        """Parts of it, in order: around its first node that calls ``op``, else halves; itself when it has one op."""
+        groups = _groups(self.nodes)
+        if len(groups) == 1:
+            return [self]
+        first = next((node for node in self.nodes if op and target_name(node) == op), None)
+        if first is not None:
+            return self.around(lambda node: node is first)
+        cuts = groups[: len(groups) // 2], groups[len(groups) // 2 :]
+        return [window_of([node for group in cut for node in group]) for cut in cuts]
 
     def graph_module(
         self, root: torch.fx.GraphModule, outputs: Collection[torch.fx.Node] | None = None
@@ -80,6 +108,23 @@ def windows(graph_module: torch.fx.GraphModule, budget: int = BUDGET, most: int 
             size += fake.numel() * fake.element_size()
     if part:
         yield window_of(part)
+
+
+def _groups(nodes: Sequence[torch.fx.Node]) -> list[list[torch.fx.Node]]:
+    """Nodes that cannot be parted: an op, the constants before it, and what takes one of its results."""
+    groups: list[list[torch.fx.Node]] = []
+    waiting: list[torch.fx.Node] = []
+    for node in nodes:
+        if node.op == "get_attr":
+            waiting.append(node)
+            continue
+        producers = node.all_input_nodes[:1] if _takes_a_result(node) else []
+        home = next((at for at, group in enumerate(groups) if producers and producers[0] in group), len(groups))
+        groups[home:] = [[each for group in groups[home:] for each in group] + [*waiting, node]]
+        waiting = []
+    if waiting:
+        groups[-1:] = [[*(groups[-1] if groups else []), *waiting]]
+    return groups
 
 
 def _takes_a_result(node: torch.fx.Node) -> bool:

@@ -7,9 +7,27 @@ looks at everything, so a saved record is plain text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol, runtime_checkable
 
 Handle = Callable[[], str]
+
+
+@runtime_checkable
+class InPieces(Protocol):
+    """A handle that can also render a little at a time."""
+
+    def __call__(self) -> str:
+        """All of it."""
+        ...
+
+    def pieces(self) -> Iterator[str]:
+        """One piece after the other."""
+        ...
+
+    def joined(self, pieces: Iterable[str]) -> str:
+        """All of it, from its pieces."""
+        ...
 
 
 class LateTexts(Mapping[str, str]):
@@ -29,6 +47,26 @@ class LateTexts(Mapping[str, str]):
         if not isinstance(text, str):
             text = self._texts[stage] = _rendered(stage, text)
         return text
+
+    def steps(self) -> Iterator[None]:
+        """Render everything that nobody looked at yet, a little at a time."""
+        for stage, text in list(self._texts.items()):
+            if isinstance(text, InPieces):
+                yield from self._piece_by_piece(stage, text)
+            elif not isinstance(text, str):
+                self[stage]
+                yield
+
+    def _piece_by_piece(self, stage: str, text: InPieces) -> Iterator[None]:
+        pieces: list[str] = []
+        try:
+            for piece in text.pieces():
+                pieces.append(piece)
+                yield
+        except Exception:  # said when the whole is rendered
+            pieces = []
+        if not isinstance(self._texts[stage], str):
+            self._texts[stage] = text.joined(pieces) if pieces else _rendered(stage, text)
 
     def __contains__(self, stage: object) -> bool:
         return stage in self._texts

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from inductor_debug_jupyter.pipeline.records.crash import CrashRecord
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
 
 NodeStatus = Literal["introduced", "amplified", "rounding", "not_compared"]
@@ -42,7 +43,8 @@ class Culprit:
     """What is wrong: the op, the node, the kernel, the module and the user's line.
 
     ``index`` is the worst element, with what should be there and what is. ``only_fused`` means that the error is gone
-    when the op's result is written to memory. ``spec`` is the kernel's own description, where a device gives one.
+    when the op's result is written to memory. ``spec`` is the kernel's own description, where a device gives one. An
+    op that ended the candidate's process has neither ``error`` nor ``allowed``; ``reason`` says how that ended.
     """
 
     op: str
@@ -68,7 +70,10 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class LocalizationRecord:
-    """Every node that could be looked at, in the order of execution, and those that are to blame."""
+    """Every node that could be looked at, in the order of execution, and those that are to blame.
+
+    ``crashes`` tells how a candidate's own process ended, with the end of what it wrote.
+    """
 
     model: str
     candidate: str
@@ -79,6 +84,7 @@ class LocalizationRecord:
     compiles: int = 0
     peak_bytes: int = 0
     images: tuple[str, ...] = ()
+    crashes: tuple[CrashRecord, ...] = ()
 
     @property
     def compared(self) -> int:

@@ -13,11 +13,15 @@ from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, K
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
+from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 
 
 class Comparing(SessionLife):
     """A session's comparisons."""
+
+    _wrong_call = 0
+    """Which of the kept calls the last comparison found wrong first."""
 
     def diff(
         self,
@@ -56,27 +60,43 @@ class Comparing(SessionLife):
                 **limits,
             )
             with contextlib.redirect_stdout(io.StringIO()), listening(self._device):
-                reports.append(harness.compare(generate_visualizations=generate_visualizations))
+                shelf = self._shelf() if generate_visualizations else None
+                reports.append(harness.compare(generate_visualizations, shelf))
         report = merged(reports)
+        self._wrong_call = next((at for at, each in enumerate(reports) if not each.passed), 0)
         self.diff_pairs = report.pairs
         self._update(diff=report.record, **self._told(self.record.notes))
         return report
 
     def localize(
-        self, candidate: Any = "inductor", *, backward: bool = False, generate_visualizations: bool = False
+        self,
+        candidate: Any = "inductor",
+        *,
+        backward: bool = False,
+        generate_visualizations: bool = False,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
     ) -> LocalizationRecord:
-        """Find which op, kernel, module and line of the cell's first model is wrong on ``candidate``; ``.culprits``.
+        """Find which op, kernel, module and line is wrong on ``candidate``; ``.culprits``.
+
+        Searched is the first of the cell's models that the last :meth:`diff` found wrong, or else the first. With
+        ``isolate`` the candidate runs in a process of its own, op by op: one that crashes or hangs is a culprit, and
+        ``.crashes`` tells how. ``isolate`` and the limits are as in :meth:`diff`. The picture of the errors goes to the
+        session's artifact folder.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
             UsageError: the candidate is eager mode.
+            CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
-        call = self._kept_calls()[0]
+        limits = self._limits(isolate, timeout, memory_limit)
+        call = self._kept_calls()[self._wrong_call]
         harness = KernelDiffHarness(
-            call.model, call.inputs, model_name=call.name, test_backend=candidate, backward=backward
+            call.model, call.inputs, model_name=call.name, test_backend=candidate, backward=backward, **limits
         )
         with contextlib.redirect_stdout(io.StringIO()):
-            found = harness.localize(generate_visualizations=generate_visualizations)
+            found = harness.localize(generate_visualizations=generate_visualizations, output_dir=self._shelf())
         self._update(localization=found)
         return found
 
@@ -129,6 +149,9 @@ class Comparing(SessionLife):
             written = minifier.generate_repro_script(path)
         self._update(repros=(*self.record.repros, str(written)))
         return written
+
+    def _shelf(self) -> Shelf:
+        return Shelf(self._store(), self._id)
 
     def _limits(self, isolate: bool | None, timeout: float | None, memory_limit: int | None) -> dict[str, Any]:
         """What was said here, else on the magic's line; a memory limit of the environment needs a process to limit."""

@@ -16,9 +16,11 @@ from inductor_debug_jupyter.pipeline.devices import Constraint
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import SessionRecord, dump_session, load_session
 from inductor_debug_jupyter.pipeline.session.comparing import Comparing
+from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.found import Found
 from inductor_debug_jupyter.pipeline.session.life import finished
 from inductor_debug_jupyter.pipeline.session.nodes import Nodes
+from inductor_debug_jupyter.pipeline.session.trying import Trying
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
 from inductor_debug_jupyter.pipeline.views.places import Lookup
@@ -40,7 +42,7 @@ def last_session() -> DebugSession | None:
     return last if isinstance(last, DebugSession) else None
 
 
-class DebugSession(Found, Comparing, Nodes):
+class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
     """What one cell left behind.
 
     Args:
@@ -106,12 +108,17 @@ class DebugSession(Found, Comparing, Nodes):
             )
         return _display_factories[0](self)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path | None = None) -> Path:
         """Write the session as JSON; all of it or, when that fails, nothing.
+
+        Without a path it goes to the artifact folder, where ``inductor-debug list`` finds it. What a cell left behind
+        is there already; a what-if (:meth:`try_out`) is not.
 
         Raises:
             StoreError: it cannot be written.
         """
+        if path is None:
+            return self._file_away()
         target = Path(path)
         write_whole(target, dump_session(self.record))
         return target
@@ -134,6 +141,7 @@ class DebugSession(Found, Comparing, Nodes):
         session = cls(resolve({"strict": record.strict}))
         session._record = record
         session._id = record.id
+        session._loaded = True
         return session
 
     def __str__(self) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
@@ -19,7 +20,7 @@ from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, l
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError
-from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
+from inductor_debug_jupyter.pipeline.records import LateTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.views.words import size
@@ -52,9 +53,11 @@ class SessionLife:
         self.settings = settings or resolve()
         self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
         self.rules: Sequence[Constraint] = rules_for(self.profile) if constraints is None else list(constraints)
+        self._constraints = constraints
         self.strict = bool(self.settings["strict"])
         self.selection: dict[str, Any] = {}
         self._selection_observers: list[Callable[[dict[str, Any]], None]] = []
+        self._change_observers: list[Callable[[], None]] = []
         self._name = name
         self._id, self._created = new_session_id()
         self._recorder = Recorder(fresh=fresh, on_step=on_step)
@@ -70,6 +73,12 @@ class SessionLife:
         self._listening = ExitStack()
         self._started = 0.0
         self._record: SessionRecord | None = None
+        self._loaded = False
+        """Whether it only shows a record: what it was checked with is not all in there."""
+        self._saves = True
+        """Whether it goes to the artifact folder by itself; a what-if does when it is saved."""
+        self._calls_gone = ""
+        """Why there is no call to run again, where this session knows better than its log of calls."""
         self.diff_pairs = LivePairs()
         """The worst outputs' tensors of the last comparison, for the panel."""
 
@@ -86,13 +95,35 @@ class SessionLife:
         self._watch.close()
         self._listening.close()
 
-    def close(self) -> None:
-        """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice."""
+    def close(self, *, save: bool = True) -> None:
+        """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice.
+
+        With ``save=False`` somebody else goes through :meth:`saving`, when there is time for it.
+        """
         self.stop()
         if self._record is not None:
             return
         self._record = self._judged(seconds=time.perf_counter() - self._started)
         finished[:] = [self]
+        if save:
+            self._save_to_store()
+
+    def can_wait(self) -> bool:
+        """Whether it is likely that saving later will do; if not it is tried now, so that it is said in time."""
+        if not self.record.captures:
+            return True
+        try:
+            self._store().probe()
+        except StoreError:
+            self._save_to_store()
+            return False
+        return True
+
+    def saving(self) -> Iterator[None]:
+        """Save to the artifact folder in many short steps: most of it is writing texts that nobody looked at yet."""
+        for capture in self.record.captures:
+            if isinstance(capture.texts, LateTexts):
+                yield from capture.texts.steps()
         self._save_to_store()
 
     def refusal(self) -> ConstraintViolationError | None:
@@ -113,7 +144,7 @@ class SessionLife:
 
     def _save_to_store(self) -> None:
         """Write the session where the command line finds it. What cannot be written is said once, and never raised."""
-        if not self.record.captures:
+        if not self._saves or not self.record.captures:
             return
         said = self._unsaved()
         record = replace(self.record, notes=tuple(note for note in self.record.notes if note is not said))
@@ -131,6 +162,13 @@ class SessionLife:
             note = Note(_UNSAVED, f"nothing was saved: {reason}. The session is in memory; session.save(path) keeps it")
             log.warning("%s", note)
             self._record = replace(self.record, notes=(*self.record.notes, note))
+
+    def _file_away(self) -> Path:
+        """Write the session into the artifact folder, from now on after each change; where its file lies."""
+        store = self._store()
+        store.save_session(self.record)
+        self._saves = True
+        return store.folder / store.artifacts(self._id, "sessions")[-1].path
 
     # The record -------------------------------------------------------------------------------------------------
 
@@ -168,6 +206,11 @@ class SessionLife:
         self._record = replace(self.record, **changes)
         self._save_to_store()
 
+    @property
+    def has_inputs(self) -> bool:
+        """Whether a model call was kept, so that it can be run again."""
+        return bool(self._calls.there())
+
     def _kept_calls(self) -> Sequence[ModelCall]:
         """The calls that can be run again.
 
@@ -179,6 +222,8 @@ class SessionLife:
         return there
 
     def _why_no_calls(self) -> str:
+        if self._calls_gone:
+            return self._calls_gone
         asking = "use %%inductor_debug --diff or capture(keep_inputs=True)"
         if gone := self._calls.gone:
             return f"{gone}, which was called, is gone: keep it in a variable, or {asking}"

@@ -11,6 +11,7 @@ from inductor_debug_jupyter.pipeline.store.benchmarks import load_benchmarks, sa
 from inductor_debug_jupyter.pipeline.store.cleaning import CleanedFile, CleanReport
 from inductor_debug_jupyter.pipeline.store.index import Artifact, SavedSession
 from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
+from inductor_debug_jupyter.pipeline.store.shelf import Shelf
 
 __all__ = [
     "ROOMS",
@@ -19,6 +20,7 @@ __all__ = [
     "CleanReport",
     "CleanedFile",
     "SavedSession",
+    "Shelf",
     "load_benchmarks",
     "save_benchmark",
 ]

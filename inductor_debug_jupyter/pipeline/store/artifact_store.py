@@ -31,6 +31,8 @@ from inductor_debug_jupyter.pipeline.store.rooms import Content, content_of, ses
 
 _log = logging.getLogger(__name__)
 
+_PROBE_BYTES = 1 << 16
+
 
 class ArtifactStore:
     """Sessions, graphs, kernels, statistics, reports and repros in one folder.
@@ -57,6 +59,16 @@ class ArtifactStore:
         contents = list(session_contents(record))
         self._store(contents, record.id, record)
         return record.id
+
+    def probe(self) -> None:
+        """Find out whether something of some size can be written at all.
+
+        Raises:
+            StoreError: it cannot.
+        """
+        with explained("write", self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_temporary(self.folder, b"\0" * _PROBE_BYTES).unlink()
 
     def write(self, room: str, name: str, content: str | bytes, session_id: str) -> Path:
         """Store one text or picture, such as a repro or a heatmap, for a session (which need not be saved yet).

@@ -16,7 +16,7 @@ import copy
 import functools
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -43,10 +43,22 @@ class IrSnapshot:
 
     def render(self) -> str:
         """The nodes as torch writes them."""
+        return self.joined(self.pieces())
+
+    __call__ = render
+
+    def pieces(self) -> Iterator[str]:
+        """The text, a node at a time, for somebody who has other things to do in between."""
         from torch._inductor.virtualized import V
 
-        with V.set_graph_handler(self._lowering):
-            return "\n\n\n".join(str(node.debug_str()) for node in self._nodes)
+        for node in self._nodes:
+            with V.set_graph_handler(self._lowering):
+                text = str(node.debug_str())
+            yield text
+
+    def joined(self, pieces: Iterable[str]) -> str:
+        """The text that the pieces make."""
+        return "\n\n\n".join(pieces)
 
 
 _bodies: weakref.WeakKeyDictionary[Any, dict[int, tuple[Any, Any]]] = weakref.WeakKeyDictionary()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from inductor_debug_jupyter.pipeline.records import CrashRecord
+from inductor_debug_jupyter.pipeline.views.shapes import CrashView
 from inductor_debug_jupyter.pipeline.views.words import plain
 
 _MEANING = {
@@ -32,6 +35,19 @@ def crash_text(crash: CrashRecord) -> str:
     if crash.stderr:
         lines += ["the last it wrote:", *(f"  | {line}" for line in last_words(crash))]
     return "\n".join(lines)
+
+
+def crash_section(crashes: Sequence[CrashRecord]) -> list[str]:
+    """Lines for a text about something else: how processes ended, and what they wrote last."""
+    if not crashes:
+        return []
+    told = [line for crash in crashes for line in crash_text(crash).splitlines()]
+    return ["", f"Crashed ({len(crashes):,})", *(f"  {line}" for line in told)]
+
+
+def crash_views(crashes: Iterable[CrashRecord]) -> list[CrashView]:
+    """For a panel: each in a sentence, with the lines to unfold."""
+    return [CrashView(text=crash_line(crash), stderr=last_words(crash)) for crash in crashes]
 
 
 def last_words(crash: CrashRecord) -> list[str]:

@@ -12,7 +12,9 @@ from inductor_debug_jupyter.pipeline.records import (
     LocalizationRecord,
     OutputDiff,
 )
-from inductor_debug_jupyter.pipeline.views.localization import culprit_rows
+from inductor_debug_jupyter.pipeline.views.crash import crash_section, crash_views
+from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
+from inductor_debug_jupyter.pipeline.views.shapes import CrashView
 from inductor_debug_jupyter.pipeline.views.words import clip, count, duration, plain
 
 VERDICT_ICONS: Final[dict[str, str]] = {"mismatch": "✗", "not_compared": "?", "rounding": "≈", "match": "✓"}
@@ -95,6 +97,8 @@ class DiffView(TypedDict):
     notes: list[str]
     images: list[str]
     culprits: list[dict[str, Any]]
+    crashes: list[CrashView]
+    searched: list[str]
 
 
 def worst_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
@@ -137,6 +141,7 @@ def diff_text(record: DiffRecord, *, limit: int | None = _OUTPUTS_SHOWN, timings
         lines += ["", *_output_lines(output)]
     if limit is not None and len(ordered) > limit:
         lines += ["", f"… and {count(len(ordered) - limit, 'output')} more, none of them worse"]
+    lines += crash_section(record.crashes)
     if record.notes:
         lines += ["", "Notes", *(f"  {plain(note)}" for note in record.notes)]
     if record.images:
@@ -190,6 +195,8 @@ def diff_view(record: DiffRecord, *, limit: int = 500, localization: Localizatio
         "notes": [plain(note) for note in record.notes],
         "images": [plain(path) for path in record.images],
         "culprits": [] if localization is None else culprit_rows(localization),
+        "crashes": crash_views((*record.crashes, *(() if localization is None else localization.crashes))),
+        "searched": [] if localization is None else search_lines(localization),
     }
 
 

@@ -13,6 +13,7 @@ from inductor_debug_jupyter.pipeline.records import (
     LocalizationRecord,
     NodeError,
 )
+from inductor_debug_jupyter.pipeline.views.crash import crash_section
 from inductor_debug_jupyter.pipeline.views.words import count, duration, label_of, plain
 
 STATUS_WORDS: Final[dict[str, str]] = {
@@ -53,6 +54,7 @@ def localization_text(record: LocalizationRecord, *, timings: bool = False, limi
         lines += ["", *_culprit_lines(culprit)]
     if len(record.culprits) > limit:
         lines += ["", f"… and {len(record.culprits) - limit} more"]
+    lines += crash_section(record.crashes)
     if record.notes:
         lines += ["", "Notes", *(f"  {plain(note)}" for note in record.notes)]
     if record.images:
@@ -66,8 +68,10 @@ def localization_text(record: LocalizationRecord, *, timings: bool = False, limi
 def _headline(record: LocalizationRecord) -> str:
     of_all = f"{record.compared} of {count(len(record.nodes), 'value')} looked at"
     name = f"{plain(record.model) or 'model'} on {plain(record.candidate)}"
-    if not record.compared:
+    if not record.compared and not record.culprits:
         return f"? {name}: NOTHING WAS COMPARED"
+    if not record.culprits and record.crashes:
+        return f"? {name}: its process ended, and no op alone does that ({of_all})"
     if not record.culprits:
         return f"✓ {name}: rounding explains every value ({of_all})"
     amplified = sum(node.status == "amplified" for node in record.nodes)
@@ -85,8 +89,9 @@ def _culprit_lines(culprit: Culprit) -> list[str]:
         lines.append(f"  module {plain(culprit.module_path)}")
     if culprit.kernel:
         lines.append(f"  kernel {plain(culprit.kernel)}")
-    error = "not finite" if culprit.error is None else f"{culprit.error:.2e} of the largest element"
-    lines.append(f"  error {error}; rounding explains {culprit.allowed or 0:.2e}")
+    if culprit.allowed is not None:  # else it ended its process: there is no value
+        error = "not finite" if culprit.error is None else f"{culprit.error:.2e} of the largest element"
+        lines.append(f"  error {error}; rounding explains {culprit.allowed:.2e}")
     if culprit.expected is not None or culprit.found is not None:
         told = ("not finite" if value is None else f"{value:.9g}" for value in (culprit.expected, culprit.found))
         expected, found = told
@@ -161,6 +166,11 @@ def error_curve(record: LocalizationRecord) -> list[CurvePoint]:
         )
         for at, node in enumerate(record.nodes)
     ]
+
+
+def search_lines(record: LocalizationRecord) -> list[str]:
+    """What a search says beside its culprits, for the tab: the answer in one line, notes, pictures."""
+    return [_headline(record), *(plain(each) for each in (*record.notes, *record.images))]
 
 
 def culprit_rows(record: LocalizationRecord) -> list[dict[str, Any]]:

@@ -15,12 +15,13 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
 from inductor_debug_jupyter.pipeline.views import text, words
-from inductor_debug_jupyter.pipeline.views.crash import crash_line, last_words
+from inductor_debug_jupyter.pipeline.views.advice import advice
+from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, plain_lines, verdict_kind
 from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.recompiles import told_recompile
 from inductor_debug_jupyter.pipeline.views.shapes import (
     CaptureView,
-    CrashView,
     ItemView,
     MissingView,
     OverviewView,
@@ -49,7 +50,7 @@ def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Overvi
         next=_next_steps(lookup, breaks, recompiles),
         tiles=_tiles(record),
         phases=phase_views(record),
-        crashes=[CrashView(text=crash_line(crash), stderr=last_words(crash)) for crash in crashes],
+        crashes=crash_views(crashes),
         counts={"breaks": len(record.graph_breaks), "recompiles": len(record.recompiles)},
         captures=[_capture(capture) for capture in record.captures],
         breaks=breaks,
@@ -164,12 +165,12 @@ def _next_steps(lookup: Lookup, breaks: list[ItemView], recompiles: list[ItemVie
     for index, finding in lookup.ordered[:NEXT_STEPS]:
         place = finding.places[0] if finding.places else None
         line = place.line if place else None
-        advice = (*finding.fixits, *finding.hints)
+        told = (*finding.fixits, *finding.hints)
         steps.append(
             ItemView(
                 where=f"{plain(label_of(line))}, line {line.line}" if line else "",
                 code=plain(line.text.strip()) if line else "",
-                text=plain(advice[0] if advice else finding.title),
+                text=plain(told[0] if told else finding.title),
                 hints=[],
                 kind=finding.severity,
                 tab="findings",
@@ -187,7 +188,8 @@ def _break_item(item: GraphBreak, lookup: Lookup) -> ItemView:
 
 
 def _recompile_item(item: Recompile, lookup: Lookup) -> ItemView:
-    return _line_item(item, f"{plain(item.compile_id)}: {'; '.join(map(plain, item.reasons))}", [], lookup)
+    hints = [plain(advice(item).text)] if item.check else []
+    return _line_item(item, f"{plain(item.compile_id)}: {told_recompile(item)}", hints, lookup)
 
 
 def _line_item(item: GraphBreak | Recompile, told: str, hints: list[str], lookup: Lookup) -> ItemView:

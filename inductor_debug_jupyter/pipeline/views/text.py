@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from inductor_debug_jupyter.pipeline.records import DiffRecord, Place, SessionRecord, SourceLine, Violation
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
-from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 from inductor_debug_jupyter.pipeline.views.placement import fallback_line
@@ -110,7 +109,6 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     lines += _left_out(len(ordered), limit, "finding")
     if record.diff is not None:
         lines += ["", *diff_text(record.diff).splitlines()]
-        lines += _section("Crashed", [crash_text(crash).splitlines() for crash in record.diff.crashes], limit)
     if record.localization is not None:
         lines += ["", *localization_text(record.localization, timings=timings).splitlines()]
     if record.bisect is not None:

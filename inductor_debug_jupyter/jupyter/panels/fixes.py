@@ -1,0 +1,130 @@
+"""The strip above the panes: fix-its of the chosen finding, checked, applied, taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import traitlets
+
+from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.fixits import FixResult, Trial
+from inductor_debug_jupyter.pipeline.views.words import count, plain
+
+NOTHING: dict[str, Any] = {"offers": [], "finding": None, "applied": [], "lines": [], "said": "", "error": ""}
+
+
+class FixDesk:
+    """What the strip asks of a session. It outlives the panes, which are made anew when the session shows other graphs.
+
+    Args:
+        session: whose fix-its.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._offers: tuple[Trial, ...] = ()
+        self._finding: int | None = None
+        self._last: Trial | None = None
+        self._said = ""
+        self._error = ""
+
+    @property
+    def can_run(self) -> bool:
+        """Whether there is a model to run again."""
+        return bool(self._session.has_inputs)
+
+    @property
+    def in_force(self) -> bool:
+        """Whether a fix-it is applied."""
+        return bool(self._session.applied)
+
+    def do(self, asked: dict[str, Any]) -> None:
+        """``check`` the fix-its of a finding, ``apply`` an offer, ``undo``, or ``all``: search for a set and apply it.
+
+        Nobody sees an exception of a comm handler, so whatever goes wrong is said in the strip.
+        """
+        actions: dict[str, Callable[[], None]] = {
+            "check": lambda: self._check(asked["finding"]),
+            "apply": lambda: self._apply(asked["offer"]),
+            "undo": self._undo,
+            "all": self._fix_all,
+        }
+        self._said = self._error = ""
+        try:
+            actions[asked["do"]]()
+        except InductorDebugError as error:
+            self._error = str(error)
+        except Exception as error:
+            self._error = f"{type(error).__name__}: {error}"
+
+    def view(self) -> dict[str, Any]:
+        """What the strip shows."""
+        return {
+            "offers": [_offer(trial) for trial in self._offers],
+            "finding": self._finding,
+            "applied": [plain(fixit.title) for fixit in self._session.applied],
+            "lines": [plain(line) for line in self._last.lines()] if self._last is not None else [],
+            "said": plain(self._said),
+            "error": plain(self._error),
+        }
+
+    def _check(self, finding: int) -> None:
+        self._offers, self._finding = (), finding
+        self._offers = self._session.fixits(finding)
+        if not self._offers:
+            self._said = "No fix-it that was tried removes this finding and keeps the numbers"
+
+    def _apply(self, number: int) -> None:
+        trial = self._offers[number]
+        self._offers, self._finding = (), None
+        self._last = trial
+        self._session.apply(trial)
+
+    def _undo(self) -> None:
+        self._offers, self._finding, self._last = (), None, None
+        self._session.undo()
+
+    def _fix_all(self) -> None:
+        self._offers, self._finding = (), None
+        result: FixResult = self._session.fix_all()
+        self._said = (
+            "The target takes all of it"
+            if result.accepted
+            else f"{count(len(result.remaining), 'finding')} left: {result.remaining[0].why}"
+        )
+        if result.fixits:
+            self._last = result.trial
+            self._session.apply(*result.fixits)
+
+
+def _offer(trial: Trial) -> dict[str, Any]:
+    fixit = trial.fixits[-1]
+    return {
+        "title": plain(fixit.title),
+        "kind": fixit.kind,
+        "checked": plain(f"{trial.diff.verdict}, at most {trial.max_error:.2g} off"),
+        "gone": len(trial.gone),
+        "worse": [plain(f"{each.severity}: {each.title}") for each in trial.new],
+        "lines": [plain(line) for line in trial.lines()],
+    }
+
+
+class FixesPanel(Pane):
+    """Shows ``view``; the browser sets ``asked`` (``do, finding, offer, at``) and waits for the next view."""
+
+    _esm = asset("fixes.js")
+    _css = asset("fixes.css")
+    view = traitlets.Dict(default_value=NOTHING).tag(sync=True)
+    asked = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, desk: FixDesk, **traits: Any) -> None:
+        super().__init__(view=desk.view(), **traits)
+        self._desk = desk
+        self.observe(self._on_asked, names="asked")
+
+    def _on_asked(self, change: dict[str, Any]) -> None:
+        if change["new"]:
+            self._desk.do(change["new"])
+            self.view = {**self._desk.view(), "answers": change["new"].get("at", 0)}

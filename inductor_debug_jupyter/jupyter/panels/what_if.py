@@ -1,0 +1,109 @@
+"""The What if tab: a form of what can be changed, and before and after side by side.
+
+The browser sets ``asked``; Python calls ``session.try_out`` with it and answers with ``trials``. While a model runs
+again ``busy`` says what the compiler is doing. Whatever goes wrong is one line in ``error``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import traitlets
+
+from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.pipeline.capture.steps import Step
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.what_if import Trial
+from inductor_debug_jupyter.pipeline.what_if.form import FormView
+from inductor_debug_jupyter.pipeline.what_if.view import trial_view
+
+TAB = "what_if"
+_SIZES = ("batch", "sequence")
+_NODE = {"cpu": {"fallback": True}, "parts": {"decompose": True}, "whole": {"decompose": False}}
+"""What the buttons beside the chosen node mean."""
+
+
+class Trier(Protocol):
+    """Who tries things out: a :class:`~inductor_debug_jupyter.pipeline.session.DebugSession`."""
+
+    @property
+    def trials(self) -> tuple[Trial, ...]: ...  # noqa: D102
+
+    def tryable(self) -> FormView: ...  # noqa: D102
+
+    def try_out(self, **changes: Any) -> Trial: ...  # noqa: D102
+
+
+class WhatIfPanel(Pane):
+    """``form`` is a :class:`FormView`, ``trials`` are :class:`TrialView`, ``shown`` is the number of the one on show.
+
+    The browser sets ``asked`` (``changes``, or ``node`` with what to ``do``) and ``wanted`` (``save``: a number).
+    """
+
+    _esm = asset("what_if.js")
+    _css = asset("what_if.css")
+    form = traitlets.Dict().tag(sync=True)
+    asked = traitlets.Dict().tag(sync=True)
+    wanted = traitlets.Dict().tag(sync=True)
+    trials = traitlets.List().tag(sync=True)
+    shown = traitlets.Int(-1).tag(sync=True)
+    busy = traitlets.Unicode("").tag(sync=True)
+    error = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, trier: Trier, **traits: Any) -> None:
+        super().__init__(**traits)
+        self._trier = trier
+        self.observe(lambda change: self._on_asked(change["new"]), names="asked")
+        self.observe(lambda change: self._on_wanted(change["new"]), names="wanted")
+
+    def fill(self) -> None:
+        """Say what can be changed, and what was tried already; when the tab is first opened."""
+        self.form = dict(self._trier.tryable())
+        self._show(len(self._trier.trials) - 1)
+
+    def _on_asked(self, asked: dict[str, Any]) -> None:
+        if not asked or self.busy:
+            return
+        self.error, self.busy = "", "Trying …"
+        try:
+            self._trier.try_out(**changes_of(asked), on_step=self._tell)
+            self._show(len(self._trier.trials) - 1)
+        except InductorDebugError as error:
+            self.error = plain(str(error).splitlines()[0])
+        except Exception as error:  # nobody sees an exception of a comm handler
+            self.error = plain(f"{type(error).__name__}: {str(error).strip()}".splitlines()[0])
+        finally:
+            self.busy = ""
+
+    def _on_wanted(self, wanted: dict[str, Any]) -> None:
+        at = wanted.get("save")
+        if at is None:
+            return
+        try:
+            self.error = ""
+            self._trier.trials[at].save()
+            self._show(at)
+        except InductorDebugError as error:
+            self.error = plain(str(error).splitlines()[0])
+        except Exception as error:
+            self.error = plain(f"{type(error).__name__}: {str(error).strip()}".splitlines()[0])
+
+    def _show(self, at: int) -> None:
+        self.trials = [dict(trial_view(trial)) for trial in self._trier.trials]
+        self.shown = at
+
+    def _tell(self, step: Step) -> None:
+        self.busy = plain(str(step))
+
+
+def changes_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """What the form says, as arguments of ``try_out``; a field that is empty says nothing."""
+    if node := asked.get("node"):
+        return {"node": node["node"], "graph": (node["compile_id"], node["stage"]), **_NODE[node["do"]]}
+    said = {name: value for name, value in asked.get("changes", {}).items() if value}
+    for name in _SIZES:
+        text = str(said.get(name, "")).strip()
+        if text.isdecimal():
+            said[name] = int(text)
+    return said

@@ -1,0 +1,7 @@
+"""Rewrites that make a finding go away, verified by the rules and by a comparison of the numbers."""
+
+from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, suggestions
+from inductor_debug_jupyter.pipeline.fixits.result import FixResult
+from inductor_debug_jupyter.pipeline.fixits.verify import Trial
+
+__all__ = ["FixIt", "FixResult", "Trial", "suggestions"]

@@ -1,0 +1,399 @@
+"""How ATen ops compute with padded tensors: each answers for what its operands stand for, and keeps the padding.
+
+A handler gets the call's arguments (tensors, :class:`Padded` and plain values) and the sizes that the result has to
+stand for. An op without a handler is given its operands without their padding, so nothing is ever wrong for want of
+one: it only stays as the target refuses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.fixits.padded import (
+    Padded,
+    Value,
+    cut,
+    filled,
+    grown,
+    is_zero,
+    shape_of,
+    sizes_of,
+    tensor_of,
+    wrapped,
+)
+from inductor_debug_jupyter.pipeline.fixits.reshaping import reshaped
+from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
+
+_AS_POINTWISE = frozenset(
+    ("dropout", "dropout_", "clone", "contiguous", "detach", "alias", "to", "_to_copy", "lift_fresh", "lift_fresh_copy")
+)
+_ZERO_STAYS = _AS_POINTWISE | frozenset(
+    (
+        *("relu", "relu_", "gelu", "gelu_", "silu", "silu_", "tanh", "tanh_", "neg", "abs", "sin", "square", "sqrt"),
+        *("mul", "mul_", "hardswish", "hardswish_", "leaky_relu", "leaky_relu_", "elu", "erf", "expm1", "log1p"),
+        *("sign", "trunc", "round", "floor", "ceil", "asinh", "atan"),
+    )
+)
+"""Of zero they make zero; a product does when one factor is zero, all padding being finite."""
+_SUMS = frozenset(("add", "add_", "sub", "sub_"))
+_NEEDS_ONES = frozenset(
+    ("div", "div_", "log", "log_", "log2", "log10", "rsqrt", "sqrt", "reciprocal", "pow", "true_divide", "atan2")
+)
+"""What of zero is no number, or has no derivative there."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Which sizes to pad to what, as the rewrite wants them."""
+
+    wanted: Mapping[int, int]
+
+    def of(self, value: Value, dims: tuple[int, ...]) -> dict[int, int]:
+        """What these dimensions of a value have to be in memory: what they are, or what is wanted."""
+        sizes, shape = sizes_of(value), shape_of(value)
+        rank = len(sizes)
+        return {dim % rank: max(shape[dim], self.wanted.get(sizes[dim], 0)) for dim in dims}
+
+
+@dataclass(frozen=True)
+class OpCall:
+    """One call: the op, its arguments, the sizes that its result stands for (one entry a result)."""
+
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    results: tuple[tuple[int, ...], ...]
+    sizes: Sizes
+
+    @property
+    def name(self) -> str:
+        """The op without overload."""
+        return aten_name(self.target)
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """What the only result stands for."""
+        return self.results[0]
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The op itself, on what is in memory."""
+        plain, named = map_kind(Padded, tensor_of, (args, kwargs))
+        return self.target(*plain, **named)
+
+
+def compute(call: OpCall) -> Any:
+    """What the call gives: a value, or several where the op does."""
+    values = of_kind(Padded, (call.args, dict(call.kwargs)))
+    handler = _HANDLERS.get(call.name)
+    if handler is None and torch.Tag.pointwise in getattr(call.target, "tags", ()):
+        handler = _pointwise
+    if handler is not None and (values or call.name in GROWING):
+        answer = handler(call)
+        if answer is not NotImplemented:
+            return answer
+    return _without_padding(call)
+
+
+def _without_padding(call: OpCall) -> Any:
+    args, kwargs = map_kind(Padded, cut, (call.args, dict(call.kwargs)))
+    return call.target(*args, **kwargs)
+
+
+def _value_args(call: OpCall) -> list[Value]:
+    return [value for value in of_kind(object, list(call.args)) if isinstance(value, torch.Tensor | Padded)]
+
+
+# Element by element ---------------------------------------------------------------------------------------------------
+
+
+def _pointwise(call: OpCall) -> Any:
+    if len(call.results) != 1:
+        return NotImplemented
+    values = _value_args(call)
+    rank = len(call.made)
+    memory = list(call.made)
+    for value in values:
+        sizes, shape = sizes_of(value), shape_of(value)
+        for at in range(1, len(sizes) + 1):
+            if sizes[-at] != 1:
+                memory[rank - at] = max(memory[rank - at], shape[-at])
+    if call.name.endswith("_") and list(shape_of(values[0])) != memory:
+        return NotImplemented  # what is written into cannot grow
+
+    def fitted(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor | Padded):
+            return value
+        sizes = sizes_of(value)
+        wanted = {at: memory[rank - len(sizes) + at] for at in range(len(sizes)) if sizes[at] != 1}
+        value = grown(value, wanted)
+        return filled(value, 1.0) if call.name in _NEEDS_ONES else value
+
+    args = [fitted(value) if not isinstance(value, list | tuple) else value for value in call.args]
+    return wrapped(call.run(*args, **call.kwargs), call.made, _zero_after(call, values))
+
+
+def _zero_after(call: OpCall, values: list[Value]) -> bool:
+    if call.name in {"mul", "mul_"}:
+        return any(isinstance(value, Padded) and value.zero for value in values)
+    if call.name in _SUMS:
+        alike = all(sizes_of(value) == call.made for value in values)
+        return len(values) == 2 and alike and all(is_zero(value) for value in values)
+    return call.name in _ZERO_STAYS and all(is_zero(value) for value in values)
+
+
+# Products -------------------------------------------------------------------------------------------------------------
+
+
+def _linear(call: OpCall) -> Any:
+    x, weight, bias = (*call.args, None)[:3]
+    sizes = call.sizes
+    inner = max(sizes.of(x, (-1,))[len(sizes_of(x)) - 1], sizes.of(weight, (1,))[1])
+    x, weight = grown(x, {-1: inner}), grown(weight, {1: inner, 0: sizes.of(weight, (0,))[0]})
+    if not (is_zero(weight) or is_zero(x)):
+        x = filled(x)
+    if bias is not None:
+        bias = filled(grown(bias, {0: shape_of(weight)[0]}))
+    leading = shape_of(x)[:-1] == sizes_of(x)[:-1]
+    return wrapped(call.run(x, weight, bias), call.made, leading and is_zero(weight))
+
+
+def _matmul(call: OpCall) -> Any:
+    left, right = call.args[:2]
+    if len(sizes_of(left)) < 2 or len(sizes_of(right)) < 2:
+        return NotImplemented
+    left, right = cut(left, range(len(sizes_of(left)) - 2)), cut(right, range(len(sizes_of(right)) - 2))
+    row, column = len(sizes_of(left)) - 2, len(sizes_of(right)) - 2
+    wanted = call.sizes
+    inner = max(wanted.of(left, (-1,))[row + 1], wanted.of(right, (-2,))[column])
+    left = grown(left, {row + 1: inner, row: wanted.of(left, (row,))[row]})
+    right = grown(right, {column: inner, column + 1: wanted.of(right, (column + 1,))[column + 1]})
+    if not (is_zero(left) or is_zero(right)):
+        left = filled(left)
+    return wrapped(call.run(left, right), call.made, is_zero(left) and is_zero(right))
+
+
+def _addmm(call: OpCall) -> Any:
+    bias, left, right = call.args
+    if call.kwargs or len(sizes_of(bias)) != 1:
+        return NotImplemented
+    product = _matmul(OpCall(torch.ops.aten.mm.default, (left, right), {}, call.results, call.sizes))
+    bias = filled(grown(bias, {0: shape_of(product)[1]}))
+    made = tensor_of(product) + tensor_of(bias)
+    rows = shape_of(product)[0] == sizes_of(product)[0]
+    return wrapped(made, call.made, is_zero(product) and rows)
+
+
+def _convolution(call: OpCall) -> Any:
+    x, weight, bias = (*call.args, None)[:3]
+    groups = call.args[6] if len(call.args) > 6 else call.kwargs.get("groups", 1)
+    if len(sizes_of(x)) != len(sizes_of(weight)):
+        return NotImplemented
+    rest = range(2, len(sizes_of(x)))
+    x, weight = cut(x, (0, *rest)), cut(weight, rest)
+    out = call.sizes.of(weight, (0,))[0]
+    if groups == 1:
+        inner = max(call.sizes.of(x, (1,))[1], call.sizes.of(weight, (1,))[1])
+        x, weight = grown(x, {1: inner}), grown(weight, {0: out, 1: inner})
+        if not (is_zero(x) or is_zero(weight)):
+            x = filled(x)
+    elif groups == sizes_of(x)[1] == sizes_of(weight)[0]:
+        groups = max(out, call.sizes.of(x, (1,))[1])
+        x, weight = grown(x, {1: groups}), grown(weight, {0: groups})
+    else:
+        return NotImplemented
+    if bias is not None:
+        bias = filled(grown(bias, {0: shape_of(weight)[0]}))
+    options = [*call.args[3:6]]
+    if len(call.args) > 6:
+        made = call.run(x, weight, bias, *options, groups)
+    else:
+        made = call.run(x, weight, bias, *options, **{**call.kwargs, **({"groups": groups} if groups != 1 else {})})
+    return wrapped(made, call.made, is_zero(weight))
+
+
+def _attention(call: OpCall) -> Any:
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    query, key, value = (cut(given[name], range(len(sizes_of(given[name])) - 1)) for name in names[:3])
+    width = sizes_of(query)[-1]
+    inner = max(call.sizes.of(query, (-1,))[len(sizes_of(query)) - 1], shape_of(key)[-1], shape_of(value)[-1])
+    if inner == width:
+        return NotImplemented
+    query, key, value = (filled(grown(each, {-1: inner})) for each in (query, key, value))
+    scale = given.get("scale")
+    made = torch.nn.functional.scaled_dot_product_attention(
+        tensor_of(query),
+        tensor_of(key),
+        tensor_of(value),
+        cut(given.get("attn_mask")),
+        given.get("dropout_p", 0.0),
+        given.get("is_causal", False),
+        scale=1 / math.sqrt(width) if scale is None else scale,
+        enable_gqa=given.get("enable_gqa", False),
+    )
+    return wrapped(made, call.made, zero=True)
+
+
+# Over a dimension -----------------------------------------------------------------------------------------------------
+
+
+def _batch_norm(call: OpCall) -> Any:
+    x, *rest = call.args
+    if not isinstance(x, Padded) or x.dims != (1,):
+        return NotImplemented
+    channels = x.tensor.shape[1]
+    affine = [None if each is None else grown(each, {0: channels}) for each in rest[:4]]
+    made = call.run(x, *affine, *rest[4:], **call.kwargs)
+    return wrapped(made, call.made, x.zero and affine[1] is not None)
+
+
+def _layer_norm(call: OpCall) -> Any:
+    x, shape, weight, bias, eps = (*call.args, *(None, None, 1e-5)[len(call.args) - 2 :])[:5]
+    if not isinstance(x, Padded) or len(shape) != 1 or len(sizes_of(x)) - 1 not in x.dims:
+        return NotImplemented
+    x = filled(cut(x, range(len(x.sizes) - 1)))
+    count, memory = sizes_of(x)[-1], shape_of(x)[-1]
+    mean = tensor_of(x).sum(-1, keepdim=True) / count
+    offset = filled(Padded(tensor_of(x) - mean, sizes_of(x), zero=False))
+    scale = torch.rsqrt((tensor_of(offset) * tensor_of(offset)).sum(-1, keepdim=True) / count + eps)
+    made = tensor_of(offset) * scale
+    if weight is not None:
+        made = made * tensor_of(filled(grown(weight, {0: memory})))
+    if bias is not None:
+        made = made + tensor_of(filled(grown(bias, {0: memory})))
+    return wrapped(made, call.made, zero=True)
+
+
+def _softmax(call: OpCall) -> Any:
+    x, dim, *rest = call.args
+    assert isinstance(x, Padded)
+    if dim % len(x.sizes) in x.dims:
+        rows = cut(x, [at for at in x.dims if at != dim % len(x.sizes)])
+        x = filled(rows, -math.inf)
+    made = wrapped(call.run(x, dim, *rest, **call.kwargs), call.made, zero=False)
+    return filled(made) if call.name == "log_softmax" else made
+
+
+def _reduction(call: OpCall) -> Any:
+    x = call.args[0]
+    assert isinstance(x, Padded)
+    rank = len(x.sizes)
+    given = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim")
+    dims = tuple(range(rank)) if not given and given != 0 else (given,) if isinstance(given, int) else tuple(given)
+    over = {dim % rank for dim in dims} & set(x.dims)
+    keepdim = bool(call.args[2] if len(call.args) > 2 else call.kwargs.get("keepdim", False))
+    if call.name in {"amax", "amin"}:
+        x = filled(x, -math.inf if call.name == "amax" else math.inf) if over else x
+        return wrapped(call.run(x, list(dims), keepdim), call.made, zero=False)
+    if call.name == "mean" and over:
+        count = math.prod(x.sizes[dim] for dim in {dim % rank for dim in dims})
+        total = tensor_of(filled(x)).sum(list(dims), keepdim=keepdim) / count
+        return wrapped(total, call.made, x.zero)
+    x = filled(x) if over else x
+    return wrapped(call.run(x, *call.args[1:], **call.kwargs), call.made, is_zero(x))
+
+
+def _pooling(call: OpCall) -> Any:
+    x = call.args[0]
+    if not isinstance(x, Padded) or x.dims != (len(x.sizes) - 3,):
+        return NotImplemented
+    return wrapped(call.run(x, *call.args[1:], **call.kwargs), call.made, x.zero)
+
+
+def _cumsum(call: OpCall) -> Any:
+    x, dim = call.args[:2]
+    assert isinstance(x, Padded)
+    made = call.run(*call.args, **call.kwargs)
+    return wrapped(made, call.made, x.zero and dim % len(x.sizes) not in x.dims)
+
+
+# Other ways to look at it ---------------------------------------------------------------------------------------------
+
+
+def _same_order(call: OpCall) -> Any:
+    """Ops whose arguments mean the same for a larger tensor: permute, transpose."""
+    x = call.args[0]
+    return wrapped(call.run(*call.args, **call.kwargs), call.made, is_zero(x))
+
+
+def _reshape(call: OpCall) -> Any:
+    return reshaped(call.args[0], call.made)
+
+
+def _expand(call: OpCall) -> Any:
+    x = call.args[0]
+    sizes, shape = sizes_of(x), shape_of(x)
+    target = list(call.made)
+    for at in range(1, len(sizes) + 1):
+        if sizes[-at] != 1:
+            target[-at] = shape[-at]
+    return wrapped(tensor_of(x).expand(target), call.made, is_zero(x))
+
+
+def _along(call: OpCall) -> Any:
+    """Ops that take a part along one dimension: that one loses its padding."""
+    x = call.args[0]
+    if not isinstance(x, Padded):
+        return NotImplemented
+    if call.name in {"slice", "select", "unbind"}:
+        dim = call.args[1] if len(call.args) > 1 else 0
+    else:
+        dim = call.args[2] if len(call.args) > 2 else call.kwargs.get("dim", 0)
+    x = cut(x, [dim])
+    made = call.run(x, *call.args[1:], **call.kwargs)
+    if isinstance(made, torch.Tensor):
+        return wrapped(made, call.made, is_zero(x))
+    return [wrapped(part, sizes, is_zero(x)) for part, sizes in zip(made, call.results, strict=True)]
+
+
+def _cat(call: OpCall) -> Any:
+    values = list(call.args[0])
+    dim = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim", 0)
+    rank = len(call.made)
+    if any(len(sizes_of(value)) != rank for value in values):
+        return NotImplemented
+    values = [cut(value, [dim]) for value in values]
+    memory = {at: max(shape_of(value)[at] for value in values) for at in range(rank) if at != dim % rank}
+    values = [grown(value, memory) for value in values]
+    return wrapped(call.run(values, dim), call.made, all(map(is_zero, values)))
+
+
+def _embedding(call: OpCall) -> Any:
+    weight = call.args[0]
+    return wrapped(call.run(*call.args, **call.kwargs), call.made, is_zero(weight))
+
+
+GROWING = frozenset(
+    ("linear", "matmul", "mm", "bmm", "addmm", "conv1d", "conv2d", "conv3d", "scaled_dot_product_attention")
+)
+"""Ops that pad what they are given even where nothing is padded yet."""
+
+_HANDLERS: dict[str, Callable[[OpCall], Any]] = {
+    "linear": _linear,
+    **dict.fromkeys(("matmul", "mm", "bmm"), _matmul),
+    "addmm": _addmm,
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _convolution),
+    "scaled_dot_product_attention": _attention,
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    **dict.fromkeys(("softmax", "log_softmax", "_softmax", "_log_softmax"), _softmax),
+    **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduction),
+    **dict.fromkeys(("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "max_pool2d_with_indices"), _pooling),
+    "cumsum": _cumsum,
+    **dict.fromkeys(("permute", "transpose", "t", "movedim", "swapaxes"), _same_order),
+    **dict.fromkeys(
+        ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "unsqueeze", "squeeze", "view_as"), _reshape
+    ),
+    "expand": _expand,
+    **dict.fromkeys(("slice", "select", "split", "split_with_sizes", "chunk", "unbind"), _along),
+    "narrow": lambda call: NotImplemented,
+    **dict.fromkeys(("cat", "concat"), _cat),
+    "embedding": _embedding,
+    **dict.fromkeys(_AS_POINTWISE, _pointwise),
+}

@@ -1,0 +1,47 @@
+"""What ``session.fix_all()`` answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt
+from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
+from inductor_debug_jupyter.pipeline.fixits.search import Remaining
+from inductor_debug_jupyter.pipeline.fixits.verify import Trial
+from inductor_debug_jupyter.pipeline.views.words import count
+
+
+@dataclass(frozen=True)
+class FixResult:
+    """The fix-its that together were found, what they leave, and the module that has them.
+
+    Attributes:
+        fixits: what was chosen, in the order in which it was found.
+        trial: the model with them, beside the model without; None when nothing helped.
+        remaining: what the target still refuses, and why.
+        module: computes what the original does; the original itself when nothing was chosen.
+        runs: how often the model was run for it.
+        patch: the same change as a diff of the user's source; empty where it cannot be written as one.
+        unwritten: the parts that cannot, and why.
+    """
+
+    fixits: tuple[FixIt, ...]
+    trial: Trial | None
+    remaining: tuple[Remaining, ...]
+    module: FixedModule
+    runs: int
+    patch: str = ""
+    unwritten: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the target takes the graph now."""
+        return not self.remaining
+
+    def __str__(self) -> str:
+        lines = ["accepted" if self.accepted else f"{count(len(self.remaining), 'finding')} left"]
+        lines += [f"  {fixit.kind:<10} {fixit.title}" for fixit in self.fixits]
+        if self.trial is not None:
+            lines += [f"  {line}" for line in self.trial.lines()]
+        lines += [f"  ✗ {each}" for each in self.remaining]
+        return "\n".join(lines)

@@ -1,0 +1,146 @@
+"""From the first findings to a graph that the target takes: which fix-its together, cheapest first.
+
+What is refused suggests changes; those of the cheapest kind are tried together, and what is refused *then* suggests the
+next ones (images laid out otherwise need no padding of their rows any more). A change that helps nothing, changes a
+number or makes something worse is let go of. At the end each one that was kept is tried without, the most wasteful
+first, so that none is there for nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
+from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, suggestions
+from inductor_debug_jupyter.pipeline.fixits.verify import Trial
+from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+
+Try = Callable[[Sequence[FixIt]], Trial]
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """A finding that no fix-it removes, and why."""
+
+    finding: Violation
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.finding}: {self.why}"
+
+
+@dataclass
+class Search:
+    """Looks for fix-its that together make a graph acceptable.
+
+    Args:
+        attempt: runs the model with some fix-its.
+        rules: what the target demands.
+        before: what was found without any.
+        warnings: once nothing is refused, also look for what makes warnings go away.
+        trials: run the model at most so often.
+        seconds: begin no run after so many seconds.
+    """
+
+    attempt: Try
+    rules: Sequence[Constraint]
+    before: SessionRecord
+    warnings: bool = True
+    trials: int = 24
+    seconds: float = 900.0
+    chosen: list[FixIt] = field(default_factory=list)
+    best: Trial | None = None
+    runs: int = 0
+    _why_not: dict[tuple[str, str], str] = field(default_factory=dict)
+    _spent: str = ""
+
+    def run(self) -> None:
+        """Search; :attr:`chosen`, :attr:`best` and :meth:`remaining` have the answer."""
+        started = time.monotonic()
+        self._deadline = started + self.seconds
+        while (ideas := self._ideas()) and not self._over():
+            batch = [idea for idea in ideas if idea.kind == ideas[0].kind]
+            if self._take(batch) or len(batch) == 1:
+                continue
+            for idea in batch:
+                if self._over():
+                    break
+                self._take([idea])
+        self._drop_needless()
+
+    @property
+    def record(self) -> SessionRecord:
+        """What is found with the fix-its that were chosen."""
+        return self.best.after if self.best is not None else self.before
+
+    def remaining(self) -> tuple[Remaining, ...]:
+        """What the target still refuses."""
+        return tuple(Remaining(each, self._why(each)) for each in self.record.findings if each.severity == "error")
+
+    def _why(self, finding: Violation) -> str:
+        ideas = suggestions(replace(self.record, findings=(finding,)), self.rules)
+        reasons = [self._why_not[idea.key] for idea in ideas if idea.key in self._why_not]
+        if reasons:
+            return "; ".join(dict.fromkeys(reasons))
+        return self._spent or "no fix-it is known for it"
+
+    def _ideas(self) -> list[FixIt]:
+        known = {each.key for each in self.chosen} | set(self._why_not)
+        severities = ["error", "warning"] if self.warnings else ["error"]
+        for severity in severities:
+            ideas = [idea for idea in suggestions(self.record, self.rules, (severity,)) if idea.key not in known]
+            if ideas:
+                return ideas
+        return []
+
+    def _over(self) -> bool:
+        if self.runs >= self.trials:
+            self._spent = f"the search ended after {self.runs} runs of the model (trials={self.trials})"
+        elif time.monotonic() > self._deadline:
+            self._spent = f"the search ended after {self.seconds:g} s"
+        return bool(self._spent)
+
+    def _take(self, batch: list[FixIt]) -> bool:
+        """Try more fix-its beside the chosen ones; whether they were kept."""
+        trial = self._tried([*self.chosen, *batch])
+        problem = self._problem(trial)
+        if not problem:
+            self.chosen += batch
+            self.best = trial
+            return True
+        if len(batch) == 1:
+            self._why_not[batch[0].key] = f"{batch[0].title} was tried: {problem}"
+        return False
+
+    def _tried(self, fixits: Sequence[FixIt]) -> Trial:
+        self.runs += 1
+        return self.attempt(fixits)
+
+    def _problem(self, trial: Trial) -> str:
+        said = "".join(f" ({note})" for note in trial.diff.notes[:1])
+        if not trial.after.captures:
+            return f"nothing was captured with it{said}"
+        if not trial.same_numbers:
+            return f"the numbers are {trial.diff.verdict}{said}"
+        if _refused(trial.after) >= _refused(self.record):
+            return "the target refuses as much with it"
+        return ""
+
+    def _drop_needless(self) -> None:
+        for each in sorted(self.chosen, key=lambda fixit: fixit.cost, reverse=True):
+            if len(self.chosen) < 2 or self._over():
+                return
+            rest = [other for other in self.chosen if other is not each]
+            trial = self._tried(rest)
+            if trial.same_numbers and _refused(trial.after) <= _refused(self.record):
+                self.chosen, self.best = rest, trial
+
+
+def _refused(record: SessionRecord) -> tuple[int, int]:
+    """Places of errors, then of warnings: fewer of the first count more than any number of the second."""
+    error, warning = (
+        sum(len(each.places) for each in record.findings if each.severity == kind) for kind in ("error", "warning")
+    )
+    return error, warning

@@ -1,0 +1,161 @@
+"""Try a rewrite on the model: run it, capture it, judge it again, and compare its numbers with the original's.
+
+One run answers everything: the comparison harness runs the model eagerly and through the rewriting backend, with equal
+weights, inputs and random numbers, while a session captures what is compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
+from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
+from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, RewritingBackend
+from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.views import words
+
+OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
+
+
+_USUAL = {"float32": 1.3e-6, "float16": 1e-3, "bfloat16": 1.6e-2}
+_USUAL_ATOL = 1e-5
+"""Tolerances by format, as torch.testing has them."""
+
+
+class Capturing(Protocol):
+    """The session that a trial is captured in."""
+
+    recorder: Recorder
+
+    def open(self) -> None:
+        """Start capturing."""
+
+    def close(self) -> SessionRecord:
+        """Stop capturing; what was captured, judged."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of the model under some fix-its together.
+
+    Attributes:
+        fixits: what was applied.
+        before: the session's record without them.
+        after: the record with them.
+        diff: how the numbers compare with the original's.
+        waste: padding over what the padded tensors stand for.
+    """
+
+    fixits: tuple[FixIt, ...]
+    before: SessionRecord
+    after: SessionRecord
+    diff: DiffRecord
+    waste: float
+
+    @property
+    def gone(self) -> tuple[Violation, ...]:
+        """Findings that are no more."""
+        kept = {finding_key(each) for each in self.after.findings}
+        return tuple(each for each in self.before.findings if finding_key(each) not in kept)
+
+    @property
+    def new(self) -> tuple[Violation, ...]:
+        """Findings that were not there before: what the fix-its make worse."""
+        known = {finding_key(each) for each in self.before.findings}
+        return tuple(each for each in self.after.findings if finding_key(each) not in known)
+
+    @property
+    def same_numbers(self) -> bool:
+        """Whether every output (and gradient) is the original's, but for rounding."""
+        return self.diff.verdict in {"match", "rounding"}
+
+    @property
+    def errors(self) -> tuple[Violation, ...]:
+        """What the target still refuses."""
+        return tuple(each for each in self.after.findings if each.severity == "error")
+
+    @property
+    def max_error(self) -> float:
+        """The largest absolute difference of any number."""
+        return max((each.max_absolute_error or 0.0 for each in self.diff.outputs), default=0.0)
+
+    def lines(self) -> list[str]:
+        """Before and after, for people."""
+
+        def count(record: SessionRecord) -> str:
+            by = [sum(each.severity == kind for each in record.findings) for kind in ("error", "warning")]
+            return f"{words.count(by[0], 'error')}, {words.count(by[1], 'warning')}"
+
+        def coverage(record: SessionRecord) -> str:
+            if (found := record.coverage) is None:
+                return "not known"
+            parts = [f"{found.count(status)} {status}" for status in OP_STATUSES if found.count(status)]
+            return ", ".join(parts)
+
+        def peak(record: SessionRecord) -> str:
+            return words.size(record.peak_memory) if record.peak_memory is not None else "not known"
+
+        lines = [
+            f"findings   {count(self.before)} → {count(self.after)}",
+            f"memory     {peak(self.before)} → {peak(self.after)}",
+            f"coverage   {coverage(self.before)} → {coverage(self.after)}",
+            f"padding    {self.waste:.1%} of what is computed",
+            f"numbers    {self.diff.verdict}, at most {self.max_error:.3g} off",
+        ]
+        return [*lines, *(f"new        {each.severity}: {each}" for each in self.new)]
+
+    def problem(self, fixit: FixIt) -> str:
+        """Why a fix-it is not to be offered; an empty string when it is verified."""
+        if not self.after.captures:
+            return "nothing was captured with it"
+        if not self.same_numbers:
+            return f"the numbers change: {self.diff.verdict}"
+        left = [each for each in self.after.findings if finding_key(each) == fixit.finding]
+        was = [each for each in self.before.findings if finding_key(each) == fixit.finding]
+        if left and sum(len(each.places) for each in left) >= sum(len(each.places) for each in was):
+            return f"the finding stays: {fixit.finding}"
+        worse = [each for each in self.new if each.severity == "error"]
+        return f"the target then refuses something else: {worse[0].title}" if worse else ""
+
+
+def combined(fixits: Sequence[FixIt]) -> Rewrite:
+    """All of them in one rewrite."""
+    rewrite = Rewrite()
+    for fixit in fixits:
+        rewrite |= fixit.rewrite
+    return rewrite
+
+
+def _tolerances(rewrite: Rewrite) -> ComparisonConfig | None:
+    """What counts as equal: where numbers are kept in another format, what is usual in that one."""
+    known = [_USUAL[to] for to in rewrite.casts.values() if to in _USUAL]
+    return ComparisonConfig(rtol=max(known), atol=_USUAL_ATOL) if known else None
+
+
+def try_fixits(
+    fixits: Sequence[FixIt], call: ModelCall, before: SessionRecord, capturing: Capturing, *, backward: bool
+) -> Trial:
+    """Run the model with these fix-its, and look at everything."""
+    backend = RewritingBackend(combined(fixits), capturing.recorder.rewritten)
+    harness = KernelDiffHarness(
+        call.model,
+        call.inputs,
+        model_name=call.name,
+        test_backend=backend,
+        comparison_config=_tolerances(combined(fixits)),
+        backward=backward,
+    )
+    capturing.open()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            report = harness.compare()
+    finally:
+        after = capturing.close()
+    return Trial(tuple(fixits), before, after, report.record, backend.waste.share)

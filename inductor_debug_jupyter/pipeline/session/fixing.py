@@ -1,0 +1,188 @@
+"""From a finding to a fix: try, apply, take back, and go all the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
+from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
+from inductor_debug_jupyter.pipeline.fixits.patch import own_sources, patch_of
+from inductor_debug_jupyter.pipeline.fixits.result import FixResult
+from inductor_debug_jupyter.pipeline.fixits.search import Search
+from inductor_debug_jupyter.pipeline.fixits.verify import Trial, combined, try_fixits
+from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.session.life import SessionLife
+
+
+@dataclass
+class _Fixes:
+    """What was tried and applied so far."""
+
+    trials: dict[tuple[tuple[str, str], ...], Trial] = field(default_factory=dict)
+    applied: list[Trial] = field(default_factory=list)
+    original: SessionRecord | None = None
+
+
+class Fixing(SessionLife):
+    """A session's fix-its."""
+
+    _fixes: _Fixes | None = None
+
+    def on_change(self, observer: Callable[[], None]) -> None:
+        """Call ``observer`` whenever what the session shows became another: after :meth:`apply` and :meth:`undo`."""
+        self._change_observers.append(observer)
+
+    @property
+    def applied(self) -> tuple[FixIt, ...]:
+        """The fix-its that are in force."""
+        made = self._made.applied
+        return made[-1].fixits if made else ()
+
+    def fixits(self, finding: int | None = None) -> tuple[Trial, ...]:
+        """Verified fix-its: of one finding (counted from 0), or of all.
+
+        Each one is tried on the model first: captured, judged by the same rules, and its numbers compared with the
+        original's. One that does not help, changes a number or makes the target refuse something else is not offered.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``), or there is no such finding.
+        """
+        ideas = suggestions(self.record, self.rules)
+        if finding is not None:
+            if not 0 <= finding < len(self.record.findings):
+                raise NotFoundError(f"finding {finding}: there are {len(self.record.findings)}, counted from 0")
+            wanted = finding_key(self.record.findings[finding])
+            alone = replace(self.record, findings=(self.record.findings[finding],))
+            found = suggestions(alone, self.rules, ("error", "warning", "info"))
+            ideas = [replace(idea, finding=wanted) for idea in found]
+        base = self.applied
+        offered = []
+        for idea in ideas:
+            trial = self.try_fixits([*base, idea])
+            if not trial.problem(idea):
+                offered.append(trial)
+        self._note_offers(offered)
+        return tuple(offered)
+
+    def try_fixits(self, fixits: Sequence[FixIt]) -> Trial:
+        """Run the model with these fix-its together, and look at everything; nothing is applied.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        key = tuple(sorted(fixit.key for fixit in fixits))
+        if key not in self._made.trials:
+            trial = try_fixits(fixits, self._kept_calls()[0], self._unfixed, _Capture(self), backward=self._trains)
+            self._made.trials[key] = trial
+        return self._made.trials[key]
+
+    def apply(self, *fixits: FixIt | Trial) -> Trial:
+        """Put fix-its in force, beside those that are: the session shows the model with them. :meth:`undo` goes back.
+
+        Raises:
+            UsageError: together they change numbers, or nothing could be captured with them.
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        wanted: dict[tuple[str, str], FixIt] = {fixit.key: fixit for fixit in self.applied}
+        for each in fixits:
+            for fixit in each.fixits if isinstance(each, Trial) else (each,):
+                wanted[fixit.key] = fixit
+        trial = self.try_fixits(list(wanted.values()))
+        if not trial.after.captures or not trial.same_numbers:
+            said = "; ".join(trial.diff.notes[:1]) or trial.diff.verdict
+            raise UsageError(f"{', '.join(fixit.title for fixit in trial.fixits)}: not applied, {said}")
+        self._made.applied.append(trial)
+        self._show_fixed(trial.after)
+        return trial
+
+    def undo(self) -> tuple[FixIt, ...]:
+        """Take back what was applied last; what is still in force.
+
+        Raises:
+            UsageError: nothing is applied.
+        """
+        if not self._made.applied:
+            raise UsageError("nothing to undo: no fix-it is applied")
+        self._made.applied.pop()
+        self._show_fixed(self._made.applied[-1].after if self._made.applied else self._unfixed)
+        return self.applied
+
+    def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
+        """Search for fix-its that together make the target take the graph, cheapest first; nothing is applied.
+
+        ``result.module`` is the fixed model, ``session.apply(*result.fixits)`` shows it.
+
+        Args:
+            trials: run the model at most so often.
+            seconds: begin no run after so many seconds.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        call = self._kept_calls()[0]
+        search = Search(self.try_fixits, self.rules, self._unfixed, trials=trials, seconds=seconds)
+        search.run()
+        patch = patch_of(search.chosen, own_sources(self._unfixed))
+        return FixResult(
+            tuple(search.chosen),
+            search.best,
+            search.remaining(),
+            FixedModule(call.model, combined(search.chosen)),
+            search.runs,
+            patch.diff,
+            patch.unwritten,
+        )
+
+    @property
+    def _made(self) -> _Fixes:
+        if self._fixes is None:
+            self._fixes = _Fixes()
+        return self._fixes
+
+    @property
+    def _unfixed(self) -> SessionRecord:
+        if self._made.original is None:
+            self._made.original = self.record
+        return self._made.original
+
+    @property
+    def _trains(self) -> bool:
+        return any(capture.graph("backward") is not None for capture in self._unfixed.captures)
+
+    def _show_fixed(self, record: SessionRecord) -> None:
+        original = self._unfixed
+        self._record = replace(record, id=original.id, created=original.created, name=original.name)
+        for observer in self._change_observers:
+            observer()
+
+    def _note_offers(self, offers: Sequence[Trial]) -> None:
+        """The findings say what would help, in words."""
+        words: dict[str, list[str]] = {}
+        for trial in offers:
+            fixit = trial.fixits[-1]
+            said = f"{fixit.title}, checked: {trial.diff.verdict}, at most {trial.max_error:.2g} off"
+            words.setdefault(fixit.finding, []).append(said)
+        if words:
+            findings = tuple(
+                replace(each, fixits=tuple(words[finding_key(each)])) if finding_key(each) in words else each
+                for each in self.record.findings
+            )
+            self._record = replace(self.record, findings=findings)
+
+
+class _Capture:
+    """A session for one trial, like the user's; it is not the last one, and saves nothing."""
+
+    def __init__(self, session: Fixing) -> None:
+        self._life = SessionLife(session.settings, constraints=session.rules, name=session.record.name)
+        self.recorder = self._life._recorder
+        self.recorder.runs_for(session._recorder)
+
+    def open(self) -> None:
+        self._life.open()
+
+    def close(self) -> SessionRecord:
+        self._life.stop()
+        return self._life.record

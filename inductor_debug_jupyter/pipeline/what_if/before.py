@@ -1,0 +1,73 @@
+"""What a run with changed inputs is compared with.
+
+Only the first call of each model was kept, so only what that call compiled counts: a session may hold graphs of later
+calls with other sizes. And a run of ours has fixed sizes: where the session's are symbolic, both sides have to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile
+from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
+from inductor_debug_jupyter.pipeline.devices.judge import judge_again
+from inductor_debug_jupyter.pipeline.records import CompileCapture, SessionRecord
+from inductor_debug_jupyter.pipeline.views.words import count
+
+_INDUCTOR = {"post_grad", "ir_pre_fusion", "ir_post_fusion", "code", "kernel"}
+_FAILED = "lowering failed"
+
+
+def first_calls(
+    record: SessionRecord, profile: DeviceProfile, rules: Sequence[Constraint]
+) -> tuple[SessionRecord, tuple[str, ...]]:
+    """The record without what later calls compiled, and a note on what was left out."""
+    kept = tuple(capture for capture in record.captures if capture.call <= 1)
+    left = len(record.captures) - len(kept)
+    if not left or not kept:
+        return record, ()
+    ids = {capture.compile_id for capture in kept}
+    memory = tuple(each for each in record.memory if each.compile_id in ids)
+    narrowed = replace(
+        record,
+        captures=kept,
+        graph_breaks=tuple(each for each in record.graph_breaks if each.compile_id in ids),
+        recompiles=(),
+        memory=memory,
+        peak_memory=max((each.peak for each in memory), default=None),
+    )
+    note = f"only the first call of each model is kept: {count(left, 'graph')} of later calls left out on both sides"
+    return judge_again(narrowed, profile=profile, rules=rules), (note,)
+
+
+def is_symbolic(captures: Sequence[CompileCapture]) -> bool:
+    """Whether a judged graph has sizes that are not numbers."""
+    return any(
+        isinstance(size, str)
+        for capture in captures
+        for graph in checked_graphs(capture)
+        for node in graph.nodes
+        for spec in node.outputs
+        for size in spec.shape
+    )
+
+
+def lowering_of(captures: Sequence[CompileCapture], chosen: str) -> str:
+    """How far the captures were lowered; ``chosen`` is what was asked for, where that failed."""
+    if any(reason.startswith(_FAILED) for capture in captures for reason in capture.missing.values()):
+        return chosen
+    stages = {stage for capture in captures for stage in capture.stages}
+    if stages & _INDUCTOR:
+        return "inductor"
+    return "aot" if stages & {"forward", "backward"} else "dynamo"
+
+
+def has_backward(captures: Sequence[CompileCapture]) -> bool:
+    """Whether anything went backward."""
+    return any(capture.graph("backward") is not None for capture in captures)
+
+
+def has_aot(captures: Sequence[CompileCapture]) -> bool:
+    """Whether anything was lowered at all; only then does it tell whether gradients were on."""
+    return any(capture.graph("forward") is not None for capture in captures)

@@ -1,0 +1,266 @@
+"""Two sessions side by side: which findings went, came and stayed, and every figure that is another one.
+
+A finding is the same when its rule and its title are. What is left is paired by rule, value seen and place: that is one
+finding whose words changed (``784 is not a multiple of 64``, then ``… of 128``), not one gone and one new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
+from inductor_debug_jupyter.pipeline.diff import overall_verdict
+from inductor_debug_jupyter.pipeline.records import OutputDiff, SessionRecord, Verdict, Violation
+from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views.text import severity_counts
+from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
+from inductor_debug_jupyter.pipeline.what_if.numbers import largest_error
+
+Kind = Literal["same", "better", "worse", "other"]
+NOT_KNOWN = "not known"
+NOTHING_RAN = "nothing ran again"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table: a part (``memory``), its name, both values as text, how it changed, and in what sense."""
+
+    part: str
+    name: str
+    before: str
+    after: str
+    change: str = ""
+    kind: Kind = "same"
+
+    @property
+    def changed(self) -> bool:
+        """Whether the two sides differ."""
+        return self.kind != "same"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What came out, before and after. ``why`` says why nothing, or not everything, was compared."""
+
+    outputs: tuple[OutputDiff, ...] = ()
+    why: str = ""
+    other_dtype: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on what could be compared; ``not_compared`` when that is nothing."""
+        return overall_verdict([each for each in self.outputs if each.verdict != "not_compared"])
+
+    @property
+    def largest(self) -> float:
+        """The largest difference."""
+        return largest_error(self.outputs)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a "what if" changes."""
+
+    gone: tuple[Violation, ...] = ()
+    new: tuple[Violation, ...] = ()
+    same: tuple[Violation, ...] = ()
+    reworded: tuple[tuple[Violation, Violation], ...] = ()
+    figures: tuple[Figure, ...] = ()
+    numbers: Numbers = field(default_factory=Numbers)
+
+    @property
+    def what(self) -> tuple[str, ...]:
+        """The parts that change: of ``findings, coverage, transfers, ops, graphs, memory, limit, numbers``."""
+        return tuple(dict.fromkeys(figure.part for figure in self.figures if figure.changed))
+
+    def figure(self, name: str) -> Figure:
+        """The figure of that name."""
+        return next(each for each in self.figures if each.name == name)
+
+    def __str__(self) -> str:
+        if not self.what:
+            return "changes nothing"
+        if len(self.what) == 1:
+            return f"changes {self.what[0]} and nothing else"
+        return f"changes {', '.join(self.what[:-1])} and {self.what[-1]}"
+
+
+def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> Changes:
+    """Both records, finding by finding and figure by figure."""
+    gone, new, same, reworded = _findings(before.findings, after.findings)
+    figures = [
+        _finding_figure(before, after, bool(gone or new or reworded)),
+        *_coverage_figures(before, after),
+        _ops_figure(before, after),
+        _count("graphs", "graphs", len(before.captures), len(after.captures)),
+        _count("graphs", "graph breaks", len(before.graph_breaks), len(after.graph_breaks)),
+        _size("memory", "peak memory", before.peak_memory, after.peak_memory),
+        _size("limit", "memory limit", before.memory_limit, after.memory_limit, none="none", judge=False),
+        _numbers_figure(numbers),
+    ]
+    return Changes(gone, new, same, reworded, tuple(figures), numbers)
+
+
+def _findings(
+    before: Sequence[Violation], after: Sequence[Violation]
+) -> tuple[
+    tuple[Violation, ...], tuple[Violation, ...], tuple[Violation, ...], tuple[tuple[Violation, Violation], ...]
+]:
+    left = list(before)
+    same: list[Violation] = []
+    unpaired: list[Violation] = []
+    for finding in after:
+        twin = next((each for each in left if _words(each) == _words(finding)), None)
+        if twin is None:
+            unpaired.append(finding)
+        else:
+            left.remove(twin)
+            same.append(finding)
+    new: list[Violation] = []
+    reworded: list[tuple[Violation, Violation]] = []
+    for finding in unpaired:
+        twin = max(
+            (each for each in left if _overlap(each, finding)), key=lambda each: _overlap(each, finding), default=None
+        )
+        if twin is None:
+            new.append(finding)
+        else:
+            left.remove(twin)
+            reworded.append((twin, finding))
+    return tuple(left), tuple(new), tuple(same), tuple(reworded)
+
+
+def _words(finding: Violation) -> tuple[str, str, str]:
+    return finding.rule_id, finding.severity, finding.title
+
+
+def _overlap(one: Violation, other: Violation) -> float:
+    """How much of their places two findings about one thing share; modules and ops stay the same in another run."""
+    if _thing(one) != _thing(other):
+        return 0.0
+    ours, theirs = (
+        {(place.stage, place.module_path, place.target) for place in finding.places} for finding in (one, other)
+    )
+    return len(ours & theirs) / len(ours | theirs) if ours | theirs else 0.0
+
+
+def _thing(finding: Violation) -> tuple[str, str]:
+    """What a finding is about: the rule, and the size or dtype that was seen; memory is memory, however much."""
+    seen = "" if finding.rule_id.startswith("memory.") else finding.observed.partition(" ")[0]
+    return finding.rule_id, seen
+
+
+def _finding_figure(before: SessionRecord, after: SessionRecord, differ: bool) -> Figure:
+    counts = [tuple(severity_counts(record.findings).values()) for record in (before, after)]
+    texts = [_finding_text(record) for record in (before, after)]
+    if not differ:
+        return Figure("findings", "findings", texts[0], texts[1])
+    kind: Kind = "better" if counts[1] < counts[0] else "worse" if counts[1] > counts[0] else "other"
+    return Figure("findings", "findings", texts[0], texts[1], _signed(len(after.findings) - len(before.findings)), kind)
+
+
+def _finding_text(record: SessionRecord) -> str:
+    told = [words.count(number, severity) for severity, number in severity_counts(record.findings).items() if number]
+    return ", ".join(told) or "none"
+
+
+def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figure]:
+    if before.coverage is None or after.coverage is None:
+        texts = [NOT_KNOWN if record.coverage is None else str(record.coverage) for record in (before, after)]
+        return [Figure("coverage", "coverage", texts[0], texts[1], kind="same" if texts[0] == texts[1] else "other")]
+    sides = before.coverage, after.coverage
+    shares = [_share(record) for record in (before, after)]
+    texts = [f"{share:.3g} % of {words.count(total, 'op')}" for share, total in shares]
+    figures = [_figure("coverage", "on the target", texts, shares[1][0] - shares[0][0], better="more", unit=" points")]
+    for name, status in (("on the CPU", "fallback"), ("refused", "refused")):
+        counts = [side.count(status) for side in sides]
+        figures.append(_count("coverage", name, counts[0], counts[1], better="less"))
+    parts = [side.count("decomposable") for side in sides]
+    figures.append(_count("coverage", "in parts", parts[0], parts[1], better=""))
+    moved = [_moved(record) for record in (before, after)]
+    figures.append(_size("transfers", "moved between CPU and target", moved[0], moved[1]))
+    return figures
+
+
+def _share(record: SessionRecord) -> tuple[float, int]:
+    """Percent of the ops that the target runs, and how many there are."""
+    assert record.coverage is not None
+    total = sum(graph.nodes for graph in record.coverage.graphs)
+    on_target = record.coverage.count("supported") + record.coverage.count("decomposable")
+    return (100.0 * on_target / total if total else 100.0), total
+
+
+def _moved(record: SessionRecord) -> int | None:
+    """Bytes that change sides in the middle of a graph; what the caller hands in and gets back is not counted."""
+    assert record.coverage is not None
+    sizes = [graph.moved("border") for graph in record.coverage.graphs]
+    return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+def _ops_figure(before: SessionRecord, after: SessionRecord) -> Figure:
+    """How many ops there are, and which ones came and went."""
+    ops = [present_ops(record.captures) for record in (before, after)]
+    texts = [words.count(_calls(record), "op") for record in (before, after)]
+    came: Counter[str] = ops[1] - ops[0]
+    went: Counter[str] = ops[0] - ops[1]
+    if not came and not went and texts[0] == texts[1]:
+        return Figure("ops", "ops", texts[0], texts[1])
+    told = [f"+{number} {op}" for op, number in came.most_common(3)]
+    told += [f"−{number} {op}" for op, number in went.most_common(3)]
+    return Figure("ops", "ops", texts[0], texts[1], ", ".join(told) or "other views", "other")
+
+
+def _calls(record: SessionRecord) -> int:
+    return sum(len(graph.calls) for capture in record.captures for graph in checked_graphs(capture))
+
+
+def _count(part: str, name: str, before: int, after: int, better: str = "less") -> Figure:
+    return _figure(part, name, [f"{before:,}", f"{after:,}"], after - before, better=better)
+
+
+def _figure(part: str, name: str, texts: Sequence[str], more: float, *, better: str, unit: str = "") -> Figure:
+    if texts[0] == texts[1] and not more:
+        return Figure(part, name, texts[0], texts[1])
+    grew = "more" if more > 0 else "less"
+    kind: Kind = "other" if not better or not more else "better" if grew == better else "worse"
+    return Figure(part, name, texts[0], texts[1], _signed(more) + unit if more else "", kind)
+
+
+def _size(
+    part: str, name: str, before: int | None, after: int | None, *, none: str = NOT_KNOWN, judge: bool = True
+) -> Figure:
+    texts = [none if size is None else words.size(size) for size in (before, after)]
+    if before == after:
+        return Figure(part, name, texts[0], texts[1])
+    if before is None or after is None or not judge:
+        return Figure(part, name, texts[0], texts[1], kind="other")
+    change = f"{_signed(100.0 * (after - before) / before)} %" if before else f"+{words.size(after)}"
+    return Figure(part, name, texts[0], texts[1], change, "better" if after < before else "worse")
+
+
+def _numbers_figure(numbers: Numbers) -> Figure:
+    """How far the outputs are apart; rounding that another batch brings is no change, that of another dtype is."""
+    verdict, largest = numbers.verdict, numbers.largest
+    if numbers.why == NOTHING_RAN:
+        return Figure("numbers", "numbers", "", f"as before: {NOTHING_RAN}")
+    if verdict == "not_compared":
+        why = numbers.why or next((each.reason for each in numbers.outputs), "nothing came out")
+        return Figure("numbers", "numbers", "", f"not compared: {why}")
+    apart = f"up to {largest:.2g} apart" if largest else "equal"
+    left = sum(each.verdict == "not_compared" for each in numbers.outputs)
+    told = apart + (f", {words.count(left, 'output')} not compared" if left else "")
+    if verdict == "mismatch":
+        wrong = sum(each.verdict == "mismatch" for each in numbers.outputs)
+        return Figure("numbers", "numbers", "", told, f"{words.count(wrong, 'output')} beyond tolerance", "worse")
+    if numbers.other_dtype and largest:
+        return Figure("numbers", "numbers", "", told, "within tolerance", "other")
+    return Figure("numbers", "numbers", "", told, "within tolerance" if largest else "")
+
+
+def _signed(number: float) -> str:
+    """``+3``, ``−12.5``: with a real minus."""
+    text = f"{abs(number):,.0f}" if abs(number) >= 100 or float(number).is_integer() else f"{abs(number):.3g}"
+    return ("−" if number < 0 else "+") + text

@@ -1,0 +1,114 @@
+"""What can be tried with a session, and what it is now: the fields of a form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import torch
+
+from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
+from inductor_debug_jupyter.pipeline.devices import DeviceProfile, profile_names
+from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
+from inductor_debug_jupyter.pipeline.views.words import plain, size
+from inductor_debug_jupyter.pipeline.what_if.asked import RUN_DTYPES, SIZES
+from inductor_debug_jupyter.pipeline.what_if.inputs import axis_of, inputs_of
+from inductor_debug_jupyter.pipeline.what_if.judging import parts_of, present_ops
+
+_WORDS = {"supported": "on the target", "decomposable": "in parts", "fallback": "on the CPU", "refused": "refused"}
+
+
+class SizeField(TypedDict):
+    """The batch or the sequence: its size now, which dimension that is, or why that cannot be told."""
+
+    size: int | None
+    where: str
+    why: str
+
+
+class OpField(TypedDict):
+    """One op: how often it is called, what becomes of it now, and whether its parts are known."""
+
+    op: str
+    count: int
+    now: str
+    parts: str
+
+
+class FormView(TypedDict):
+    """Every field. ``why_not`` says why the model cannot run again; then only the judging can be changed."""
+
+    targets: list[str]
+    target: str
+    alignment: str
+    max_memory: str
+    dtypes: list[str]
+    dtype: str
+    batch: SizeField
+    sequence: SizeField
+    ops: list[OpField]
+    why_not: str
+
+
+def form_view(record: SessionRecord, profile: DeviceProfile, calls: Sequence[ModelCall], why_not: str) -> FormView:
+    """The fields for one session."""
+    limit = profile.peak_limit or profile.memory_limit
+    sizes = {kind: _size_field(kind, calls) for kind in SIZES}
+    return FormView(
+        targets=list(dict.fromkeys([*profile_names(), plain(record.target)])),
+        target=plain(record.target),
+        alignment=str(profile.alignment) if profile.alignments else "none",
+        max_memory=size(limit) if limit else "none",
+        dtypes=list(RUN_DTYPES),
+        dtype=dtype_of(calls),
+        batch=sizes["batch"],
+        sequence=sizes["sequence"],
+        ops=_op_fields(record, profile),
+        why_not=plain(why_not),
+    )
+
+
+def dtype_of(calls: Sequence[ModelCall]) -> str:
+    """What the first model computes in: that of its first weight, else of its first input that has a fraction."""
+    for call in calls:
+        model = uncompiled(call.model)
+        weights = model.parameters() if isinstance(model, torch.nn.Module) else ()
+        for tensor in (*weights, *inputs_of(call).values()):
+            if tensor.is_floating_point():
+                return str(tensor.dtype).removeprefix("torch.")
+    return ""
+
+
+def _size_field(kind: str, calls: Sequence[ModelCall]) -> SizeField:
+    """Of the first model that has one; the first reason when none has."""
+    why = ""
+    for call in calls:
+        inputs = inputs_of(call)
+        try:
+            axis = axis_of(kind, inputs)
+        except OptionError as error:
+            why = why or plain(str(error))
+            continue
+        name, dim = next(iter(axis.items()))
+        where = f"dimension {dim} of {' and '.join(axis)}"
+        return SizeField(size=int(inputs[name].shape[dim]), where=plain(where), why="")
+    return SizeField(size=None, where="", why=why)
+
+
+def _op_fields(record: SessionRecord, profile: DeviceProfile) -> list[OpField]:
+    """Every op, those that leave the target first."""
+    status: dict[str, str] = {}
+    for graph in record.coverage.graphs if record.coverage else ():
+        for row in graph.rows:  # worst first
+            status.setdefault(row.op, row.status)
+    rank = ["refused", "fallback", "decomposable", "supported"]
+    fields = []
+    for op, number in present_ops(record.captures).items():
+        became = status.get(op) or next((each for name, each in status.items() if name.startswith(f"{op}_")), "")
+        fields.append((rank.index(became) if became in rank else len(rank), -number, op, became))
+    return [
+        OpField(op=plain(op), count=-number, now=_WORDS.get(became, ""), parts=", ".join(parts_of(op, profile)))
+        for _, number, op, became in sorted(fields)
+    ]
