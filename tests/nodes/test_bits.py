@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 DEPTH = 3
 FEWEST = 35
-"""So many nodes of each graph can be told at least. Mamba's steps are alike, and AOTAutograd computes some values anew."""
+"""So many nodes of a graph can be told at least: Mamba's steps are alike, and AOTAutograd computes some values anew."""
 VIEWS = {
     *("view", "_unsafe_view", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select"),
     *("split", "split_with_sizes", "detach", "alias", "as_strided", "_reshape_alias", "unbind", "lift_fresh", "clone"),
