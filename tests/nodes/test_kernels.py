@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from inductor_debug_jupyter import DebugSession, capture
+from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import plan_of
@@ -70,6 +72,20 @@ def test_a_library_kernel_and_one_of_the_backward(session: DebugSession) -> None
     name = next(node.name for node in graph.calls if "aten.mm" in node.target)
     backward = session.node(name, candidate="inductor")
     assert torch.allclose(backward.run(), session.node(name).run(), atol=1e-4)
+
+
+def test_the_panels_other_button(session: DebugSession) -> None:
+    namespace: dict[str, Any] = {}
+    binder = NodeBinder(session, namespace)
+    assert binder.compiled == [session.captures[0].compile_id]
+    asked = {"compile_id": "", "stage": "forward", "kernel": True, "at": 1}
+    bound = binder.bind({**asked, "node": "addmm"})
+    assert list(namespace) == ["kernel_addmm_inputs", "kernel_addmm_output", "kernel_addmm"]
+    assert bound["code"] == "kernel_addmm(**kernel_addmm_inputs)['addmm']"
+    assert torch.equal(eval(bound["code"], namespace), namespace["kernel_addmm_output"])
+    inside = binder.bind({**asked, "node": "erf"})
+    assert "kernel_erf_output" not in namespace
+    assert "erf lives only inside kernel" in inside["notes"][0]
 
 
 def test_roles_of_arguments() -> None:
