@@ -218,18 +218,16 @@ def _try_simulator(case: Case, built: Built, name: str) -> Trial:
     return trial
 
 
-def smallest_found(model: str, factors: Sequence[float]) -> list[tuple[float, bool, str]]:
+def smallest_found(model: str, factors: Sequence[float]) -> Iterator[tuple[float, bool, str]]:
     """For each factor: whether the op that is wrong by it was found, and nothing else; and what was found."""
     fault = SWEPT[model]
-    answers = []
     for factor in factors:
         torch.manual_seed(0)
         built = MODELS[model]()
         with replace(fault, factor=factor).seeded():
             record = KernelDiffHarness(built.module, built.inputs).localize(free_running=False)
         ops = {culprit.op for culprit in record.culprits}
-        answers.append((factor, ops == {fault.blamed}, ", ".join(sorted(ops)) or "nothing"))
-    return answers
+        yield factor, ops == {fault.blamed}, ", ".join(sorted(ops)) or "nothing"
 
 
 @dataclass

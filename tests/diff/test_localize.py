@@ -163,6 +163,7 @@ def test_a_candidate_that_hangs_is_given_up_on() -> None:
     assert found.culprits == ()
     assert "TimeoutError: no answer within 0.3 s" in found.notes[0]
     assert "NOTHING WAS COMPARED" in localization_text(found)
+    assert {node.reason for node in found.nodes} == {"not run: TimeoutError: no answer within 0.3 s"}
 
 
 def test_a_sessions_pictures_lie_in_its_own_folder(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from inductor_debug_jupyter.pipeline.records import (
     DiffRecord,
     Heatmap,
     LocalizationRecord,
+    NodeError,
     OutputDiff,
 )
 from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_summary, diff_text, diff_view, worst_first
@@ -114,6 +115,9 @@ def test_a_search_is_told_in_the_tab_with_its_crashes_and_notes() -> None:
     assert view["culprits"][0]["lines"] == ["  chip died of SIGABRT"]
     assert view["searched"] == ["✗ m on chip: 1 culprit (0 of 0 values looked at)", "op by op", "a.png"]
     assert [crash["stderr"][0] for crash in view["crashes"]] == ["unit 3"]
+    nodes = tuple(NodeError("forward", "mm", "aten.mm.default", status) for status in ("rounding", "not_compared"))
+    assert localization_text(LocalizationRecord("m", "chip", nodes=nodes)).startswith("? m on chip: no culprit among")
+    assert localization_text(LocalizationRecord("m", "chip", nodes=nodes[:1])).startswith("✓ m on chip: rounding")
     unexplained = LocalizationRecord("m", "chip", crashes=(CRASH,))
     assert "NOTHING WAS COMPARED" in localization_text(unexplained)
     assert "| unit 3" in localization_text(unexplained)

@@ -458,13 +458,13 @@ function render({ model, el, signal }) {
     const output = chosen();
     const parts = output ? explained(output, model.get("place"), live(), live() ? go : undefined) : [];
     if (model.get("error")) parts.unshift(make("div", "idj-error", model.get("error"), { "data-idj": "error" }));
+    const open = [];
+    for (const box of why.querySelectorAll("details")) open[Number(box.getAttribute("data-at"))] = box.open;
+    parts.push(...crashParts(view.crashes, open));
     for (const culprit of view.culprits ?? []) {
       parts.push(make("h4", "", `Comes in at ${culprit.op}`, { "data-idj": "culprit" }), ...culprit.lines.map((line) => make("div", "idj-diff-remark", line)));
     }
     if (view.searched?.length) parts.push(make("h4", "", "The search for where it comes in"), ...view.searched.map((line) => make("div", "idj-diff-remark", line)));
-    const open = [];
-    for (const box of why.querySelectorAll("details")) open[Number(box.getAttribute("data-at"))] = box.open;
-    parts.push(...crashParts(view.crashes, open));
     if (view.notes?.length) parts.push(make("h4", "", "Notes"), ...view.notes.map((note) => make("div", "idj-diff-remark", note)));
     if (view.images?.length) parts.push(make("h4", "", "Pictures"), ...view.images.map((path) => make("div", "idj-diff-remark idj-mono", path)));
     why.replaceChildren(...parts);

@@ -85,11 +85,13 @@ class OpSearch:
                 values = _eagerly(evaluator, part, known) if fatal else self._run(evaluator, part, known)
             except BackendCrashError as error:
                 if not (smaller := self.ends.after(stage, part, error.crash)):
+                    self._leave_out(stage, (part, *parts), "the search stopped before it")
                     return
                 parts.extendleft(reversed(smaller))
                 continue
             except Exception as error:  # whatever a backend raises
                 self.notes.append(f"{stage}: the candidate could not run a part of the graph: {_line(error)}")
+                self._leave_out(stage, (part, *parts), f"not run: {_line(error)}")
                 return
             for value in values.values():
                 self.memory.there(value)
@@ -102,6 +104,11 @@ class OpSearch:
                 if name in values or name not in inputs:
                     self.memory.gone(known[name])
                 del known[name]
+
+    def _leave_out(self, stage: str, parts: Iterable[Window], why: str) -> None:
+        """Nobody knows about these: that must not look like a pass."""
+        nodes = [node for part in parts for node in part.nodes if isinstance(node_value(node), torch.Tensor)]
+        self.findings += [Finding(stage, node, "", None, None, why) for node in nodes]
 
     def _run(self, evaluator: Evaluator, part: Window, known: dict[str, Any]) -> dict[str, torch.Tensor]:
         self.compiles += 1

@@ -72,6 +72,8 @@ def _headline(record: LocalizationRecord) -> str:
         return f"? {name}: NOTHING WAS COMPARED"
     if not record.culprits and record.crashes:
         return f"? {name}: its process ended, and no op alone does that ({of_all})"
+    if not record.culprits and record.compared < len(record.nodes):
+        return f"? {name}: no culprit among the values that could be looked at ({of_all})"
     if not record.culprits:
         return f"✓ {name}: rounding explains every value ({of_all})"
     amplified = sum(node.status == "amplified" for node in record.nodes)

@@ -52,8 +52,8 @@ def header_view(record: SessionRecord) -> HeaderView:
     if record.diff is not None:
         tabs.append(TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[wrong], kind=wrong))
     elif record.localization is not None:
-        culprits = len(record.localization.culprits)
-        kind = "error" if culprits else "good"
+        found = record.localization
+        kind = "error" if found.culprits else "good" if 0 < found.compared == len(found.nodes) else "warning"
         tabs.append(TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[kind], kind=kind))
     return HeaderView(
         title=text.title_text(record),
