@@ -82,6 +82,7 @@ def test_alignment_limit_dtypes_and_deny_are_tried_alone_and_together() -> None:
         ("80 is not a multiple of 64", "80 is not a multiple of 128"),
     ]
     assert titles(reworded.new) == ["64 is not a multiple of 128"]
+    assert reworded.figure("findings").change == "1 new, 2 in other words"
     together = session.try_out(alignment=1, max_memory="4KiB", dtypes="float16", deny=["aten.gelu"])
     rules = {finding.rule_id for finding in together.changes.new}
     assert rules == {"memory.limit", "dtype.unsupported", "op.unsupported"}
@@ -263,7 +264,7 @@ def test_the_text_and_the_dict_say_the_same() -> None:
     lines = str(trial).splitlines()
     assert lines[:2] == ["What if: target default → stick128", "  changes findings and limit"]
     assert lines[3].split() == ["before", "after"]
-    assert any(line.split()[:6] == ["findings", "none", "2", "errors", "▲", "+2"] for line in lines)
+    assert any(line.split()[:6] == ["findings", "none", "2", "errors", "▲", "2"] for line in lines)
     assert "New (2)" in lines
     assert all(len(line) <= 120 for line in lines[:16])
     told = trial.to_dict()
