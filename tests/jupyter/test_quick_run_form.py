@@ -99,7 +99,7 @@ def test_the_panels_button_opens_the_form_and_its_run_refreshes_the_panel() -> N
     assert panel.record.name == "mlp", form.status.value
     assert panel.header is not before
     assert panel.children == (panel.header, form, panel._body, panel.charts)
-    assert [tab["id"] for tab in panel.header.view["tabs"]][-1] == "diff"
+    assert [tab["id"] for tab in panel.header.view["tabs"]][-2:] == ["diff", "what_if"]
     first.choose({"finding": None, "compile_id": "", "stage": "", "node": "nobody", "label": "", "line": 0})
     assert panel.selection["node"] != "nobody", "the session that is gone has nothing to say here any more"
     panel.header.asked = "quick_run"
