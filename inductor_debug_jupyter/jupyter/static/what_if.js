@@ -116,7 +116,7 @@ function trialParts(model, trial, at) {
 /** What was tried, the last one first. @param {Model} model @returns {HTMLElement[]} */
 function trialRows(model) {
   return model.get("trials").map((trial, at) => {
-    const row = make("div", "idj-try-row", "", { "data-idj": "trial", "data-at": at, "aria-pressed": at === model.get("shown") });
+    const row = make("div", "idj-try-row", "", { "data-idj": "trial", "data-at": at, "aria-pressed": at === model.get("shown"), title: `${trial.title}: ${trial.summary}` });
     row.classList.toggle("idj-lit", at === model.get("shown"));
     row.append(make("span", "idj-try-row-title", `${at + 1}. ${trial.title}`), make("span", "idj-quiet", `${trial.saved ? "✓ saved · " : ""}${trial.summary}`));
     pressable(row, () => {

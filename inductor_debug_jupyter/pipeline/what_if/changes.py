@@ -7,7 +7,7 @@ finding whose words changed (``784 is not a multiple of 64``, then ``… of 128`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -92,7 +92,7 @@ def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> C
     """Both records, finding by finding and figure by figure."""
     gone, new, same, reworded = _findings(before.findings, after.findings)
     figures = [
-        _finding_figure(before, after, bool(gone or new or reworded)),
+        _finding_figure(before, after, {"new": len(new), "gone": len(gone), "in other words": len(reworded)}),
         *_coverage_figures(before, after),
         _ops_figure(before, after),
         _count("graphs", "graphs", len(before.captures), len(after.captures)),
@@ -153,13 +153,14 @@ def _thing(finding: Violation) -> tuple[str, str]:
     return finding.rule_id, seen
 
 
-def _finding_figure(before: SessionRecord, after: SessionRecord, differ: bool) -> Figure:
+def _finding_figure(before: SessionRecord, after: SessionRecord, differing: Mapping[str, int]) -> Figure:
     counts = [tuple(severity_counts(record.findings).values()) for record in (before, after)]
     texts = [_finding_text(record) for record in (before, after)]
-    if not differ:
+    told = ", ".join(f"{number:,} {kind}" for kind, number in differing.items() if number)
+    if not told:
         return Figure("findings", "findings", texts[0], texts[1])
     kind: Kind = "better" if counts[1] < counts[0] else "worse" if counts[1] > counts[0] else "other"
-    return Figure("findings", "findings", texts[0], texts[1], _signed(len(after.findings) - len(before.findings)), kind)
+    return Figure("findings", "findings", texts[0], texts[1], told, kind)
 
 
 def _finding_text(record: SessionRecord) -> str:

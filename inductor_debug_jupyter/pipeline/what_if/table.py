@@ -46,7 +46,9 @@ def sign_of(figure: Figure) -> str:
         return "="
     if figure.change.startswith("+"):
         return "▲"
-    return "▼" if figure.change.startswith("−") else "≠"
+    if figure.change.startswith("−"):
+        return "▼"
+    return {"better": "▼", "worse": "▲"}.get(figure.kind, "≠") if figure.part == "findings" else "≠"
 
 
 def figure_rows(changes: Changes) -> list[FigureRow]:
