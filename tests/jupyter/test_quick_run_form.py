@@ -98,13 +98,8 @@ def test_the_panels_button_opens_the_form_and_its_run_refreshes_the_panel() -> N
     filled(form, model="mlp", backend="aot_eager", target="stick128", force_failure=True).run()
     assert panel.record.name == "mlp", form.status.value
     assert panel.header is not before
-<<<<<<< HEAD
     assert panel.children == (panel.header, form, panel.fixes, panel._body, panel.charts)
-    assert "diff" in [tab["id"] for tab in panel.header.view["tabs"]]
-=======
-    assert panel.children == (panel.header, form, panel._body, panel.charts)
     assert [tab["id"] for tab in panel.header.view["tabs"]][-2:] == ["diff", "what_if"]
->>>>>>> whatif
     first.choose({"finding": None, "compile_id": "", "stage": "", "node": "nobody", "label": "", "line": 0})
     assert panel.selection["node"] != "nobody", "the session that is gone has nothing to say here any more"
     panel.header.asked = "quick_run"
