@@ -168,6 +168,7 @@ class Trying(SessionLife):
         maker = type(self)(
             _with(settings, {"lower": lower}), constraints=rules, eager=True, name=self.record.name, on_step=on_step
         )
+        maker._recorder.runs_for(self._recorder)
         maker.profile = profile
         grad = has_backward(captures) or not has_aot(captures)
         started = time.perf_counter()
