@@ -198,6 +198,10 @@ def test_random_numbers_make_a_comparison_a_matter_of_chance() -> None:
     session = seen(nn.Sequential(nn.Linear(70, 64), nn.Dropout(0.5)), torch.randn(2, 70), backward=True)
     trial = session.try_out(batch=4)
     assert trial.changes.figure("numbers").after == "not compared: the model draws random numbers"
+    # Attention may draw some, and without dropout does not.
+    layer = nn.TransformerEncoderLayer(64, 2, 64, dropout=0.0, batch_first=True)
+    trial = seen(layer, torch.randn(2, 4, 64), backward=True).try_out(batch=4)
+    assert trial.changes.numbers.verdict in {"match", "rounding"}, str(trial)
 
 
 def test_target_and_batch_together_and_a_node_that_cannot_be() -> None:

@@ -30,9 +30,10 @@ from inductor_debug_jupyter.pipeline.what_if.changes import NOTHING_RAN, compare
 from inductor_debug_jupyter.pipeline.what_if.form import FormView, dtype_of, form_view
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_call, resize_texts
 from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, changed_judging
-from inductor_debug_jupyter.pipeline.what_if.numbers import compare, why_not_compared
+from inductor_debug_jupyter.pipeline.what_if.numbers import MAY_DRAW, are_equal, compare, why_not_compared
 from inductor_debug_jupyter.pipeline.what_if.rerun import run
 
+_OTHER_SEED = 4321
 _FROM_PROFILE = ("alignment", "max_memory", "dtypes", "deny")
 
 
@@ -138,9 +139,12 @@ class Trying(SessionLife):
             reference = []
         after, outputs = self._captured(changed, judging.profile, rules, settings, on_step, ", ".join(told))
         why = why_not_compared(changed, after.captures)
-        if not why and not reference:
-            grad = has_backward(self.record.captures)
+        grad = has_backward(self.record.captures)
+        if why in ("", MAY_DRAW) and not reference:
             reference = [run(each, grad=grad, backward=False) for each in plain]
+        if why == MAY_DRAW:
+            others = [run(each, grad=grad, backward=False, seed=_OTHER_SEED) for each in plain]
+            why = "" if are_equal(reference, others) else why
         numbers = Numbers((), why) if why else _numbers(changed, reference, outputs)
         more = ("the session's sizes are symbolic: both sides ran with fixed ones",) if symbolic else ()
         calls = [] if asked.dtype else [ModelCall.of(each.call.model, *each.inputs()) for each in changed]

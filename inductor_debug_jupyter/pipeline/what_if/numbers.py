@@ -8,6 +8,7 @@ compare. Random numbers drawn in between make every comparison a matter of chanc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from inductor_debug_jupyter.pipeline.records import CompileCapture, OutputDiff
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall
 
 _RANDOM = "<rng>"
+MAY_DRAW = "the model draws random numbers"
+"""What is said of an op that may draw some; attention without dropout does not, and has to be tried."""
 _CONFIG = ComparisonConfig(check_dtype=False, heatmaps=False)
 
 
@@ -28,7 +31,13 @@ def why_not_compared(changed: Sequence[ChangedCall], captures: Sequence[CompileC
     drawing = any(
         _RANDOM in node.mutates for capture in captures for graph in capture.graphs.values() for node in graph.calls
     )
-    return "the model draws random numbers" if drawing else ""
+    return MAY_DRAW if drawing else ""
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether two runs of one call gave the same, to the last bit."""
+    outputs = compare_flat(flatten_outputs(one), flatten_outputs(other), replace(_CONFIG, atol=0.0, rtol=0.0))
+    return all(each.verdict == "match" for each in outputs)
 
 
 def compare(changed: ChangedCall, reference: Any, candidate: Any, prefix: str = "") -> tuple[OutputDiff, ...]:

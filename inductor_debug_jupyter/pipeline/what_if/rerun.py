@@ -39,19 +39,22 @@ class _Function(torch.nn.Module):
         return self.function(*args, **kwargs)
 
 
-def run(changed: ChangedCall, *, grad: bool, backward: bool) -> Any:
+def run(changed: ChangedCall, *, grad: bool, backward: bool, seed: int | None = None) -> Any:
     """What the call returns, detached.
 
     Args:
         changed: the call.
         grad: whether gradients are on.
         backward: also go backward from the sum of what came out.
+        seed: of torch's random numbers; from where they are now when None.
 
     Raises:
         UsageError: the model cannot be copied for another dtype, or raises with these inputs.
     """
     with ExitStack() as stack:
         stack.enter_context(random_state_kept())
+        if seed is not None:
+            torch.manual_seed(seed)
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.set_grad_enabled(grad))
