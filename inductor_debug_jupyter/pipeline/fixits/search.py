@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
-from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, suggestions
+from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+
+_NO_GAIN = "the target refuses as much with it"
 
 Try = Callable[[Sequence[FixIt]], FixTrial]
 
@@ -104,13 +106,22 @@ class Search:
 
     def _take(self, batch: list[FixIt]) -> bool:
         """Try more fix-its beside the chosen ones; whether they were kept."""
+        alone = len(batch) == 1
         trial = self._tried([*self.chosen, *batch])
         problem = self._problem(trial)
+        if problem == _NO_GAIN and not self._over():  # what is refused instead may have a remedy of its own
+            known = {each.key for each in (*self.chosen, *batch)} | set(self._why_not)
+            more = [idea for idea in suggestions(trial.after, self.rules, ("error",)) if idea.key not in known]
+            new = {finding_key(each) for each in trial.new}
+            if more := [idea for idea in more if idea.finding in new]:
+                batch = [*batch, *more]
+                trial = self._tried([*self.chosen, *batch])
+                problem = self._problem(trial)
         if not problem:
             self.chosen += batch
             self.best = trial
             return True
-        if len(batch) == 1:
+        if alone:
             self._why_not[batch[0].key] = f"{batch[0].title} was tried: {problem}"
         return False
 
@@ -125,7 +136,7 @@ class Search:
         if not trial.same_numbers:
             return f"the numbers are {trial.diff.verdict}{said}"
         if _refused(trial.after) >= _refused(self.record):
-            return "the target refuses as much with it"
+            return _NO_GAIN
         return ""
 
     def _drop_needless(self) -> None:
