@@ -11,6 +11,7 @@ import math
 import threading
 from typing import Final
 
+import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import Piece, cut, meeting_place, piece_of, working_dtype
@@ -19,6 +20,9 @@ from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums
 CHUNK: Final = 1 << 18
 """So many elements a piece: four float64 buffers of that size (8 MB) are in the last cache of most machines, and an op
 takes much longer than it takes to start."""
+
+_FEW: Final = 10_000
+"""Up to here the BLAS behind numpy uses one thread."""
 
 
 class Scratch(threading.local):
@@ -51,7 +55,7 @@ def portable_sums(reference: torch.Tensor, candidate: torch.Tensor, limits: Limi
     working = working_dtype(reference.dtype, candidate.dtype)
     device = meeting_place(reference, candidate)
     plain = working == torch.float64 and device.type == "cpu"
-    with torch.no_grad():
+    with torch.no_grad(), numpy.errstate(all="ignore"):
         for offset, one, other in cut(reference, candidate, CHUNK):
             if plain and _add_finite(total, offset, one, other, limits):
                 continue
@@ -65,8 +69,8 @@ def _add_finite(total: Sums, offset: int, one: torch.Tensor, other: torch.Tensor
     reference, candidate, error, size = _SCRATCH.filled(one, other)
     torch.sub(reference, candidate, out=error)
     sums = Sums()
-    sums.squares, sums.products = float(error.dot(error)), float(reference.dot(candidate))
-    sums.reference_squares, sums.candidate_squares = float(reference.dot(reference)), float(candidate.dot(candidate))
+    sums.squares, sums.products = _dot(error, error), _dot(reference, candidate)
+    sums.reference_squares, sums.candidate_squares = _dot(reference, reference), _dot(candidate, candidate)
     if not math.isfinite(sums.squares + sums.reference_squares + sums.candidate_squares):
         return False
     torch.abs(reference, out=size)
@@ -86,6 +90,11 @@ def _add_finite(total: Sums, offset: int, one: torch.Tensor, other: torch.Tensor
         return False
     total.add(sums, offset)
     return True
+
+
+def _dot(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The sum of the products. Torch's shares even a few among threads, which wait for each other on a busy machine."""
+    return float(one.numpy().dot(other.numpy()) if len(one) <= _FEW else one.dot(other))
 
 
 def _add_tolerances(sums: Sums, error: torch.Tensor, size: torch.Tensor, spare: torch.Tensor, limits: Limits) -> None:
