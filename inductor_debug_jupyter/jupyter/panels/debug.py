@@ -120,7 +120,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         refused = any(finding.severity != "info" for finding in self.record.findings)
         if desk is None or not (desk.can_run and (refused or desk.in_force)):
             return None
-        pane = FixesPanel(desk, tab=self.header.tab, tabs=["findings", "overview", "graph"])
+        tabs = [each["id"] for each in self.header.view["tabs"]]  # all of them: the page must not jump
+        pane = FixesPanel(desk, tab=self.header.tab, tabs=tabs)
         self._panes.append(pane)
         return pane
 
