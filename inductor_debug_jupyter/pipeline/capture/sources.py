@@ -30,7 +30,12 @@ def spellings(folder: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{place}{os.sep}" for place in (folder.absolute(), folder.resolve())))
 
 
-_LIBRARIES = (*spellings(Path(torch.__file__).parent), *spellings(Path(__file__).parents[2]))
+_OWN = Path(__file__).parents[2]
+_LIBRARIES = (
+    *spellings(Path(torch.__file__).parent),
+    *(name for room in ("pipeline", "jupyter", "cli") for name in spellings(_OWN / room)),
+)
+"""Torch, and our own code; but a model of the benchmarks is a model like any other."""
 _PYTHON = spellings(Path(os.__file__).parent)
 """Python's own modules; what is installed may lie in a folder among them."""
 
