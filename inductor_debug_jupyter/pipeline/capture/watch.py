@@ -93,7 +93,7 @@ class CaptureWatch:
         if self._calls is None:
             return
         try:
-            self._calls.add(function, args, kwargs)
+            self._calls.add(function, args, kwargs, backend)
         except Exception as error:
             self._recorder.failed("inputs for a comparison", error)
 

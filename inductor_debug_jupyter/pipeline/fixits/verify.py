@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
 from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
@@ -31,8 +30,6 @@ _USUAL_ATOL = 1e-5
 
 class Capturing(Protocol):
     """The session that a trial is captured in."""
-
-    recorder: Recorder
 
     def open(self) -> None:
         """Start capturing."""
@@ -144,7 +141,7 @@ def try_fixits(
     fixits: Sequence[FixIt], call: ModelCall, before: SessionRecord, capturing: Capturing, *, backward: bool
 ) -> FixTrial:
     """Run the model with these fix-its, and look at everything."""
-    backend = RewritingBackend(combined(fixits), capturing.recorder.rewritten)
+    backend = RewritingBackend(combined(fixits))
     harness = KernelDiffHarness(
         call.model,
         call.inputs,

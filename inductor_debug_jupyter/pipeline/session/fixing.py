@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
-from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
-from inductor_debug_jupyter.pipeline.fixits.patch import own_sources, patch_of
+from inductor_debug_jupyter.pipeline.fixits.module import rewritten_model
+from inductor_debug_jupyter.pipeline.fixits.patch import Patch
+from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
+from inductor_debug_jupyter.pipeline.fixits.patch_plain import own_sources, plain_patch
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.search import Search
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
@@ -109,6 +111,22 @@ class Fixing(SessionLife):
         self._show_fixed(self._made.applied[-1].after if self._made.applied else self._unfixed)
         return self.applied
 
+    def patch(self, *fixits: FixIt) -> Patch:
+        """The line that puts fix-its in force, as a diff of the source that calls the model: ``.diff``.
+
+        Args:
+            fixits: which; those that are applied when none is given.
+
+        Raises:
+            UsageError: none is given, and none is applied.
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        chosen = fixits or self.applied
+        if not chosen:
+            raise UsageError("no patch: no fix-it is given, and none is applied")
+        call = self._kept_calls()[0]
+        return call_patch(combined(chosen), call.site, call.backend)
+
     def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
         """Search for fix-its that together make the target take the graph, cheapest first; nothing is applied.
 
@@ -124,15 +142,18 @@ class Fixing(SessionLife):
         call = self._kept_calls()[0]
         search = Search(self.try_fixits, self.rules, self._unfixed, trials=trials, seconds=seconds)
         search.run()
-        patch = patch_of(search.chosen, own_sources(self._unfixed))
+        rewrite = combined(search.chosen)
+        patch = self.patch(*search.chosen) if search.chosen else Patch()
+        plain = plain_patch(search.chosen, own_sources(self._unfixed))
         return FixResult(
             tuple(search.chosen),
             search.best,
             search.remaining(),
-            FixedModule(call.model, combined(search.chosen)),
+            rewritten_model(call.model, rewrite) if search.chosen else call.model,
             search.runs,
             patch.diff,
-            patch.unwritten,
+            plain.diff,
+            (*patch.unwritten, *plain.unwritten),
         )
 
     @property
@@ -177,8 +198,7 @@ class _Capture:
 
     def __init__(self, session: Fixing) -> None:
         self._life = SessionLife(session.settings, constraints=session.rules, name=session.record.name)
-        self.recorder = self._life._recorder
-        self.recorder.runs_for(session._recorder)
+        self._life._recorder.runs_for(session._recorder)
 
     def open(self) -> None:
         self._life.open()
