@@ -144,7 +144,9 @@ def _linear(call: OpCall) -> Any:
         weight = cut(weight, [1]) if 1 in blocks_of(weight) else weight
         inner = max(sizes.of(x, (-1,))[last], sizes.of(weight, (1,))[1])
         x, weight = grown(x, {-1: inner}), grown(weight, {1: inner})
-    block = Block(call.inner, sizes.wanted.get(call.inner, call.inner)) if call.inner else None
+    block = block_of(weight, 0) if 0 in blocks_of(weight) else None  # as another product of it wants it
+    if call.inner:
+        block = Block(call.inner, sizes.wanted.get(call.inner, call.inner))
     if block is not None:
         weight = sizes.in_blocks(weight, 0, block)
         bias = None if bias is None else filled(sizes.in_blocks(bias, 0, block))
@@ -154,9 +156,8 @@ def _linear(call: OpCall) -> Any:
     if not (is_zero(weight) or is_zero(x)):
         x = filled(x)
     leading = shape_of(x)[:-1] == sizes_of(x)[:-1]
-    return wrapped(
-        call.run(x, weight, bias), call.made, leading and is_zero(weight), {last: call.inner} if block else {}
-    )
+    blocks = {} if block is None else {last: block.inner}
+    return wrapped(call.run(x, weight, bias), call.made, leading and is_zero(weight), blocks)
 
 
 def _matmul(call: OpCall) -> Any:
