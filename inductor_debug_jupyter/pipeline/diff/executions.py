@@ -237,8 +237,8 @@ class Call:
     """A model and what to call it with.
 
     The backward starts from ``gradients``, one for each output that requires one; without them from 1 for an output
-    that is one number, and from fixed random weights for any other. With ``through`` the model is not compiled: that is a context
-    with the function to call in its place.
+    that is one number, and from fixed random weights for any other. With ``through`` the model is not compiled: that
+    is a context with the function to call in its place.
     """
 
     model: Any

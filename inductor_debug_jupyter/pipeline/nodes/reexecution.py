@@ -228,7 +228,10 @@ class Reexecution:
         trace = question.trace
         found: dict[tuple[str, str], NodeValues] = {}
         for stage in dict.fromkeys(each.stage for each in wanted):
-            names = trace.live.names(stage, [each for each in wanted if each.stage == stage])
+            try:
+                names = trace.live.names(stage, [each for each in wanted if each.stage == stage])
+            except NotFoundError:  # an input, which Dynamo names after the frame that it traces; or it is told there
+                return None
             if not names:
                 continue
             if (entry := question.entry(stage, self.gradients)) is None:

@@ -20,8 +20,8 @@ import torch
 from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect
 
 
-def _call(model: Any, args: Any, kwargs: Any) -> Any:
-    return model(*args, **kwargs)
+def _call(self: Any, args: Any, kwargs: Any) -> Any:  # Dynamo names a module's parameters after this: l_self_weight
+    return self(*args, **kwargs)
 
 
 class KeptCall:
