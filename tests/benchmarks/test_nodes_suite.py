@@ -21,9 +21,10 @@ def test_questions_about_a_small_bert(capsys: Capsys) -> None:
 
 
 def test_an_answer_that_differs_ends_in_1(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "_same", lambda one, other: False)
-    assert main(["nodes", "--small", "--questions", "2"]) == 1
-    assert "FAILED: bert-2l forward " in capsys.readouterr().out
+    asked = nodes._Asked("net", "forward", 9, 1.0, [0.1], [1.2], 5, ["net forward mm is another value"])
+    monkeypatch.setattr(nodes, "_ask", lambda *_: [asked])
+    assert main(["nodes", "--small"]) == 1
+    assert "FAILED: net forward mm is another value" in capsys.readouterr().out
 
 
 def test_an_unknown_model_is_one_line(capsys: Capsys) -> None:

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
 import torch
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+_THREADS: Final = 4
 
 
 def contents_of(values: Iterable[Any]) -> tuple[Any, ...] | None:
     """Something that is equal for equal contents, and as good as never otherwise; None when that cannot be told."""
-    told = [_told(value) if isinstance(value, torch.Tensor) else repr(value) for value in values]
+    with ThreadPoolExecutor(_THREADS) as pool:  # a checksum does not hold Python's lock
+        told = list(pool.map(_told, values))
     return None if None in told else tuple(told)
 
 
-def _told(tensor: torch.Tensor) -> tuple[Any, ...] | None:
+def _told(tensor: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor):
+        return repr(tensor)
     if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
         return None
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
