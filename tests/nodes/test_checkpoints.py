@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch.utils._pytree import tree_leaves
 
 from inductor_debug_jupyter import DebugSession, capture
@@ -21,6 +22,7 @@ from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.session.life import finished
+from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.replay import ReplayBackend
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -326,6 +328,17 @@ def test_nothing_before_a_question_and_nothing_after_the_session() -> None:
     gc.collect()
     assert [each() for each in graphs] == [None, None]
     assert not [each for each in kept if each() is not None]
+
+
+def test_nothing_is_left_on_the_users_code() -> None:
+    net = Net().train()
+    session = session_of(net, X)
+    names = set(globals())
+    for stage in ("forward", "backward", "dynamo"):
+        session.node(names_of(session, stage)[-1], stage).run()
+    assert _debug_get_cache_entry_list(Net.forward.__code__) == []
+    assert set(globals()) == names
+    assert patches.installed() == ()
 
 
 def test_a_model_is_not_held() -> None:

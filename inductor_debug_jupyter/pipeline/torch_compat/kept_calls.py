@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch._C import _DisableAutocast
 
 from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect
 
@@ -58,8 +59,5 @@ class KeptCall:
 @contextmanager
 def as_aot_runs() -> Iterator[None]:
     """As AOTAutograd has its graphs run: an autocast around is part of the graph already."""
-    guard = torch._C._DisableAutocast()
-    try:
+    with _DisableAutocast():
         yield
-    finally:
-        del guard
