@@ -20,6 +20,8 @@ from inductor_debug_jupyter.pipeline.nodes.checkpoints import Checkpoints, Graph
 from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
+from inductor_debug_jupyter.pipeline.nodes.stepping import Stepper, resumable
+from inductor_debug_jupyter.pipeline.nodes.traces import _borrowed
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.session.life import finished
 from inductor_debug_jupyter.pipeline.torch_compat import patches
@@ -109,9 +111,9 @@ def same(warm: Any, fresh: NodeValues) -> bool:
 
 
 def has_a_value(session: DebugSession, stage: str, name: str) -> bool:
-    """Whether a node neither makes nor is given memory that nobody has written to."""
+    """Whether a node makes or is given neither memory that nobody has written to nor a state of torch."""
     graph = session.captures[0].graphs[stage]
-    return not any("empty" in each for each in (name, *graph.by_name[name].inputs))
+    return not any("empty" in each or "autocast" in each for each in (name, *graph.by_name[name].inputs))
 
 
 def check_in_random_order(
@@ -165,6 +167,45 @@ def test_a_warm_answer_is_the_cold_one_to_the_last_bit(budget: int | None, trace
     assert (session.checkpoint_bytes > 0) == (budget != 0)
 
 
+class Noise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * torch.rand_like(grad)
+
+
+class Branches(nn.Module):
+    """Draws that do not depend on each other, in the backward too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(16, 4), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        one = Noise.apply(nn.functional.dropout(self.first(x)))
+        other = Noise.apply(nn.functional.dropout(self.second(x)))
+        return one + other + torch.rand(4)
+
+
+def test_draws_happen_in_their_order_whatever_is_asked_first() -> None:
+    session = session_of(net := Branches(), X)
+    for stage, least in (("forward", 3), ("backward", 2)):
+        draws = [name for name in names_of(session, stage) if name.startswith(("bernoulli", "rand", "native_dropout"))]
+        assert len(draws) >= least
+        fresh = cold(session, stage)
+        for order in (list(reversed(draws)), draws[1:2]):
+            session._traces = None
+            for name in order:
+                assert same(session.node(name, stage), fresh[name]), f"{stage} {name}"
+    session._traces = None
+    check_in_random_order(session, ("forward", "backward"))
+    del net
+
+
 @pytest.mark.parametrize("grad", [False, True])
 def test_graphs_that_write_in_place(grad: bool) -> None:
     net = InPlace()
@@ -183,14 +224,25 @@ def test_what_inductor_was_given() -> None:
     check_in_random_order(session, ("forward", "backward"))
 
 
+class Mixed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.narrow, self.wide = nn.Linear(16, 16), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.narrow(x).float()
+        with torch.autocast("cpu", enabled=False):
+            return self.wide(hidden)
+
+
 def test_under_autocast() -> None:
-    net = Net().eval()
     with torch.autocast("cpu", torch.bfloat16):
-        session = session_of(net, X)
-        check_in_random_order(session, ("forward",))
-    name = next(name for name in names_of(session, "forward") if name.startswith("addmm"))
-    with torch.autocast("cpu", torch.bfloat16):
-        assert session.node(name).run().dtype == torch.bfloat16
+        session = session_of(net := Mixed(), X)
+        check_in_random_order(session, ("forward", "dynamo"))
+        dtypes = [session.node(each).run().dtype for each in names_of(session, "forward") if each.startswith("addmm")]
+    assert dtypes == [torch.bfloat16, torch.float32], "the graph says what is narrow, not what is around a question"
+    del net
 
 
 def test_a_function_that_reads_a_model_around_it(traced: list[str]) -> None:
@@ -348,8 +400,12 @@ def test_a_model_is_not_held() -> None:
     session._calls.limit = 1 << 20  # as the magic has it: models are not kept alive
     session._calls.add(net, (X,), {})
     for stage in ("forward", "backward", "dynamo"):
-        session.node(names_of(session, stage)[-1], stage).run()
-    assert session.checkpoint_bytes > 0
+        for name in names_of(session, stage)[::2]:
+            session.node(name, stage).run()
+    weights = {each.untyped_storage().data_ptr() for each in net.parameters()}
+    kept = [leaf for run, _ in session._traces.checkpoints._sizes for leaf in tree_leaves(list(run.places.values()))]  # type: ignore[union-attr]
+    assert len(kept) > 3
+    assert not [each for each in kept if each.untyped_storage().data_ptr() in weights]
     weight = weakref.ref(net.first.weight)
     del net
     gc.collect()
@@ -380,6 +436,45 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
     assert set(run.known()) == {"a", "c"}
     run.end()
     assert checkpoints.nbytes == 0
+
+
+def aten_graph() -> torch.fx.GraphModule:
+    """``x`` is read, then written to through a view, then read again; a weight is only read."""
+    graph = torch.fx.Graph()
+    x, weight = graph.placeholder("x"), graph.placeholder("weight")
+    total = graph.create_node("call_function", torch.ops.aten.add.Tensor, (x, weight), name="total")
+    row = graph.call_function(torch.ops.aten.select.int, (x, 0, 0))
+    graph.call_function(torch.ops.aten.add_.Tensor, (row, 1))
+    again = graph.create_node("call_function", torch.ops.aten.add.Tensor, (x, weight), name="again")
+    written = graph.call_function(torch.ops.aten.copy_.default, (x, again))
+    graph.output((total, again, written))
+    return torch.fx.GraphModule({}, graph)
+
+
+def test_nothing_is_kept_once_a_node_has_written() -> None:
+    graph_module = aten_graph()
+    assert resumable(graph_module, ["total"])
+    assert not resumable(graph_module, ["again"])
+    x, weight = torch.zeros(2, 2), torch.ones(2, 2)
+    for _ in range(2):
+        stepper = Stepper(graph_module, [x, weight], ["total", "again"], borrowed=True)
+        stepper.reach()
+        assert torch.equal(stepper.found["total"].output, torch.ones(2, 2))
+        assert torch.equal(stepper.found["again"].output, torch.tensor([[2.0, 2.0], [1.0, 1.0]]))
+    assert torch.equal(x, torch.zeros(2, 2))
+
+
+def test_what_a_backward_borrows_of_a_forwards_arguments() -> None:
+    base = torch.arange(24.0)
+    x, weight = torch.zeros(2, 2), base[4:20].reshape(4, 4)
+    saved = [weight.t(), weight[1:, 2:], x, torch.ones(3), 5, weight.view(torch.int32)]
+    found = _borrowed(saved, [x, weight], aten_graph())
+    assert [each is not None for each in found] == [True, True, False, False, False, False], "x is written to"
+    other = torch.arange(100.0, 116.0).reshape(4, 4)
+    transposed, part = (each.of([x, other]) for each in found if each is not None)
+    assert torch.equal(transposed, other.t())
+    assert torch.equal(part, other[1:, 2:])
+    assert part.untyped_storage().data_ptr() == other.untyped_storage().data_ptr(), "not a copy"
 
 
 def test_contents() -> None:

@@ -145,7 +145,7 @@ class Stepper:
     def resume(self, run: GraphRun) -> None:
         """Run to the wanted nodes from what is kept of the graph's run, and keep more of it.
 
-        The graph must be :func:`resumable`.
+        The graph must be :func:`resumable`, and the generator where the run begins.
         """
         known = run.known()
         nodes = nodes_to_resume(self._module, self._wanted, known, run)
@@ -228,7 +228,6 @@ class _Keeper:
     ) -> None:
         order = list(graph_module.graph.nodes)
         self._at = {node: at for at, node in enumerate(order)}
-        self._first_draw = next(filter(_draws, order), None)
         self._apart = max(1, math.isqrt(len(order)))
         self._run = run
         self._known = set(known)
@@ -243,11 +242,9 @@ class _Keeper:
             kept = {each.name: value for each, value in values.items() if self._is_worth_keeping(each, value)}
             if kept and self._run.keep(place, kept):
                 self._known |= kept.keys()
-        if node is self._first_draw:
-            torch.set_rng_state(self._run.random_state)
-        elif _draws(node):
+        if _draws(node):
             state = self._run.state(node.name)
-            if state is None:  # the draw before has just left it so
+            if state is None:  # the draw before has just left it so, or the run begins so
                 self._run.keep_state(node.name)
             else:
                 torch.set_rng_state(state)
