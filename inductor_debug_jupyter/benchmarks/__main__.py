@@ -15,6 +15,7 @@ from inductor_debug_jupyter.benchmarks.suites import (
     guards,
     localize,
     models,
+    nodes,
     ops,
     panel,
     simulator,
@@ -36,6 +37,7 @@ SUITES: dict[str, Suite] = {
     "guards": guards,
     "panel": panel,
     "fixits": fixits,
+    "nodes": nodes,
 }
 """Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
 

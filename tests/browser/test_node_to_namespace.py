@@ -37,3 +37,42 @@ def test_a_node_goes_to_the_namespace(lab: LabPage) -> None:
     assert lab.python("[relu, torch.equal(relu_v2(**relu_v2_inputs), relu_v2_output)]") == ["mine", True]
     lab.screenshot("node-to-namespace")
     lab.assert_clean()
+
+
+FUSED = [
+    "%load_ext inductor_debug_jupyter\nimport torch\nfrom torch import nn\nkernel_relu = 'mine'",
+    """%%inductor_debug --as session
+net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)).requires_grad_(False)
+out = net(torch.ones(4, 8))""",
+]
+
+
+def test_its_kernel_goes_to_the_namespace(lab: LabPage) -> None:
+    """The other button, where Inductor compiled: the kernel that the node went into."""
+    lab.open(lab.lab.write_notebook("node/kernel.ipynb", FUSED))
+    assert lab.run_all(seconds=250)
+    panel = lab.cell(1)
+    panel.locator("[data-idj='tab'][data-tab='graph']").click()
+    panel.locator("[data-idj='graph'] svg").wait_for()
+    lab.python("session.select(node='relu')['node']")
+    button = panel.locator("[data-idj='bind-kernel']")
+    button.wait_for()
+    assert button.text_content() == "Its kernel"
+    button.focus()
+    lab.page.keyboard.press("Enter")
+    code = panel.locator("[data-idj='bound-code']")
+    code.wait_for(timeout=120_000)
+    assert code.text_content() == "kernel_relu_v2(**kernel_relu_v2_inputs)['relu']"
+    told = panel.locator("[data-idj='bound']").text_content() or ""
+    assert "kernel_relu is yours and stays as it is" in told
+    assert "computed by kernel cpp_fused" in told
+    assert "float32[4, 8]" in told
+    assert button.evaluate("button => button === document.activeElement")
+    right = """[
+        kernel_relu,
+        torch.equal(kernel_relu_v2(**kernel_relu_v2_inputs)['relu'], kernel_relu_v2_output),
+        torch.allclose(kernel_relu_v2_output, net[:2](torch.ones(4, 8)), atol=1e-6),
+    ]"""
+    assert lab.python(right) == ["mine", True, True]
+    lab.screenshot("kernel-to-namespace")
+    lab.assert_clean()

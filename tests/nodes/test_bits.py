@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from inductor_debug_jupyter import capture
 from inductor_debug_jupyter.benchmarks.models.model import transformers
 from inductor_debug_jupyter.pipeline.diff import flatten_outputs
+from inductor_debug_jupyter.pipeline.nodes import Traces
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
 from inductor_debug_jupyter.pipeline.records import CompileCapture, NodeRecord
@@ -192,11 +193,14 @@ def captured(model: Any, inputs: tuple[Any, ...], lower: str = "aot") -> DebugSe
 
 
 def check(session: DebugSession, stage: str, pairs: list[tuple[NodeRecord, Op]], gradients: list[torch.Tensor]) -> None:
-    wanted = [find_node(session.captures, node.name, stage) for node, _ in pairs]
-    found = Reexecution(session._kept_calls(), gradients).values(wanted)
+    wanted = {node.name: find_node(session.captures, node.name, stage) for node, _ in pairs}
+    found = Reexecution(session._kept_calls(), gradients).values(list(wanted.values()))
+    one_by_one = Reexecution(session._kept_calls(), gradients, traces=Traces())
     for node, op in pairs:
         values = found[stage, node.name]
         assert values.note == ""
+        warm = one_by_one.values([wanted[node.name]])[stage, node.name]
+        assert same_bits([warm.inputs, warm.output], [values.inputs, values.output]), f"from checkpoints: {node.name}"
         wrong = [name for name, value in values.inputs.items() if not same_bits(value, op.inputs.get(name))]
         assert wrong == [], f"{stage} {node.name} ({node.target})"
         made = [leaf for leaf in tree_leaves(values.output) if isinstance(leaf, torch.Tensor)]

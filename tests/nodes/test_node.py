@@ -300,7 +300,8 @@ class Chain(nn.Module):
 @pytest.mark.parametrize("grad", [False, True])
 def test_no_more_is_alive_than_is_still_needed(grad: bool) -> None:
     """The op itself counts how many of its results are alive: every layer's is saved for the backward, 30 in all."""
-    session = session_of(Chain(), torch.ones(4), grad=grad)
+    session = session_of(chain := Chain(), torch.ones(4), grad=grad)
+    session.checkpoint_budget = 0
     name = node_of(session, "idj_tests.step", at=28)
     _made.clear()
     _most[0] = 0
@@ -308,7 +309,23 @@ def test_no_more_is_alive_than_is_still_needed(grad: bool) -> None:
     assert torch.equal(made, torch.full((4,), 30.0))
     assert len(_made) == 29, "nothing runs after the node"
     assert _most[0] <= 2
-    del made
+    del made, chain
+
+
+def test_a_later_question_goes_on_from_a_checkpoint() -> None:
+    session = session_of(chain := Chain(), torch.ones(4))
+    names = [node_of(session, "idj_tests.step", at=at) for at in range(30)]
+    session.node(names[20]).run()
+    few = 6  # places lie √(nodes) apart
+    for at in (21, 20, 12, 3, 26, 29):
+        _made.clear()
+        assert torch.equal(session.node(names[at]).run(), torch.full((4,), at + 2.0))
+        assert 1 <= len(_made) <= few, at
+    with torch.no_grad():
+        chain.scale.mul_(2)
+    _made.clear()
+    assert torch.equal(session.node(names[29]).run(), torch.full((4,), 32.0))
+    assert len(_made) == 30, "from the beginning: the model is another"
 
 
 # On a candidate ---------------------------------------------------------------------------------------------------

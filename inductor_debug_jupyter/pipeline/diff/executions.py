@@ -16,7 +16,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -237,7 +237,8 @@ class Call:
     """A model and what to call it with.
 
     The backward starts from ``gradients``, one for each output that requires one; without them from 1 for an output
-    that is one number, and from fixed random weights for any other.
+    that is one number, and from fixed random weights for any other. With ``through`` the model is not compiled: that
+    is a context with the function to call in its place.
     """
 
     model: Any
@@ -247,6 +248,7 @@ class Call:
     in_float64: bool = False
     kept: CompiledGraphs | None = None
     gradients: Sequence[torch.Tensor] | None = None
+    through: Callable[[Any], AbstractContextManager[Callable[..., Any]]] | None = None
 
     def execute(self, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Execution:
         """Run it, on copies and from the generators' present state. What the model raises becomes ``error``."""
@@ -266,7 +268,8 @@ class Call:
                     model = (copy.deepcopy(model) if model is self.model else model).double()
                 compiler = _CountedCompiler(backend, self.kept) if backend.compiler else None
                 before = self._written(model, args, kwargs, copied=True)
-                outputs = _run(stack, model, compiler)(*args, **kwargs)
+                run = stack.enter_context(self.through(model)) if self.through else _run(stack, model, compiler)
+                outputs = run(*args, **kwargs)
                 values = flatten_outputs(outputs, flatten_lists=config.flatten_lists)
                 execution.values = values
                 if self.backward:

@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.nodes.kernels import kernel_values
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, find_node
 from inductor_debug_jupyter.pipeline.nodes.parts import InParts
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
+from inductor_debug_jupyter.pipeline.nodes.traces import Traces
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 
@@ -31,8 +32,11 @@ def node_handle(
     *,
     candidate: Any = None,
     gradients: Sequence[torch.Tensor] | None = None,
+    traces: Traces | None = None,
 ) -> NodeHandle:
     """A handle on a captured node. See :meth:`DebugSession.node` for the arguments; ``calls`` can be run again.
+
+    ``traces`` is where is kept what helps with the next question.
 
     Raises:
         NotFoundError: there is no such node.
@@ -43,7 +47,7 @@ def node_handle(
         raise OptionError(f"candidate={candidate!r}; allowed: a backend that runs here, not a recording")
     fused = backend.name == INDUCTOR and backend.compiler is not None
     captured = find_node(captures, name, stage, compile_id, to_run=not fused)
-    fetch = _fetch(captured, calls, backend, gradients, fused)
+    fetch = _fetch(captured, calls, backend, gradients, fused, traces)
     return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)
 
 
@@ -53,15 +57,16 @@ def _fetch(
     backend: Backend,
     gradients: Sequence[torch.Tensor] | None,
     fused: bool,
+    traces: Traces | None,
 ) -> Callable[[], NodeValues]:
     def fetch() -> NodeValues:
         kept = calls()
         with contextlib.redirect_stdout(io.StringIO()):
             if fused:
                 return kernel_values(kept, captured, gradients)
-            again = Reexecution(kept, gradients)
+            again = Reexecution(kept, gradients, traces=traces)
             if backend.compiler is not None:
-                again = Reexecution(kept, gradients, InParts(backend), afterwards=True)
+                again = Reexecution(kept, gradients, InParts(backend), afterwards=True, traces=traces)
             return again.values([captured])[captured.stage, captured.record.name]
 
     return fetch

@@ -19,7 +19,8 @@ from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import as_node
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, near, same_dynamo_graph
-from inductor_debug_jupyter.pipeline.nodes.reexecution import ReachedError, run_again
+from inductor_debug_jupyter.pipeline.nodes.reexecution import run_again
+from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError
 from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues, own_copies
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import Role
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import (

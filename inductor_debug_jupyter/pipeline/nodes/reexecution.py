@@ -3,28 +3,40 @@
 The call runs on copies of the model and of its inputs, from the random numbers that it began with, so that the user's
 things stay as they are. Dynamo traces it again; the graph that was captured is recognised, lowered once more, and run
 node by node. Graphs before it run as they are; as soon as the last wanted node has its value, everything stops.
+
+With ``traces`` most of that is done once: see there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution
 from inductor_debug_jupyter.pipeline.diff.harness import plain_model
-from inductor_debug_jupyter.pipeline.diff.state import random_state_kept
+from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
-from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, by_name, by_op, same_dynamo_graph
-from inductor_debug_jupyter.pipeline.nodes.stepping import Stepper
+from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs, is_inductors
+from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
+from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, Stepper, as_it_is, resumable
+from inductor_debug_jupyter.pipeline.nodes.traces import (
+    Entry,
+    Question,
+    Traces,
+    as_called,
+    in_order,
+    is_training,
+    kinds_of_sizes,
+)
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
-from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import origins_by_sequence
+from inductor_debug_jupyter.pipeline.records import CompileCapture
+from inductor_debug_jupyter.pipeline.torch_compat.kept_calls import as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes
 
@@ -32,10 +44,6 @@ DECOMPOSED = (
     "computed in the graph that Inductor was given, op by op: where that has ops in the place of one of eager mode's, "
     "the last digits differ from eager mode's"
 )
-
-
-class ReachedError(Exception):
-    """Everything that was wanted is known: nothing after it needs to run."""
 
 
 class Collector(Protocol):
@@ -61,32 +69,41 @@ def eager_mode(
     return stepper.found, None
 
 
+def resumed(stage: str, entry: Entry, wanted: Sequence[str]) -> dict[str, NodeValues]:
+    """The reference, from the nearest checkpoints. The arguments stay as they are."""
+    is_dynamo = stage == "dynamo"
+    stepper = Stepper(entry.graph_module, entry.args, wanted, borrowed=True)
+    with torch.set_grad_enabled(is_dynamo and torch.is_grad_enabled()):
+        if not is_dynamo and resumable(entry.graph_module, wanted):
+            stepper.resume(entry.run)
+        else:
+            stepper.reach(everything=is_dynamo)
+    return stepper.found
+
+
 @dataclass
 class _Again:
     """One compile that is looked for while a call runs again, and what was found.
 
     Args:
-        capture: the compile that was captured.
+        live: where its graphs go.
         wanted: the nodes, all of this compile.
-        way: how graphs are lowered; see :data:`WAYS`.
         collector: who computes them; None leaves that to be done afterwards, with :attr:`stopped_at`.
     """
 
-    capture: CompileCapture
+    live: LiveGraphs
     wanted: Sequence[CapturedNode]
-    way: str
     collector: Collector | None
     found: dict[tuple[str, str], NodeValues] = field(default_factory=dict)
     problem: InductorDebugError | None = None
     unlike: list[str] = field(default_factory=list)
     stopped_at: tuple[str, torch.fx.GraphModule, list[Any], dict[str, str]] | None = None
     """Stage, graph, its arguments, and the names of the wanted nodes in it → the captured ones."""
-    _graphs: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
     _recognised: bool = False
 
     def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
         """Whether a Dynamo graph is the one."""
-        why_not = same_dynamo_graph(self.capture, graph_record("dynamo", graph_module))
+        why_not = self.live.why_not(graph_module)
         if self._recognised or why_not:
             self.unlike.append(why_not)
             return _Passing()
@@ -100,14 +117,14 @@ class _Again:
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
         """Remember a graph of it."""
-        self._graphs[stage] = graph_module
+        self.live.graphs[stage] = graph_module
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
         """Run a graph of it, as far as something is wanted."""
         here = [each for each in self.wanted if each.stage == stage and (stage, each.record.name) not in self.found]
         later = {each.stage for each in self.wanted} - {stage} - {key[0] for key in self.found}
         try:
-            names = self._names(stage, here)
+            names = self.live.names(stage, here)
             if not names and later:
                 return as_it_is(graph_module, args)
             if self.collector is None and names:
@@ -129,23 +146,6 @@ class _Again:
             return {}, None
         return self.collector(stage, graph_module, args, list(names), to_the_end)
 
-    def _names(self, stage: str, here: Sequence[CapturedNode]) -> dict[str, str]:
-        """Name in the graph that was made again → the captured one; without those that cannot be told for certain."""
-        if not here:
-            return {}
-        again = self._record(stage)
-        if self.way == "aot" and is_inductors(self.capture):
-            pairs = {by_op(each.record, each.graph, again): each.record.name for each in here}
-            return {live: captured for live, captured in pairs.items() if live}
-        return {by_name(each.record, again): each.record.name for each in here}
-
-    def _record(self, stage: str) -> GraphRecord:
-        origins: dict[int, tuple[str, ...]] = {}
-        for graph_module in self._graphs.values():
-            for number, names in origins_by_sequence(graph_module).items():
-                origins.setdefault(number, names)
-        return graph_record(stage, self._graphs[stage], origins=origins)
-
 
 class _Passing:
     """A graph of which nothing is wanted."""
@@ -158,16 +158,6 @@ class _Passing:
         return as_it_is(graph_module, args)
 
 
-def as_it_is(graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-    """Run a whole graph; arguments are let go of after their last use."""
-    return torch.fx.Interpreter(graph_module).boxed_run(args)
-
-
-def is_inductors(capture: CompileCapture) -> bool:
-    """Whether a compile went through Inductor, which has AOTAutograd trace with its own decompositions."""
-    return bool(capture.kernels) or not {"post_grad", "ir_pre_fusion", "code"}.isdisjoint(capture.stages)
-
-
 @dataclass(frozen=True)
 class Reexecution:
     """Runs kept calls again.
@@ -178,12 +168,14 @@ class Reexecution:
         collector: who computes wanted nodes; the reference by default.
         afterwards: whether it can do so only when the call is over: a backend cannot compile in the middle of one. It
             is then asked for the nodes of one graph only.
+        traces: what is kept from one question to the next.
     """
 
     calls: Sequence[ModelCall]
     gradients: Sequence[torch.Tensor] | None = None
     collector: Collector = eager_mode
     afterwards: bool = False
+    traces: Traces | None = None
 
     def values(self, wanted: Sequence[CapturedNode]) -> dict[tuple[str, str], NodeValues]:
         """Stage and name → what each wanted node was given and made. All of them are of one compile.
@@ -205,13 +197,18 @@ class Reexecution:
     def _one_way(
         self, capture: CompileCapture, wanted: Sequence[CapturedNode], way: str
     ) -> dict[tuple[str, str], NodeValues]:
+        if self.traces is not None and (question := self.traces.ask(self.calls, capture, way)) is not None:
+            found = self._from_trace(question, wanted)
+            if found is not None:
+                return found
+
         def backend(again: _Again) -> Callable[..., Any]:
             return ReplayBackend(way, again.user_of)
 
         again = run_again(
             self.calls,
             capture,
-            lambda: _Again(capture, wanted, way, None if self.afterwards else self.collector),
+            lambda: _Again(LiveGraphs(capture, way), wanted, None if self.afterwards else self.collector),
             backend,
             self.gradients,
         )
@@ -220,9 +217,34 @@ class Reexecution:
         if again.stopped_at is not None:
             stage, graph_module, args, names = again.stopped_at
             with random_state_kept():
-                found, _ = self.collector(stage, graph_module, args, list(names), False)
-            return {(stage, captured): found[live] for live, captured in names.items()}
+                computed, _ = self.collector(stage, graph_module, args, list(names), False)
+            return {(stage, captured): computed[live] for live, captured in names.items()}
         return again.found
+
+    def _from_trace(
+        self, question: Question, wanted: Sequence[CapturedNode]
+    ) -> dict[tuple[str, str], NodeValues] | None:
+        """The same without tracing; None when it must be traced after all."""
+        trace = question.trace
+        found: dict[tuple[str, str], NodeValues] = {}
+        for stage in dict.fromkeys(each.stage for each in wanted):
+            try:
+                names = trace.live.names(stage, [each for each in wanted if each.stage == stage])
+            except NotFoundError:  # an input, which Dynamo names after the frame that it traces; or it is told there
+                return None
+            if not names:
+                continue
+            if (entry := question.entry(stage, self.gradients)) is None:
+                return None
+            with as_called(trace.call, trace.training), nullcontext() if stage == "dynamo" else as_aot_runs():
+                torch.set_rng_state(entry.run.random_state)
+                if self.collector is eager_mode:
+                    computed = resumed(stage, entry, list(names))
+                else:
+                    args = clone_inputs(entry.args)
+                    computed, _ = self.collector(stage, entry.graph_module, args, list(names), False)
+            found |= {(stage, captured): computed[live] for live, captured in names.items()}
+        return found
 
 
 class Watcher(Protocol):
@@ -254,8 +276,8 @@ def run_again(
         InductorDebugError: the model raised.
     """
     unlike: list[str] = []
-    for call in sorted(calls, key=lambda each: each.name != capture.name):
-        for kind in _sizes(capture):
+    for call in in_order(calls, capture):
+        for kind in kinds_of_sizes(capture):
             watching = watcher()
             with sizes(kind), random_state_kept():
                 if call.random_state is not None:
@@ -279,14 +301,9 @@ def run_again(
 def _execute(
     call: ModelCall, capture: CompileCapture, backend: Callable[..., Any], gradients: Sequence[torch.Tensor] | None
 ) -> Execution:
-    training = not {"joint", "backward"}.isdisjoint(capture.graphs)
-    again = Call(plain_model(call.model), call.args, call.kwargs, backward=training, gradients=gradients)
+    model = plain_model(call.model)
+    again = Call(model, call.args, call.kwargs, backward=is_training(capture), gradients=gradients)
     return again.execute(Backend("node", backend), ComparisonConfig())
-
-
-def _sizes(capture: CompileCapture) -> tuple[str, ...]:
-    symbolic = any(graph.symbols for graph in capture.graphs.values())
-    return ("usual", "open") if symbolic else ("fixed",)
 
 
 def _ways(capture: CompileCapture, wanted: Iterable[CapturedNode]) -> tuple[str, ...]:

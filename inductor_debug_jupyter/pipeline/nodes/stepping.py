@@ -1,20 +1,40 @@
 """Run a graph up to some of its nodes, and let go of every value after its last use.
 
 Only what the wanted nodes are computed from is run, and what draws random numbers or writes somewhere before them:
-those must happen in their order, or later values were others.
+those must happen in their order, or later values were others. With checkpoints (a :class:`GraphRun`), less: what is
+kept of an earlier run of the same graph is not run again.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx.node import map_arg
 
+from inductor_debug_jupyter.pipeline.diff.state import clone_inputs
+from inductor_debug_jupyter.pipeline.nodes.checkpoints import GraphRun, storages
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues, OpCall, own_copies
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs, node_value, tensors_of
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
+    drops_nothing,
+    is_aten,
+    mutated_inputs,
+    node_value,
+    tensors_of,
+)
+
+
+class ReachedError(Exception):
+    """Everything that was wanted is known: nothing after it needs to run."""
+
+
+def as_it_is(graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
+    """Run a whole graph; arguments are let go of after their last use."""
+    return torch.fx.Interpreter(graph_module).boxed_run(args)
 
 
 def nodes_to_run(
@@ -42,10 +62,53 @@ def nodes_to_run(
     return [node for node in before if node in needed]
 
 
+def resumable(graph_module: torch.fx.GraphModule, wanted: Collection[str]) -> bool:
+    """Whether every value up to the wanted nodes is the same whenever it is computed.
+
+    It is as long as nothing was written to, and random numbers come from the generator whose state is kept.
+    """
+    left = set(wanted)
+    for node in graph_module.graph.nodes:
+        devices = {tensor.device.type for tensor in tensors_of(node_value(node))}
+        if _writes(node) or (_draws(node) and devices != {"cpu"}):
+            return False
+        left.discard(node.name)
+        if not left:
+            break
+    return True
+
+
+def nodes_to_resume(
+    graph_module: torch.fx.GraphModule, wanted: Collection[str], known: Collection[str], run: GraphRun
+) -> list[torch.fx.Node]:
+    """The nodes to run, in order, so that the wanted ones have their values, given those that are known."""
+    order = list(graph_module.graph.nodes)
+    draws = [node for node in order if _draws(node)]
+    draw_before = dict(zip(draws[1:], draws, strict=False))
+    needed: set[torch.fx.Node] = set()
+    waiting = [node for node in order if node.name in wanted]
+    while waiting:
+        node = waiting.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        waiting.extend(each for each in node.all_input_nodes if each.name not in known)
+        if node in draw_before and run.state(node.name) is None:
+            waiting.append(draw_before[node])  # it leaves the generator as this one finds it
+    return [node for node in order if node in needed]
+
+
 def _acts(node: torch.fx.Node) -> bool:
     """Whether a node does something beside its result."""
-    effects = set(mutated_inputs(node))
-    return bool(effects - {"<rng>"} if drops_nothing(node) else effects)
+    return _writes(node) or _draws(node)
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    return "<rng>" in mutated_inputs(node) and not drops_nothing(node)
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    return bool(set(mutated_inputs(node)) - {"<rng>"})
 
 
 def _is_of_state(node: torch.fx.Node) -> bool:
@@ -60,13 +123,17 @@ class Stepper:
         graph_module: the graph.
         args: its arguments; the list is emptied, so that what is not needed can go.
         wanted: nodes whose inputs and output are kept.
+        borrowed: whether the arguments are somebody else's: what may be written to is then copied.
     """
 
-    def __init__(self, graph_module: torch.fx.GraphModule, args: list[Any], wanted: Collection[str]) -> None:
+    def __init__(
+        self, graph_module: torch.fx.GraphModule, args: list[Any], wanted: Collection[str], *, borrowed: bool = False
+    ) -> None:
         self.found: dict[str, NodeValues] = {}
         self._module = graph_module
         self._interpreter = torch.fx.Interpreter(graph_module)
         self._wanted = frozenset(wanted)
+        self._borrowed = borrowed
         placeholders = graph_module.graph.find_nodes(op="placeholder")
         self._args = {node.name: value for node, value in zip(placeholders, args, strict=True)}
         args.clear()
@@ -75,20 +142,40 @@ class Stepper:
         """Run as far as the wanted nodes."""
         self._run(nodes_to_run(self._module, self._wanted, everything=everything))
 
+    def resume(self, run: GraphRun) -> None:
+        """Run to the wanted nodes from what is kept of the graph's run, and keep more of it.
+
+        The graph must be :func:`resumable`, and the generator where the run begins.
+        """
+        known = run.known()
+        nodes = nodes_to_resume(self._module, self._wanted, known, run)
+        read = {each for node in nodes for each in node.all_input_nodes}.difference(nodes)
+        run.used(each.name for each in read)
+        self._run(nodes, {each: known[each.name] for each in read}, _Keeper(self._module, run, known, self._args))
+
     def finish(self) -> Any:
         """Run all of it; what the graph returns."""
         return self._run(list(self._module.graph.nodes))
 
-    def _run(self, nodes: Sequence[torch.fx.Node]) -> Any:
+    def _run(
+        self,
+        nodes: Sequence[torch.fx.Node],
+        known: Mapping[torch.fx.Node, Any] | None = None,
+        keeper: _Keeper | None = None,
+    ) -> Any:
         uses = Counter(each for node in nodes for each in node.all_input_nodes)
         needed = {node.name for node in nodes}
         self._args = {name: value for name, value in self._args.items() if name in needed}
-        values: dict[torch.fx.Node, Any] = {}
+        if self._borrowed and any(map(_may_write, nodes)):
+            self._args = clone_inputs(self._args)
+        values: dict[torch.fx.Node, Any] = dict(known or {})
         result: Any = None
         for node in nodes:
             if node.op == "output":
                 result = map_arg(node.args[0], values.__getitem__)
                 break
+            if keeper is not None:
+                keeper.before(node, values)
             values[node] = self._value(node, values.__getitem__)
             for each in node.all_input_nodes:
                 uses[each] -= 1
@@ -117,3 +204,52 @@ class Stepper:
             output = own_copies(value)
             self.found[node.name] = NodeValues(inputs, output, function, outputs={node.name: output})
         return value
+
+
+def _may_write(node: torch.fx.Node) -> bool:
+    """Whether a node might change what it is given: of an op that is not torch's own only its author knows."""
+    if not node.op.startswith("call_") or node.target is operator.getitem:
+        return False
+    return _writes(node) or not is_aten(node.target)
+
+
+class _Keeper:
+    """Makes checkpoints while a graph runs.
+
+    Args:
+        graph_module: the graph.
+        run: where they are kept.
+        known: the values that are.
+        args: the graph's arguments.
+    """
+
+    def __init__(
+        self, graph_module: torch.fx.GraphModule, run: GraphRun, known: Mapping[str, Any], args: Mapping[str, Any]
+    ) -> None:
+        order = list(graph_module.graph.nodes)
+        self._at = {node: at for at, node in enumerate(order)}
+        self._apart = max(1, math.isqrt(len(order)))
+        self._run = run
+        self._known = set(known)
+        self._arguments = storages(list(args.values())).keys()
+        self._place = 0
+
+    def before(self, node: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> None:
+        """A node is about to run, from these values; the generator is put where the node finds it."""
+        place = self._at[node] // self._apart
+        if place > self._place:
+            self._place = place
+            kept = {each.name: value for each, value in values.items() if self._is_worth_keeping(each, value)}
+            if kept and self._run.keep(place, kept):
+                self._known |= kept.keys()
+        if _draws(node):
+            state = self._run.state(node.name)
+            if state is None:  # the draw before has just left it so, or the run begins so
+                self._run.keep_state(node.name)
+            else:
+                torch.set_rng_state(state)
+
+    def _is_worth_keeping(self, node: torch.fx.Node, value: Any) -> bool:
+        if node.op in {"placeholder", "get_attr"} or node.name in self._known:
+            return False
+        return all(key >= 0 and key not in self._arguments for key in storages(value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from inductor_debug_jupyter.pipeline.nodes import NodeHandle, node_handle
+from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, Traces, node_handle
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 
 if TYPE_CHECKING:
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 class Nodes(SessionLife):
     """A session's nodes."""
+
+    checkpoint_budget: int = BUDGET
+    """The most bytes kept so that the next question about a node is answered sooner."""
+    _traces: Traces | None = None
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """How many of them there are just now."""
+        return 0 if self._traces is None else self._traces.checkpoints.nbytes
 
     def node(
         self,
@@ -28,6 +37,8 @@ class Nodes(SessionLife):
 
         The first call of its model runs again up to the node, on copies, with the model as it is now. For the reference
         each op runs as in eager mode. A function that is no module runs as it is: what it writes elsewhere is written.
+        The next question about the same compile goes on from the nearest checkpoint, as long as the model is the same;
+        :attr:`checkpoint_budget` says how much memory that may take.
 
         Args:
             name: as the graph calls it: ``addmm_3``.
@@ -44,6 +55,8 @@ class Nodes(SessionLife):
             NotFoundError: no captured graph has such a node.
             UsageError: there is no such stage or candidate.
         """
+        self._traces = self._traces or Traces()
+        self._traces.checkpoints.limit(self.checkpoint_budget)
         return node_handle(
             self.record.captures,
             self._kept_calls,
@@ -52,4 +65,5 @@ class Nodes(SessionLife):
             compile_id,
             candidate=candidate,
             gradients=gradients,
+            traces=self._traces,
         )

@@ -42,6 +42,7 @@ _MODULES = (
     "failures",
     "graphs",
     "guards",
+    "kept_calls",
     "kernel_calls",
     "lowering",
     "regions",

@@ -98,15 +98,33 @@ class CompiledCallRedirect:
             _redirects.append(self)
 
     def remove(self) -> None:
-        """Stop redirecting."""
-        with _lock:
-            if self not in _redirects:
-                return
-            _redirects.remove(self)
-        self._release()
+        """Stop redirecting, and take out what was compiled."""
+        if self._pause():
+            self.forget()
+
+    def forget(self) -> None:
+        """Take out what was compiled."""
         for _, clone in self._clones.values():
             clone.leftovers.take_out()
         self._clones.clear()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Redirect on this thread while it is open; what was compiled stays for the next time."""
+        self._thread = threading.get_ident()
+        self.install()
+        try:
+            yield
+        finally:
+            self._pause()
+
+    def _pause(self) -> bool:
+        with _lock:
+            if self not in _redirects:
+                return False
+            _redirects.remove(self)
+        self._release()
+        return True
 
     def applies(self) -> bool:
         """Whether calls on this thread are ours to redirect."""

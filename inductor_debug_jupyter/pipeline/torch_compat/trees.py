@@ -22,3 +22,8 @@ def map_kind(kind: type, function: Callable[[Any], Any], values: Any) -> Any:
 def of_kind(kind: type, values: Any) -> list[Any]:
     """Everything of one class in a structure, in order."""
     return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, kind)]
+
+
+def leaves(values: Any) -> list[Any]:
+    """Everything in a structure that is no container, in order."""
+    return list(pytree.tree_leaves(values))
