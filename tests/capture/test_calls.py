@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -67,3 +71,37 @@ def test_what_was_not_kept_is_said() -> None:
     gc.collect()
     with pytest.raises(NotFoundError, match="Tanh, which was called, is gone: keep it in a variable"):
         session.diff(candidate="aot_eager")
+
+
+@contextmanager
+def watched(**options: Any) -> Iterator[DebugSession]:
+    session = DebugSession(keep_inputs=True, **options)
+    session.open()
+    try:
+        yield session
+    finally:
+        session.close(save=False)
+
+
+def test_a_module_that_torch_wraps_to_compile_it_is_kept_as_itself() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with watched(inputs_limit=1000) as session:
+        torch.compile(net, backend="eager")(torch.ones(3, 2))
+    (call,) = session._kept_calls()
+    assert call.model is net
+    assert call.name == "Sequential"
+    assert call.backend == "eager"
+
+
+def test_a_call_is_known_by_where_it_stands() -> None:
+    log, net = CallLog(), nn.Linear(2, 2)
+    with watched(eager=True) as session:
+        _ = ["ä", net(torch.ones(3, 2))]  # columns are counted in bytes
+    site = session._kept_calls()[0].site
+    assert site is not None
+    assert (site.file, site.label) == (__file__, "test_calls.py")
+    line = Path(__file__).read_bytes().splitlines()[site.start[0] - 1]
+    assert line[site.start[1] : site.end[1]] == b"net(torch.ones(3, 2))"
+    log.add(net, (), {})
+    assert log.calls[0].site is not None
+    assert log.calls[0].site.label == "test_calls.py"

@@ -92,8 +92,7 @@ class CallLog:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any = None
     ) -> None:
         """Remember a call unless its model was called before."""
-        owner = getattr(function, "__self__", None)
-        model: Callable[..., Any] = owner if isinstance(owner, torch.nn.Module) else function
+        model = _model_of(function)
         if any(held() is model for held in self._seen):
             return
         self._forget_what_is_gone()
@@ -121,6 +120,14 @@ class CallLog:
                 self._bytes -= _bytes((call.args, call.kwargs))
         self.calls = [call for call in self.calls if call.is_there]
         self._seen = [held for held in self._seen if held() is not None]
+
+
+def _model_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The module whose call it is, also where torch put a function around it (``nn.Sequential`` by itself)."""
+    for inner in (getattr(function, "__self__", None), getattr(function, "__wrapped__", None)):
+        if isinstance(inner, torch.nn.Module):
+            return inner
+    return function
 
 
 def _name(model: Callable[..., Any]) -> str:
