@@ -19,10 +19,13 @@ class FixResult:
         fixits: what was chosen, in the order in which it was found.
         trial: the model with them, beside the model without; None when nothing helped.
         remaining: what the target still refuses, and why.
-        module: computes what the original does; the original itself when nothing was chosen.
+        module: computes what the original does; the original itself when nothing was chosen. Of several models, the
+            one that was called first.
         runs: how often the model was run for it.
         patch: the same change as a diff of the user's source; empty where it cannot be written as one.
         unwritten: the parts that cannot, and why.
+        modules: the same for every model that was called, in the order of their first calls.
+        left_out: refused graphs that were not tried, and why.
     """
 
     fixits: tuple[FixIt, ...]
@@ -32,16 +35,26 @@ class FixResult:
     runs: int
     patch: str = ""
     unwritten: tuple[str, ...] = ()
+    modules: tuple[FixedModule, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool:
-        """Whether the target takes the graph now."""
-        return not self.remaining
+        """Whether the target takes every graph now. One that was refused and was not tried is not taken."""
+        return not self.remaining and not self.left_out
 
-    def __str__(self) -> str:
-        lines = ["accepted" if self.accepted else f"{count(len(self.remaining), 'finding')} left"]
+    @property
+    def answer(self) -> str:
+        """What came out, in a few words."""
+        if self.remaining:
+            return f"{count(len(self.remaining), 'finding')} left"
+        return "accepted, but for what was not tried" if self.left_out else "accepted"
+
+    def __repr__(self) -> str:
+        lines = [self.answer]
         lines += [f"  {fixit.kind:<10} {fixit.title}" for fixit in self.fixits]
         if self.trial is not None:
             lines += [f"  {line}" for line in self.trial.lines()]
         lines += [f"  ✗ {each}" for each in self.remaining]
+        lines += [f"  not tried  {each}" for each in self.left_out]
         return "\n".join(lines)

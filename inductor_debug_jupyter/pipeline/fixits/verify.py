@@ -14,7 +14,7 @@ from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
-from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
@@ -52,6 +52,7 @@ class FixTrial:
         after: the record with them.
         diff: how the numbers compare with the original's.
         waste: padding over what the padded tensors stand for.
+        left_out: which graphs of the session are on neither side, and why.
     """
 
     fixits: tuple[FixIt, ...]
@@ -59,6 +60,7 @@ class FixTrial:
     after: SessionRecord
     diff: DiffRecord
     waste: float
+    left_out: tuple[str, ...] = ()
 
     @property
     def gone(self) -> tuple[Violation, ...]:
@@ -110,7 +112,18 @@ class FixTrial:
             f"padding    {self.waste:.1%} of what is computed",
             f"numbers    {self.diff.verdict}, at most {self.max_error:.3g} off",
         ]
-        return [*lines, *(f"new        {each.severity}: {each}" for each in self.new)]
+        lines += [f"new        {each.severity}: {each}" for each in self.new]
+        return [*lines, *(f"left out   {each}" for each in self.left_out)]
+
+    @property
+    def offer(self) -> str:
+        """The last of its fix-its, and what it does, in one line."""
+        gone = f"{words.count(len(self.gone), 'finding')} gone"
+        new = f", {len(self.new)} new" if self.new else ""
+        return f"{self.fixits[-1].title}: {gone}{new}; numbers {self.diff.verdict}, at most {self.max_error:.2g} off"
+
+    def __repr__(self) -> str:
+        return "\n".join([", ".join(each.title for each in self.fixits), *(f"  {line}" for line in self.lines())])
 
     def problem(self, fixit: FixIt) -> str:
         """Why a fix-it is not to be offered; an empty string when it is verified."""
@@ -141,22 +154,31 @@ def _tolerances(rewrite: Rewrite) -> ComparisonConfig | None:
 
 
 def try_fixits(
-    fixits: Sequence[FixIt], call: ModelCall, before: SessionRecord, capturing: Capturing, *, backward: bool
+    fixits: Sequence[FixIt],
+    calls: Sequence[ModelCall],
+    before: SessionRecord,
+    capturing: Capturing,
+    *,
+    backward: bool,
+    left_out: tuple[str, ...] = (),
 ) -> FixTrial:
-    """Run the model with these fix-its, and look at everything."""
+    """Run every model with these fix-its, and look at everything. ``before`` holds what these calls compile."""
     backend = RewritingBackend(combined(fixits), capturing.recorder.rewritten)
-    harness = KernelDiffHarness(
-        call.model,
-        call.inputs,
-        model_name=call.name,
-        test_backend=backend,
-        comparison_config=_tolerances(combined(fixits)),
-        backward=backward,
-    )
+    harnesses = [
+        KernelDiffHarness(
+            call.model,
+            call.inputs,
+            model_name=call.name,
+            test_backend=backend,
+            comparison_config=_tolerances(combined(fixits)),
+            backward=backward,
+        )
+        for call in calls
+    ]
     capturing.open()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            report = harness.compare()
+            report = merged([harness.compare() for harness in harnesses])
     finally:
         after = capturing.close()
-    return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share)
+    return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share, left_out)

@@ -131,7 +131,7 @@ class Trying(SessionLife):
             )
         told = (*judging.told, *resize_texts(changed), *self._dtype_text(asked))
         own_rules = self.rules if base is self.profile else rules_for(base)
-        before, left_out = first_calls(self.record, base, own_rules)
+        before, left_out = first_calls(self.record, base, own_rules, self._call_was_kept)
         plain = [ChangedCall(each.call) for each in changed]
         if symbolic := is_symbolic(before.captures):
             before, reference = self._captured(plain, base, own_rules, settings, on_step)
