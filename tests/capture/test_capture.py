@@ -359,3 +359,22 @@ def test_every_graph_has_its_text(backend, train):
         assert graph.text(stage), stage
     if backend == "aot_eager":
         assert "torch.ops.aten.addmm.default" in graph.text("forward")
+
+
+def test_a_session_goes_by_the_model_that_was_called_whatever_dynamo_sees_first():
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Conv1d(4, 4, 3)
+
+        def forward(self, x):
+            for _ in range(2):  # a break in a loop: Dynamo gives the whole frame up
+                torch._dynamo.graph_break()
+            return self.inner(x)
+
+    whole = Whole()
+    with capture(eager=True, lower="dynamo") as session:
+        whole(torch.randn(1, 4, 8))
+        nn.ReLU()(torch.randn(2))
+    assert [each.name for each in session.captures] == ["Conv1d", "ReLU"]
+    assert session.record.name == "Whole"

@@ -155,7 +155,8 @@ class Recorder:
         compiling.call = self.called.number
         compiling.function = self.called.current
         if (outermost := self.called.outermost) is not None:
-            compiling.outermost = outermost.name.removesuffix(".forward")
+            model, is_module, _ = outermost.name.rpartition(".forward")
+            compiling.outermost = model.rpartition(".")[2] if is_module else outermost.name
         compiling.roles = torch_graphs.placeholder_roles(graph_module)
         self._compiles[compile_id] = compiling
         if self._steps is not None:
