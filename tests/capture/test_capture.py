@@ -378,3 +378,17 @@ def test_a_session_goes_by_the_model_that_was_called_whatever_dynamo_sees_first(
         nn.ReLU()(torch.randn(2))
     assert [each.name for each in session.captures] == ["Conv1d", "ReLU"]
     assert session.record.name == "Whole"
+
+
+def test_an_exported_module_is_captured_as_the_user_calls_it():
+    model, x = Block().eval(), torch.randn(4, 16)
+    exported = torch.export.export(model, (x,)).module()
+    expected = exported(x)
+    with capture(eager=True, lower="aot") as session:
+        made = exported(x)
+    assert torch.equal(made, expected)
+    assert session.record.name == "GraphModule"
+    assert session.captures[0].graph("forward").calls
+    with capture(eager=True, lower="aot") as session:
+        torch.export.export(model, (x,))
+    assert session.captures == (), "exporting is no call"

@@ -173,8 +173,9 @@ def _nothing_hints(record: SessionRecord) -> list[str]:
     if record.graph_breaks:
         return ["  Dynamo stopped before the first op: see the graph breaks below for why."]
     return [
-        "  Was a model called? torch.compile does its work at the first call of what it returns;",
-        "  a script's capture() sees plain, not compiled modules only with capture(eager=True).",
+        "  Was a model called? torch.compile does its work at the first call of what it returns.",
+        "  What is not compiled is seen when it is an nn.Module, in a script only with capture(eager=True);",
+        "  a plain function, or a graph of torch.fx, has to go through torch.compile.",
     ]
 
 
