@@ -123,6 +123,7 @@ class Trying(SessionLife):
         on_step: StepObserver | None,
         notes: tuple[str, ...],
     ) -> Trial:
+        """Both sides: the session's own first calls, and the same calls changed."""
         changed = [changed_call(call, asked) for call in self._kept_calls()]
         if nodes := [name for _, _, name in judging.profile.cpu.nodes]:
             raise OptionError(
@@ -131,31 +132,41 @@ class Trying(SessionLife):
             )
         told = (*judging.told, *resize_texts(changed), *self._dtype_text(asked))
         own_rules = self.rules if base is self.profile else rules_for(base)
-        before, left_out = first_calls(self.record, base, own_rules, self._call_was_kept)
-        plain = [ChangedCall(each.call) for each in changed]
-        if symbolic := is_symbolic(before.captures):
-            before, reference = self._captured(plain, base, own_rules, settings, on_step)
-        else:
-            reference = []
+        before, more = first_calls(self.record, base, own_rules, self._call_was_kept)
+        reference: list[Any] = []
+        if is_symbolic(before.captures):
+            before, reference = self._captured(_unchanged(changed), base, own_rules, settings, on_step)
+            more = (*more, "the session's sizes are symbolic: both sides ran with fixed ones")
         after, outputs = self._captured(changed, judging.profile, rules, settings, on_step, ", ".join(told))
-        why = why_not_compared(changed, after.captures)
-        grad = has_backward(self.record.captures)
-        if why in ("", MAY_DRAW) and not reference:
-            reference = [run(each, grad=grad, backward=False) for each in plain]
-        if why == MAY_DRAW:
-            others = [run(each, grad=grad, backward=False, seed=_OTHER_SEED) for each in plain]
-            why = "" if are_equal(reference, others) else why
-        numbers = Numbers((), why) if why else _numbers(changed, reference, outputs)
-        more = ("the session's sizes are symbolic: both sides ran with fixed ones",) if symbolic else ()
-        calls = [] if asked.dtype else [ModelCall.of(each.call.model, *each.inputs()) for each in changed]
-        session = self._session_of(after, told, settings, judging.profile, rules, calls)
+        numbers = self._numbers_of(changed, after, reference, outputs)
+        session = self._session_of(after, told, settings, judging.profile, rules, self._calls_after(changed, asked))
         if asked.dtype:
             session._calls_gone = (
                 f"no model call was kept to run again: the copy of the model in {asked.dtype} that this what-if ran is "
                 "gone; ask the session that it came from"
             )
         changes = compared(before, after, numbers)
-        return Trial(asked, told, before, session, changes, (*notes, *left_out, *more, *judging.notes))
+        return Trial(asked, told, before, session, changes, (*notes, *more, *judging.notes))
+
+    def _numbers_of(
+        self, changed: Sequence[ChangedCall], after: SessionRecord, reference: Sequence[Any], outputs: Sequence[Any]
+    ) -> Numbers:
+        """The outputs beside those of the unchanged calls, which run now unless they did already (``reference``).
+
+        Ops that may draw random numbers are compared when another seed makes no difference.
+        """
+        grad = has_backward(self.record.captures)
+        why = why_not_compared(changed, after.captures)
+        if why in ("", MAY_DRAW) and not reference:
+            reference = [run(each, grad=grad, backward=False) for each in _unchanged(changed)]
+        if why == MAY_DRAW:
+            others = [run(each, grad=grad, backward=False, seed=_OTHER_SEED) for each in _unchanged(changed)]
+            why = "" if are_equal(reference, others) else why
+        return Numbers((), why) if why else _numbers(changed, reference, outputs)
+
+    def _calls_after(self, changed: Sequence[ChangedCall], asked: Asked) -> list[ModelCall]:
+        """What the session that came out can run again: the changed calls, unless a copy of the model made them."""
+        return [] if asked.dtype else [ModelCall.of(each.call.model, *each.inputs()) for each in changed]
 
     def _captured(
         self,
@@ -257,6 +268,10 @@ class Trying(SessionLife):
             return ()
         now = dtype_of(self._calls.there())
         return (f"dtype {now} → {asked.dtype}" if now else f"dtype {asked.dtype}",)
+
+
+def _unchanged(changed: Sequence[ChangedCall]) -> list[ChangedCall]:
+    return [ChangedCall(each.call) for each in changed]
 
 
 def _numbers(changed: Sequence[ChangedCall], reference: Sequence[Any], outputs: Sequence[Any]) -> Numbers:
