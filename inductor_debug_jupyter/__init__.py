@@ -26,6 +26,7 @@ _NAMES = {
     "ConstraintViolationError": f"{_PIPELINE}.errors",
     "BackendCrashError": f"{_PIPELINE}.errors",
     "InductorDebugError": f"{_PIPELINE}.errors",
+    "fixed": f"{_PIPELINE}.fixits",
     "DebugSession": f"{_PIPELINE}.session",
     "capture": f"{_PIPELINE}.session",
     "last_session": f"{_PIPELINE}.session",

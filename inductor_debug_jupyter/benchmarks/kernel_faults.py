@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import is_observed
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_sources import sources_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.state import inductor_fault
 
@@ -44,14 +45,25 @@ class KernelFault:
         return f"aten.{self.op}" if "." in self.op else f"aten.{self.op}.default"
 
     @contextmanager
-    def seeded(self) -> Iterator[None]:
-        """Kernels that are compiled in the block have the fault."""
+    def seeded(self) -> Iterator[set[str]]:
+        """Kernels that are compiled in the block have the fault; the sources of the model's own that got it.
+
+        Inductor's own faults are in no source: nothing is in that set.
+        """
+        changed: set[str] = set()
         if self.method.startswith("inject_"):
             with inductor_fault(self.method):
-                yield
+                yield changed
             return
-        with sources_rewritten(self._rewritten):
-            yield
+
+        def rewritten(source: str) -> str:
+            made = self._rewritten(source)
+            if made != source and is_observed():  # not a part that is compiled again, to look into it
+                changed.add(source)
+            return made
+
+        with sources_rewritten(rewritten):
+            yield changed
 
     def _rewritten(self, source: str) -> str:
         if self.beside not in source or (self.without and self.without in source):

@@ -155,9 +155,12 @@ def try_case(case: Case) -> Trial:
     built = (case.build or MODELS[case.model])()
     if isinstance(case.fault, str):
         return _try_simulator(case, built, case.fault)
-    with case.fault.seeded():
+    with case.fault.seeded() as changed:
         record = KernelDiffHarness(built.module, built.inputs, backward=case.backward).localize()
     trial = _trial(case, record)
+    named = {(culprit.graph, culprit.kernel) for culprit in record.culprits}
+    if len(named) < len(changed):
+        trial.problems.append(f"only {len(named)} of {len(changed)} kernels that have it are named")
     if not record.culprits:
         trial.problems.append("not found")
     if case.amplified and not trial.amplified:
@@ -211,6 +214,8 @@ def _try_simulator(case: Case, built: Built, name: str) -> Trial:
     for culprit in record.culprits:
         if not fault.is_on(culprit.op):
             trial.problems.append(f"{culprit.op} ({culprit.graph} {culprit.node}) is blamed, and has no fault")
+        if culprit.source is None:
+            trial.problems.append(f"{culprit.node} has no source line")
     if not audit.wrong and record.culprits:
         trial.problems.append("no kernel is wrong, but something is blamed")
     if audit.wrong and not record.culprits:

@@ -36,6 +36,15 @@ def test_check_apply_undo_and_fix_all(lab: LabPage) -> None:
     assert findings.filter(has_text="10 is not").count() == 1
     assert "2 errors, 0 warnings → 1 error," in (panel.locator("[data-idj='fix-lines']").text_content() or "")
     assert lab.python("[f.title for f in session.applied]") == ["pad 784 to 832 (+6%)"]
+    patch = panel.locator("[data-idj='fix-patch']")
+    patch.locator("summary").click()
+    shown = patch.locator("pre").text_content() or ""
+    assert "\n+net = fixed(net, pad={784: 832})\n net(torch.randn(4, 784)).sum().backward()" in shown
+    assert (
+        "\n %%inductor_debug --target stick128 --as session --lower aot\n+from inductor_debug_jupyter import" in shown
+    )
+    patch.locator("[data-idj='copy']").click()
+    assert lab.python("session.patch().diff").strip() == shown.strip()
     lab.screenshot("fixes-applied")
 
     panel.locator("[data-idj='fix-undo']").click()

@@ -46,7 +46,10 @@ def test_all_the_way_is_all_models(tmp_path: Path) -> None:
     result = session.fix_all()
     assert result.accepted
     assert sorted(each.title for each in result.fixits) == ["pad 100 to 128 (+28%)", "pad 30 to 64 (+113%)"]
-    assert [each.model for each in result.modules] == [first, second]
+    x = torch.randn(64, 64)
+    for model, made in zip((first, second), result.modules, strict=True):
+        torch.testing.assert_close(made(x), model(x))
+    assert any(each.startswith("Sequential 2: the patch is of Sequential 1 alone") for each in result.unwritten)
     session.apply(*result.fixits)
     assert len(session.captures) == 2
     assert not refused(session)
@@ -104,4 +107,4 @@ def test_offers_and_trials_are_a_few_lines(tmp_path: Path) -> None:
     assert "pad 100 to 128 (+28%)" in repr(offers)
     assert len(repr(offers)) < 400
     assert len(repr(offers[0])) < 800
-    assert len(repr(session.fix_all())) < 800
+    assert len(repr(session.fix_all())) < 1500

@@ -12,7 +12,15 @@ from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.views.words import plain
 
-NOTHING: dict[str, Any] = {"offers": [], "finding": None, "applied": [], "lines": [], "said": "", "error": ""}
+NOTHING: dict[str, Any] = {
+    "offers": [],
+    "finding": None,
+    "applied": [],
+    "lines": [],
+    "patch": "",
+    "said": "",
+    "error": "",
+}
 
 
 class FixDesk:
@@ -66,9 +74,17 @@ class FixDesk:
             "finding": self._finding,
             "applied": [plain(fixit.title) for fixit in self._session.applied],
             "lines": [plain(line) for line in self._last.lines()] if self._last is not None else [],
+            "patch": self._patch(),
             "said": plain(self._said),
             "error": plain(self._error),
         }
+
+    def _patch(self) -> str:
+        """What is in force as a change of the user's source, or how to write it."""
+        if not self.in_force:
+            return ""
+        patch = self._session.patch()
+        return "\n".join(plain(line) for line in patch.diff.splitlines() or patch.unwritten)
 
     def _check(self, finding: int) -> None:
         self._offers, self._finding = Offers(()), finding

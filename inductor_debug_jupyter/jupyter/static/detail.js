@@ -102,16 +102,7 @@ function boundParts(bound) {
   if (bound.code) {
     const line = make("div", "idj-bound-code");
     const code = make("code", "", bound.code, { "data-idj": "bound-code" });
-    const copy = make("button", "", "Copy", { "data-idj": "copy" });
-    copy.addEventListener("click", async () => {
-      try {
-        await navigator.clipboard.writeText(bound.code);
-        copy.textContent = "Copied";
-      } catch {
-        getSelection()?.selectAllChildren(code); // no clipboard here: chosen, to be copied by hand
-      }
-    });
-    line.append(code, copy);
+    line.append(code, copyButton(code, bound.code));
     parts.push(line);
   }
   return parts;

@@ -13,6 +13,18 @@ function offerRow(offer, apply) {
   return row;
 }
 
+/** The change of the user's source, to be looked at and copied. @param {string} patch @returns {HTMLElement} */
+function patchBox(patch) {
+  const box = make("details", "idj-fix-patch", "", { "data-idj": "fix-patch" });
+  const text = make("pre", "idj-mono");
+  for (const line of patch.split("\n")) {
+    const kind = line.startsWith("+") ? "idj-fix-added" : line.startsWith("-") ? "idj-fix-removed" : "";
+    text.append(make("span", kind, line), "\n");
+  }
+  box.append(make("summary", "", "Your source with it"), copyButton(text, patch), text);
+  return box;
+}
+
 function render({ model, el, signal }) {
   el.classList.add("idj", "idj-fixes");
   keepKeys(el);
@@ -38,7 +50,8 @@ function render({ model, el, signal }) {
   bar.append(check, all, applied, undo, status);
   const offers = make("div", "idj-fix-offers");
   const lines = make("div", "idj-fix-lines idj-mono", "", { "data-idj": "fix-lines" });
-  el.append(bar, offers, lines);
+  const patch = make("div");
+  el.append(bar, offers, lines, patch);
 
   const draw = () => {
     const view = model.get("view");
@@ -53,6 +66,7 @@ function render({ model, el, signal }) {
     const shown = !busy && view.finding === finding ? view.offers : [];
     offers.replaceChildren(...shown.map((offer, number) => offerRow(offer, () => ask({ do: "apply", offer: number }))));
     lines.replaceChildren(...(view.applied.length ? view.lines.map((line) => make("div", "", line)) : []));
+    patch.replaceChildren(...(view.patch ? [patchBox(view.patch)] : []));
   };
   follow(model, ["view"], signal, () => {
     busy = "";

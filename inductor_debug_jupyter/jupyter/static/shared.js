@@ -77,6 +77,20 @@ function pressable(element, action) {
   });
 }
 
+/** A button that copies; without a clipboard the text is chosen, to be copied by hand. @param {HTMLElement} shown @param {string} text @returns {HTMLElement} */
+function copyButton(shown, text) {
+  const copy = make("button", "", "Copy", { "data-idj": "copy" });
+  copy.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    } catch {
+      getSelection()?.selectAllChildren(shown);
+    }
+  });
+  return copy;
+}
+
 /**
  * Keep keys typed in a panel from reaching JupyterLab's command mode (where "d d" deletes the cell).
  * @param {HTMLElement} el

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.capture.sources import CallSite, running_call
+from inductor_debug_jupyter.pipeline.torch_compat.regions import name_of_backend
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 
@@ -35,6 +37,10 @@ class ModelCall:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     random_state: torch.Tensor | None = None
+    site: CallSite | None = None
+    """Where the user wrote the call; None when that is not known."""
+    backend: str = ""
+    """The name of the user's own ``torch.compile`` backend that it went through; empty for a plain call."""
 
     @classmethod
     def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelCall:
@@ -82,7 +88,9 @@ class CallLog:
         self._seen: list[Callable[[], Callable[..., Any] | None]] = []
         self._bytes = 0
 
-    def add(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def add(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any = None
+    ) -> None:
         """Remember a call unless its model was called before."""
         owner = getattr(function, "__self__", None)
         model: Callable[..., Any] = owner if isinstance(owner, torch.nn.Module) else function
@@ -97,7 +105,9 @@ class CallLog:
             return
         self._bytes += size
         copied, named = _copied((args, kwargs))
-        self.calls.append(ModelCall(held, _name(model), copied, named, torch.get_rng_state()))
+        name = name_of_backend(backend) if backend is not None else ""
+        call = ModelCall(held, _name(model), copied, named, torch.get_rng_state(), running_call(), name)
+        self.calls.append(call)
 
     def there(self) -> list[ModelCall]:
         """The calls whose model still exists."""

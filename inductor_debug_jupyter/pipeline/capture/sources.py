@@ -6,11 +6,13 @@ The deepest frame outside torch is the line to show. A notebook cell has no file
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
@@ -30,7 +32,12 @@ def spellings(folder: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{place}{os.sep}" for place in (folder.absolute(), folder.resolve())))
 
 
-_LIBRARIES = (*spellings(Path(torch.__file__).parent), *spellings(Path(__file__).parents[2]))
+_OWN = Path(__file__).parents[2]
+_LIBRARIES = (
+    *spellings(Path(torch.__file__).parent),
+    *(name for room in ("pipeline", "jupyter", "cli") for name in spellings(_OWN / room)),
+)
+"""Torch, and our own code; but a model of the benchmarks is a model like any other."""
 _PYTHON = spellings(Path(os.__file__).parent)
 """Python's own modules; what is installed may lie in a folder among them."""
 
@@ -99,6 +106,37 @@ def running_lines() -> Callers:
             deepest = deepest or source_line(file, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return deepest, None
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call as it stands in a source: its file, and the first and last line and column of the expression.
+
+    Lines count from 1, columns from 0 and in bytes of UTF-8, as :mod:`ast` counts them.
+    """
+
+    file: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+
+    @property
+    def label(self) -> str:
+        """What a person calls the file."""
+        return cell_label(self.file) or Path(self.file).name
+
+
+def running_call() -> CallSite | None:
+    """The call in the user's source, or in a library's, that led into torch or into us."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    at = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    line, end_line, column, end_column = at
+    if line is None or end_line is None or column is None or end_column is None:  # python -X no_debug_ranges
+        return None
+    return CallSite(frame.f_code.co_filename, (line, column), (end_line, end_column))
 
 
 def texts_of(lines: Iterable[SourceLine | None]) -> dict[str, str]:

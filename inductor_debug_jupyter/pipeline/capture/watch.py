@@ -96,14 +96,16 @@ class CaptureWatch:
         if self._calls is None:
             return
         try:
-            self._keep_call(function, args, kwargs)
+            self._keep_call(function, args, kwargs, backend)
         except Exception as error:
             self._recorder.failed("inputs for a comparison", error)
 
-    def _keep_call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _keep_call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any
+    ) -> None:
         assert self._calls is not None
         last = next(reversed(self._calls.calls), None)
-        self._calls.add(function, args, kwargs)
+        self._calls.add(function, args, kwargs, backend)
         newest = next(reversed(self._calls.calls), None)
         if newest is not None and newest is not last and (current := self._recorder.called.current) is not None:
             self.kept[current] = newest

@@ -4,7 +4,8 @@
   into: its part of the graph is compiled once more with every value as an output, and each op is judged. If the error
   is gone then, it is one of fusion, and the op is found whose result, written to memory, makes it go away.
 - On any other backend, and on any that runs in a process of its own, the AOT graphs are judged op by op
-  (:mod:`localize_ops`). An op that ends that process is a culprit too (:mod:`localize_crashes`).
+  (:mod:`localize_ops`). An op that raises, or ends that process, is a culprit too
+  (:mod:`localize_failures`).
 
 Every node ends up as *introduced* here, *amplified* from upstream, or *rounding*; the policy is :mod:`judging`'s.
 """
@@ -117,11 +118,11 @@ def _by_ops(
     finally:
         if backend.close is not None:
             backend.close()
-    ended = [each.culprit() for each in search.ends.ops]
-    notes = [*search.notes, *search.ends.notes, *_trouble(execution)]
+    failed = [each.culprit() for each in search.failures.ops]
+    notes = [*search.notes, *search.failures.notes, *_trouble(execution)]
     if backend.name == INDUCTOR:
         notes.append(_UNFUSED)
-    return search, [*ended, *found], notes, search.ends.crashes
+    return search, [*failed, *found], notes, search.failures.crashes
 
 
 def as_compiler(compiler: Callable[..., Any]) -> Compiler:

@@ -16,12 +16,11 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.limits import time_limit
-from inductor_debug_jupyter.pipeline.diff.localize_crashes import CrashSearch
+from inductor_debug_jupyter.pipeline.diff.localize_failures import Failure, FailureSearch
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect, teacher_forced
 from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
 from inductor_debug_jupyter.pipeline.diff.replay import AS_IS, EXACT, Evaluator, Form, Lockstep, UnreplayableError
 from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, windows
-from inductor_debug_jupyter.pipeline.errors import BackendCrashError
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.replay import KeptGraph
 
@@ -48,7 +47,7 @@ class OpSearch:
     notes: list[str] = field(default_factory=list)
     compiles: int = 0
     memory: LiveBytes = field(default_factory=LiveBytes)
-    ends: CrashSearch = field(default_factory=CrashSearch)
+    failures: FailureSearch = field(default_factory=FailureSearch)
 
     def search(self, kept: KeptGraph) -> None:
         """Look at every op of one graph, on the arguments of its real call."""
@@ -61,7 +60,7 @@ class OpSearch:
         parts = deque(windows(graph_module, self.budget))
         references = self._references(graph_module, inputs, parts)
         self._go_through(kept.stage, Evaluator(graph_module), dict(inputs), parts, references)
-        self.ends.settle(kept.stage)
+        self.failures.settle(kept.stage)
         for reference in references:
             if reference.problem:
                 self.notes.append(f"{kept.stage}: a reference beside the candidate stopped at {reference.problem}")
@@ -77,22 +76,18 @@ class OpSearch:
         inputs = set(known)
         while parts:
             part = parts.popleft()
-            if len(around := part.around(self.ends.is_fatal)) > 1:
+            if len(around := part.around(self.failures.is_fatal)) > 1:
                 parts.extendleft(reversed(around))
                 continue
-            fatal = self.ends.why_not_run(part.op)
+            fatal = self.failures.why_not_run(part.op)
             try:
                 values = _eagerly(evaluator, part, known) if fatal else self._run(evaluator, part, known)
-            except BackendCrashError as error:
-                if not (smaller := self.ends.after(stage, part, error.crash)):
+            except Exception as error:  # whatever a backend raises
+                if not (smaller := self.failures.after(stage, part, Failure.of(error))):
                     self._leave_out(stage, (part, *parts), "the search stopped before it")
                     return
                 parts.extendleft(reversed(smaller))
                 continue
-            except Exception as error:  # whatever a backend raises
-                self.notes.append(f"{stage}: the candidate could not run a part of the graph: {_line(error)}")
-                self._leave_out(stage, (part, *parts), f"not run: {_line(error)}")
-                return
             for value in values.values():
                 self.memory.there(value)
             known |= values

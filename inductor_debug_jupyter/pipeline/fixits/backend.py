@@ -8,7 +8,7 @@ a device, whose driver lays tensors out on the way in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,8 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
     placeholder_roles,
     tensors_of,
 )
+from inductor_debug_jupyter.pipeline.torch_compat.hooks import tell_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
-from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
 
@@ -45,15 +45,28 @@ class Waste:
         return self.padding / (self.held - self.padding) if self.held > self.padding else 0.0
 
 
+Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+
+
+def op_by_op(graph_module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    """Lower a graph with AOTAutograd and run each op as eager mode does."""
+    return compile_with_aot(graph_module, inputs, lambda graph, _: graph.forward)
+
+
 class RewritingBackend:
-    """Compiles what a rewrite makes of a graph; each graph that it rewrote is told to ``on_graph``."""
+    """Compiles what a rewrite makes of a graph; sessions that listen are told what that is.
+
+    Args:
+        rewrite: the change.
+        then: the backend that is given the rewritten graph.
+    """
 
     __name__ = "inductor_debug_rewrite"
 
-    def __init__(self, rewrite: Rewrite, on_graph: Callable[[str, torch.fx.GraphModule], None] | None = None) -> None:
+    def __init__(self, rewrite: Rewrite, then: Backend = op_by_op) -> None:
         self.rewrite = rewrite
+        self.then = then
         self.waste = Waste()
-        self._on_graph = on_graph
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Be a backend."""
@@ -68,10 +81,9 @@ class RewritingBackend:
             given = border.inward([_detached(value) for value in example_inputs])
         rewritten = traced_aten(rewriting.run, given, self.rewrite.decompose)
         _name_inputs(graph_module, rewritten)
-        if self._on_graph is not None:
-            self._on_graph(current_compile_id() or "", rewritten)
+        tell_rewritten(rewritten)
         inputs = of_fixed_sizes(border.inward(list(example_inputs)))
-        run = compile_with_aot(rewritten, inputs, lambda graph, _: graph.forward)
+        run = self.then(rewritten, inputs)
 
         def call(*args: Any) -> Any:
             inward = border.inward(args)
@@ -87,10 +99,9 @@ _LOWERED_ATTENTION = {
 }
 
 
-def _keys(path: str, name: str) -> frozenset[str]:
-    """How a rewrite may name an op in a module: as AOTAutograd will."""
-    names = MATMULS if name in MATMULS else {name, *lowered_names(name), *_LOWERED_ATTENTION.get(name, ())}
-    return frozenset(f"{path}:{each}" for each in names)
+def _lowered(name: str) -> Collection[str]:
+    """How a rewrite may name an op: as AOTAutograd will."""
+    return MATMULS if name in MATMULS else {name, *lowered_names(name), *_LOWERED_ATTENTION.get(name, ())}
 
 
 def _detached(value: Any) -> Any:
@@ -145,7 +156,7 @@ class _Rewriting(torch.fx.Interpreter):
         name = aten_name(target)
         if not name:
             return super().call_function(target, args, kwargs)
-        if self._rewrite.contiguous & _keys(module_path_of(self._node), name):
+        if self._rewrite.contiguous and self._rewrite.copies(module_path_of(self._node), _lowered(name)):
             args, kwargs = map_kind(torch.Tensor, torch.Tensor.contiguous, (args, dict(kwargs)))
         results = tuple(tuple(each.shape) for each in tensors_of(node_value(self._node)))
         if self._rewrite.channels_last and (pooled := _pooled(name, args, results)) is not None:

@@ -10,9 +10,10 @@ from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.dtypes import nearest
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint, misaligned
-from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
+from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, place_of
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import can_take_apart
+from inductor_debug_jupyter.pipeline.views.words import count
 
 Kind = Literal["pad", "cast", "contiguous", "decompose", "reorder"]
 _COST: dict[Kind, int] = {"reorder": 0, "contiguous": 1, "cast": 2, "decompose": 3, "pad": 4}
@@ -84,9 +85,10 @@ def _for(violation: Violation, record: SessionRecord, *, around: bool) -> Iterat
     elif rule == "layout.not_channels_last":
         yield FixIt("reorder", "lay images out with channels innermost", key, Rewrite(channels_last=True))
     elif rule.startswith("layout."):
-        ops = frozenset(f"{place.module_path}:{bare_name(place.target)}" for place in violation.places)
+        places = {(place.module_path, bare_name(place.target)) for place in violation.places}
         op = bare_name(violation.places[0].target)
-        yield FixIt("contiguous", f"copy what {op} reads row by row ({len(ops)} places)", key, Rewrite(contiguous=ops))
+        title = f"copy what {op} reads row by row ({count(len(places), 'place')})"
+        yield FixIt("contiguous", title, key, Rewrite(contiguous=frozenset(place_of(*each) for each in places)))
     elif rule.startswith("op."):
         ops = frozenset(bare_name(place.target) for place in violation.places)
         able = frozenset(op for op in ops if can_take_apart(op))

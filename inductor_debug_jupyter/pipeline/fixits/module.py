@@ -1,31 +1,110 @@
-"""The fixed model, as a module that a user can call."""
+"""The fixed model, as what ``torch.compile`` makes of the original: to be called, trained and captured like any other.
+
+It is a line of source, too: ``net = fixed(net, pad={784: 832})`` is what a patch writes into the user's cell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.fixits.backend import Backend, RewritingBackend, op_by_op
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
-from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_kept_apart, registered_backend, uncompiled
+
+_DTYPES = sorted(name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype))
 
 
-class FixedModule(torch.nn.Module):
-    """A model that computes what the original does, through the rewritten graph.
+def fixed(
+    model: Callable[..., Any],
+    *,
+    pad: Mapping[int, int] | None = None,
+    pad_products: Mapping[int, int] | None = None,
+    cast: Mapping[str, str] | None = None,
+    channels_last: bool = False,
+    contiguous: Iterable[str] = (),
+    decompose: Iterable[str] = (),
+    backend: str | Backend | None = None,
+) -> Any:
+    """A model that computes what the original does, through a graph that was rewritten for a target.
 
     It shares the original's parameters: training one trains the other. Other input sizes are rewritten when they first
-    come.
+    come. A model that is fixed already is fixed in both ways.
+
+    Args:
+        model: a module or function; one that ``torch.compile`` made is taken as what it was made from.
+        pad: size → the size to pad it to, wherever it is: ``{784: 832}``.
+        pad_products: likewise, but only what products and convolutions read; what they make is cut at once.
+        cast: dtype → the dtype to compute in: ``{"float64": "float32"}``.
+        channels_last: lay images and the weights that convolve them out with channels innermost.
+        contiguous: copy what these ops read row by row: ``"encoder.layer.*.attention:bmm"``, module path and op.
+        decompose: take these ops apart, as torch does: ``"gelu"``.
+        backend: what compiles the rewritten graph, by the name that ``torch.compile`` knows or as a function; without
+            one each op runs as in eager mode.
+
+    Raises:
+        OptionError: a value is not allowed; it says which are.
+        UsageError: torch knows no backend of that name.
     """
+    rewrite = Rewrite(
+        _sizes("pad", pad),
+        _sizes("pad_products", pad_products),
+        _casts(cast),
+        channels_last,
+        _names("contiguous", contiguous),
+        _names("decompose", decompose),
+    )
+    return rewritten_model(model, rewrite, _backend(backend))
 
-    def __init__(self, model: Callable[..., Any], rewrite: Rewrite) -> None:
-        super().__init__()
-        self.model = model
-        self.rewrite = rewrite
-        self._compiled = compile_alone(model, RewritingBackend(rewrite))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """As the original's."""
-        with undisturbed():
-            return self._compiled(*args, **kwargs)
+def rewritten_model(model: Callable[..., Any], rewrite: Rewrite, then: Backend | None = None) -> Any:
+    """:func:`fixed`, given a rewrite."""
+    if (before := _made.get(model)) is not None:
+        then = then or before.then
+        if before.rewrite | rewrite == before.rewrite and then is before.then:
+            return model
+        rewrite = before.rewrite | rewrite
+    backend = RewritingBackend(rewrite, then or op_by_op)
+    made = compile_kept_apart(uncompiled(model), backend)
+    _made[made] = backend
+    return made
+
+
+_made: weakref.WeakKeyDictionary[Callable[..., Any], RewritingBackend] = weakref.WeakKeyDictionary()
+"""What is fixed already, and how."""
+
+
+def _backend(backend: str | Backend | None) -> Backend | None:
+    if not isinstance(backend, str):
+        return backend
+    try:
+        return registered_backend(backend)
+    except Exception as error:  # torch has an exception of its own for it
+        raise UsageError(f"backend={backend!r}: torch.compile knows no such backend ({error})") from None
+
+
+def _sizes(name: str, given: Mapping[int, int] | None) -> dict[int, int]:
+    for size, to in (given or {}).items():
+        if not (type(size) is int and type(to) is int and 0 < size < to):
+            raise OptionError(f"{name}={{{size!r}: {to!r}}}; allowed: a size above 0 and a larger one")
+    return dict(given or {})
+
+
+def _casts(given: Mapping[str, str] | None) -> dict[str, str]:
+    casts = {str(key).removeprefix("torch."): str(to).removeprefix("torch.") for key, to in (given or {}).items()}
+    for name in (*casts, *casts.values()):
+        if name not in _DTYPES:
+            raise OptionError(f"cast: {name!r} is no dtype; allowed: {', '.join(_DTYPES)}")
+    return casts
+
+
+def _names(name: str, given: Iterable[str]) -> frozenset[str]:
+    names = [given] if isinstance(given, str) else list(given)
+    for each in names:
+        if not isinstance(each, str) or not each:
+            raise OptionError(f"{name}: {each!r} is not allowed; allowed: names of ops")
+    return frozenset(names)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt
-from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
 from inductor_debug_jupyter.pipeline.fixits.search import Remaining
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.views.words import count
@@ -22,8 +22,11 @@ class FixResult:
         module: computes what the original does; the original itself when nothing was chosen. Of several models, the
             one that was called first.
         runs: how often the model was run for it.
-        patch: the same change as a diff of the user's source; empty where it cannot be written as one.
-        unwritten: the parts that cannot, and why.
+        patch: the line that puts them in force, as a diff of the source that calls the model; what it does is what was
+            verified. Empty when that is no source of the user's; :attr:`unwritten` then says so.
+        plain_patch: the same change without us, as a diff of sizes, dtypes and copies in the user's source; empty
+            unless all of it stands there. A model that is built so has other weights, and was not run.
+        unwritten: why there is no such diff.
         modules: the same for every model that was called, in the order of their first calls.
         left_out: refused graphs that were not tried, and why.
     """
@@ -31,11 +34,12 @@ class FixResult:
     fixits: tuple[FixIt, ...]
     trial: FixTrial | None
     remaining: tuple[Remaining, ...]
-    module: FixedModule
+    module: Any
     runs: int
     patch: str = ""
+    plain_patch: str = ""
     unwritten: tuple[str, ...] = ()
-    modules: tuple[FixedModule, ...] = ()
+    modules: tuple[Any, ...] = ()
     left_out: tuple[str, ...] = ()
 
     @property
@@ -57,4 +61,6 @@ class FixResult:
             lines += [f"  {line}" for line in self.trial.lines()]
         lines += [f"  ✗ {each}" for each in self.remaining]
         lines += [f"  not tried  {each}" for each in self.left_out]
+        if self.patch:
+            lines += ["", *self.patch.splitlines()]
         return "\n".join(lines)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
@@ -31,8 +30,6 @@ _USUAL_ATOL = 1e-5
 
 class Capturing(Protocol):
     """The session that a trial is captured in."""
-
-    recorder: Recorder
 
     def open(self) -> None:
         """Start capturing."""
@@ -163,7 +160,7 @@ def try_fixits(
     left_out: tuple[str, ...] = (),
 ) -> FixTrial:
     """Run every model with these fix-its, and look at everything. ``before`` holds what these calls compile."""
-    backend = RewritingBackend(combined(fixits), capturing.recorder.rewritten)
+    backend = RewritingBackend(combined(fixits))
     harnesses = [
         KernelDiffHarness(
             call.model,

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
-from inductor_debug_jupyter.pipeline.fixits.module import FixedModule
+from inductor_debug_jupyter.pipeline.fixits.module import rewritten_model
 from inductor_debug_jupyter.pipeline.fixits.offers import Offers
-from inductor_debug_jupyter.pipeline.fixits.patch import own_sources, patch_of
+from inductor_debug_jupyter.pipeline.fixits.patch import Patch
+from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
+from inductor_debug_jupyter.pipeline.fixits.patch_plain import own_sources, plain_patch
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, Search
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
@@ -123,6 +125,27 @@ class Fixing(SessionLife):
         self._show_fixed(self._made.applied[-1].after if self._made.applied else self._unfixed)
         return self.applied
 
+    def patch(self, *fixits: FixIt) -> Patch:
+        """The line that puts fix-its in force, as a diff of the source that calls the model: ``.diff``.
+
+        Args:
+            fixits: which; those that are applied when none is given.
+
+        Raises:
+            UsageError: none is given, and none is applied.
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        chosen = fixits or self.applied
+        if not chosen:
+            raise UsageError("no patch: no fix-it is given, and none is applied")
+        call, *others = self._kept_calls()
+        patch = call_patch(combined(chosen), call.site, call.backend)
+        alone = (
+            f"{other.name} {number}: the patch is of {call.name} 1 alone; wrap this model likewise"
+            for number, other in enumerate(others, 2)
+        )
+        return replace(patch, unwritten=(*patch.unwritten, *alone))
+
     def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
         """Search for fix-its that together make the target take the graphs, cheapest first; nothing is applied.
 
@@ -139,8 +162,10 @@ class Fixing(SessionLife):
         calls = self._kept_calls()
         search = Search(self.try_fixits, self.rules, self._comparable, trials=trials, seconds=seconds)
         search.run()
-        patch = patch_of(search.chosen, own_sources(self._unfixed))
-        modules = tuple(FixedModule(call.model, combined(search.chosen)) for call in calls)
+        rewrite = combined(search.chosen)
+        patch = self.patch(*search.chosen) if search.chosen else Patch()
+        plain = plain_patch(search.chosen, own_sources(self._unfixed))
+        modules = tuple(rewritten_model(call.model, rewrite) if search.chosen else call.model for call in calls)
         return FixResult(
             tuple(search.chosen),
             search.best,
@@ -148,7 +173,8 @@ class Fixing(SessionLife):
             modules[0],
             search.runs,
             patch.diff,
-            patch.unwritten,
+            plain.diff,
+            (*patch.unwritten, *plain.unwritten),
             modules,
             self._made.left_out if self._refuses_more else (),
         )
@@ -210,8 +236,7 @@ class _Capture:
 
     def __init__(self, session: Fixing) -> None:
         self._life = SessionLife(session.settings, constraints=session.rules, name=session.record.name)
-        self.recorder = self._life._recorder
-        self.recorder.runs_for(session._recorder)
+        self._life._recorder.runs_for(session._recorder)
 
     def open(self) -> None:
         self._life.open()

@@ -135,6 +135,9 @@ class _Ear:
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
         self._hear("a Dynamo graph")
 
+    def rewritten(self, compile_id: str, graph_module: Any) -> None:
+        pass  # a backend of ours tells it, not a hook
+
     def compile_guards(self, compile_id: str, guards: list[Any]) -> None:
         if guards:
             self._hear("guards")

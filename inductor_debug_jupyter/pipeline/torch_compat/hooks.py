@@ -59,6 +59,10 @@ class CompileListener(Protocol):
         """Dynamo hands a graph to a backend; ``code`` is the user's code object."""
         ...
 
+    def rewritten(self, compile_id: str, graph_module: Any) -> None:
+        """A backend of ours compiles this graph in the place of Dynamo's."""
+        ...
+
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Dynamo has built the checks that stand before the compiled code."""
         ...
@@ -117,6 +121,11 @@ def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
                 tell(listener, compile_id)
         except Exception as error:
             listener.failed(part, error)
+
+
+def tell_rewritten(graph_module: Any) -> None:
+    """For a backend that rewrites what it is given: this is what it compiles."""
+    _tell("dynamo", lambda listener, compile_id: listener.rewritten(compile_id, graph_module))
 
 
 def _caches() -> AbstractContextManager[None]:

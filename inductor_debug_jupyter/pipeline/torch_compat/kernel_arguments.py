@@ -66,6 +66,22 @@ def plan_of(
     return call, ArgumentPlan(labels, tuple(roles[: len(names)]), keywords, result)
 
 
+def written_by(statement: ast.stmt, source: str) -> set[str]:
+    """The buffers that a call of the wrapper writes into; empty for what is no call.
+
+    A function of torch's writes into ``out``, and into its first argument if its name says so (``index_put_``).
+    """
+    call = getattr(statement, "value", None)
+    if not isinstance(call, ast.Call):
+        return set()
+    callee = ast.unparse(call.func)
+    if roles := _roles(callee.removesuffix(".run"), source):
+        return {_base(argument) for argument, role in zip(call.args, roles, strict=False) if role != "in"}
+    written = {_base(keyword.value) for keyword in call.keywords if keyword.arg == "out"}
+    in_place = any(part.endswith("_") and not part.startswith("_") for part in callee.split("."))
+    return written | ({_base(call.args[0])} if in_place and call.args else set())
+
+
 def _base(argument: ast.expr) -> str:
     """The buffer that an argument is, also reinterpreted; a number is its own text."""
     names = [node.id for node in ast.walk(argument) if isinstance(node, ast.Name)]

@@ -6,7 +6,9 @@ and Inductor knows for most of them which node of the post-grad graph they hold 
 hands over the buffers that this call is the first to touch. The kernels themselves are not changed: nothing is
 materialised that was not, and what was fused stays fused.
 
-Buffers that share memory with others by mutation, or that stand for no node of their own, are not handed over.
+A buffer or an input that is written to more than once (a gradient that is added up in place, a running mean) is handed
+over after the last time: it then holds what the last node makes that wrote to it. Buffers that stand for no node of
+their own are not handed over.
 An observer with a ``before`` is also told what each call is given, before it is made.
 """
 
@@ -16,7 +18,7 @@ import ast
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -24,7 +26,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
-from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import ArgumentPlan, plan_of
+from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import ArgumentPlan, plan_of, written_by
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 
 _BUFFER = re.compile(r"buf\d+")
@@ -107,7 +109,7 @@ class _Watched:
     observer: KernelObserver
     graph: GeneratedGraph
     names: Mapping[str, str]
-    """Local name in the wrapper → node."""
+    """What a report calls a value → node."""
     plans: Mapping[int, ArgumentPlan]
 
 
@@ -163,6 +165,11 @@ def observed(observer: KernelObserver) -> Iterator[None]:
             del _watched[token]
 
 
+def is_observed() -> bool:
+    """Whether a wrapper that is generated now, on this thread, would be watched."""
+    return getattr(_active, "observer", None) is not None
+
+
 def _wrap_codegen(original: Callable[..., Any]) -> Callable[..., Any]:
     def codegen(lowering: Any) -> Any:
         made = original(lowering)
@@ -186,6 +193,8 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
     if function is None:
         return source
     holds, origins = _held_nodes(lowering)
+    finals = _final_nodes(lowering)
+    last_writes = _last_writes(function, source, finals)
     lines = source.split("\n")
     ahead: dict[int, str] = {}
     extra: dict[int, list[str]] = {}
@@ -208,18 +217,22 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
             ]
             continue
         if _unpacks_arguments(statement):
-            extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, -1, {_named(inputs)})")
+            extra.setdefault(end, []).append(
+                f"{indent}{_REPORT}({token}, -1, {_named({name: name for name in inputs})})"
+            )
             continue
         reused.update(_taken_over(statement, inputs))
         kernel, names = _kernel_call(statement, made_by)
         made_by.update(dict.fromkeys(names, kernel))
         new = [name for name in names if name not in seen]
-        if not kernel or not new:
+        done = last_writes.get(statement, [])
+        if not kernel or not (new or done):
             continue
         seen.update(new)
-        nodes = tuple(holds[name] for name in new if name in holds)
-        into = dict.fromkeys(origin for name in new for origin in origins.get(name, ()))
-        extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, {len(calls)}, {_named(new)})")
+        nodes = (*(holds[name] for name in new if name in holds), *(finals[name] for name in done))
+        into = dict.fromkeys((*(origin for name in new for origin in origins.get(name, ())), *nodes))
+        told = _named({**dict(zip(new, new, strict=True)), **{_at_last(name): name for name in done}})
+        extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, {len(calls)}, {told})")
         maker = _takes_apart(statement)
         calls.append(KernelCall(len(calls), kernel, nodes, tuple(into), makers.get(maker, -1)))
         makers.update(dict.fromkeys(new, makers.get(maker, len(calls) - 1)))
@@ -230,7 +243,8 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
     graph = GeneratedGraph(
         copy_graph_module(lowering.module), inputs, tuple(calls), bool(lowering.is_backward), frozenset(reused)
     )
-    _watched[token] = _Watched(observer, graph, holds, plans)
+    names_told = {**holds, **{_at_last(name): node for name, node in finals.items()}}
+    _watched[token] = _Watched(observer, graph, names_told, plans)
     observer.generated(graph)
     body = [
         each
@@ -240,8 +254,27 @@ def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
     return f"from {__name__} import before as {_BEFORE}, report as {_REPORT}\n" + "\n".join(body)
 
 
-def _named(names: Any) -> str:
-    return "{" + ", ".join(f"{name!r}: {name}" for name in names) + "}"
+def _named(names: Mapping[str, str]) -> str:
+    """What a report is given: what it calls a value → the local name that has it."""
+    return "{" + ", ".join(f"{told!r}: {name}" for told, name in names.items()) + "}"
+
+
+def _at_last(name: str) -> str:
+    """What a report calls a buffer that nothing writes to any more."""
+    return f"{name} at last"
+
+
+def _last_writes(function: ast.FunctionDef, source: str, names: Collection[str]) -> dict[ast.stmt, list[str]]:
+    """Statement → those of the names that it is the last to write into."""
+    if not names:
+        return {}
+    last: dict[str, ast.stmt] = {}
+    for statement in _statements(function.body):
+        last |= dict.fromkeys(written_by(statement, source).intersection(names), statement)
+    found: dict[ast.stmt, list[str]] = {}
+    for name, statement in last.items():
+        found.setdefault(statement, []).append(name)
+    return found
 
 
 def _given(call: ast.Call) -> str:
@@ -325,3 +358,33 @@ def _held_nodes(lowering: Any) -> tuple[dict[str, str], dict[str, tuple[str, ...
         if node is not None and name not in mutated and node.op == "call_function":
             holds[name] = node.name
     return holds, origins
+
+
+def _final_nodes(lowering: Any) -> dict[str, str]:
+    """Buffer or input that is written to again → the node whose value it holds in the end."""
+    order = {node.name: number for number, node in enumerate(lowering.module.graph.nodes)}
+    real: dict[str, str] = {}
+    finals: dict[str, str] = {}
+    for buffer in lowering.buffers:
+        names = getattr(buffer, "get_mutation_names", None)
+        mutated = list(names()) if callable(names) else []
+        origins = sorted(
+            (each for each in getattr(buffer, "origins", ()) if each.name in order), key=lambda each: order[each.name]
+        )
+        if len(mutated) != 1:
+            for name in mutated:
+                finals.pop(real.get(name, name), None)
+            continue
+        name = real[buffer.get_name()] = real.get(mutated[0], mutated[0])
+        finals.pop(name, None)
+        if origins and (node := _value_written(origins[-1])) is not None:
+            finals[name] = node.name
+    return finals
+
+
+def _value_written(node: torch.fx.Node) -> torch.fx.Node | None:
+    """The node whose value is in memory after one that writes there: ``copy_`` writes its second argument."""
+    if "copy_" in node.name and len(node.args) > 1:
+        source = node.args[1]
+        return source if isinstance(source, torch.fx.Node) and source.op == "call_function" else None
+    return node

@@ -264,6 +264,15 @@ def loaded_backend(name: str) -> Callable[..., Any] | None:
     return found
 
 
+def name_of_backend(backend: Any) -> str:
+    """The name under which ``torch.compile`` finds a compiled function's backend; empty when it has none."""
+    name = str(getattr(backend, "compiler_name", None) or "")
+    if name == "inductor":
+        return name
+    known = loaded_backend(name)
+    return name if known is not None and known is getattr(backend, "compiler_fn", None) else ""
+
+
 def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` or module, compiled with ``backend`` in a region of its own; to be called in :func:`undisturbed`."""
     if isinstance(function, torch.nn.Module):
@@ -271,6 +280,14 @@ def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> 
     backend._inductor_debug = True  # type: ignore[attr-defined]
     if _code_of(function) is None or trace_rules.check(function):
         function = external_utils.wrap_inline(function)
+    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
+        function, backend=backend, isolate_recompiles=True
+    )
+    return compiled
+
+
+def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
+    """``torch.compile`` for good, in a region of its own: the user's other compiles of it keep their recompiles."""
     compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
         function, backend=backend, isolate_recompiles=True
     )

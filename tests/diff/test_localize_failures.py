@@ -1,4 +1,4 @@
-"""A candidate that crashes or hangs while it is searched: the op is named, and the search goes on behind it."""
+"""A candidate that crashes, hangs or raises while it is searched: the op is named, and the search goes on behind it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from inductor_debug_jupyter.pipeline.diff import localize_crashes
+from inductor_debug_jupyter.pipeline.diff import localize_failures
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.errors import BackendCrashError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
@@ -55,8 +55,10 @@ def test_the_op_is_found_and_what_comes_after_it_is_judged(told: str) -> None:
     relu = "aten.relu.default"
     search = OpSearch(dying(lambda ops: relu in ops, "exp", told=told), ())
     search.search(kept_graph())
-    assert [(each.node.name, each.crash.signal) for each in search.ends.ops] == [("relu", "SIGSEGV")]
-    culprit = search.ends.ops[0].culprit()
+    assert [(each.node.name, each.failure.sentence.split(" ")[:4]) for each in search.failures.ops] == [
+        ("relu", ["chip", "died", "of", "SIGSEGV"])
+    ]
+    culprit = search.failures.ops[0].culprit()
     assert (culprit.op, culprit.graph, culprit.error, culprit.allowed) == (relu, "forward", None, None)
     assert "died of SIGSEGV" in culprit.reason
     assert culprit.source is not None
@@ -65,19 +67,19 @@ def test_the_op_is_found_and_what_comes_after_it_is_judged(told: str) -> None:
     unknown = {finding.node.name: finding.reason for finding in search.findings if finding.judgement is None}
     assert set(unknown) == {"relu", "relu_1"}
     assert "which is computed alike, ended the candidate's process" in unknown["relu_1"]
-    assert search.notes == search.ends.notes == []
-    assert [crash.stderr for crash in search.ends.crashes] == ["ouch"], "told once, however often it was tried"
-    assert search.ends.ended <= (2 if told else 5)
+    assert search.notes == search.failures.notes == []
+    assert [crash.stderr for crash in search.failures.crashes] == ["ouch"], "told once, however often it was tried"
+    assert search.failures.ended <= (2 if told else 5)
 
 
 def test_ops_that_end_it_only_together_are_told_of() -> None:
     search = OpSearch(dying(lambda ops: {"aten.cos.default", "aten.exp.default"} <= set(ops)), ())
     search.search(kept_graph())
-    assert search.ends.ops == []
-    (note,) = search.ends.notes
+    assert search.failures.ops == []
+    (note,) = search.failures.notes
     assert note.startswith("forward: chip died of SIGSEGV")
     assert note.endswith("none of them does that alone")
-    assert len(search.ends.crashes) == 1
+    assert len(search.failures.crashes) == 1
     assert all(finding.judgement is not None for finding in search.findings)
     assert len(search.findings) > 12
 
@@ -85,19 +87,64 @@ def test_ops_that_end_it_only_together_are_told_of() -> None:
 def test_a_process_that_does_not_even_start_ends_the_search() -> None:
     search = OpSearch(dying(lambda _: True, phase="import"), ())
     search.search(kept_graph())
-    assert search.ends.ended == 1
+    assert search.failures.ended == 1
     assert {finding.reason for finding in search.findings} == {"the search stopped before it"}
     assert len(search.findings) > 12
     assert all(finding.judgement is None for finding in search.findings)
-    (note,) = search.ends.notes
+    (note,) = search.failures.notes
     assert note.startswith("forward: the search stopped: chip died of SIGSEGV")
     assert note.endswith("while it was imported, after 0.0 s")
 
 
 def test_there_is_an_end_to_trying(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(localize_crashes, "MOST", 3)
+    monkeypatch.setattr(localize_failures, "MOST_CRASHES", 3)
     search = OpSearch(dying(lambda _: True), ())
     search.search(kept_graph())
-    assert search.ends.ended == 3
-    (note,) = search.ends.notes
+    assert search.failures.ended == 3
+    (note,) = search.failures.notes
     assert "it has ended 3 times, which is enough" in note
+
+
+def raising(when: Callable[[list[str]], bool], error: Exception, wrong: str = "") -> Any:
+    """A compiler that refuses graphs."""
+    working = dying(lambda _: False, wrong)
+
+    def compiler(graph_module: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        if when([target_name(node) for node in graph_module.graph.nodes]):
+            raise error
+        return working(graph_module, inputs)  # type: ignore[no-any-return]
+
+    return compiler
+
+
+def test_an_op_that_raises_is_named_and_what_comes_after_it_is_judged() -> None:
+    relu, cos = "aten.relu.default", "aten.cos.default"
+    search = OpSearch(raising(lambda ops: relu in ops or cos in ops, RuntimeError("no such unit"), "exp"), ())
+    search.search(kept_graph())
+    culprits = [each.culprit() for each in search.failures.ops]
+    assert [each.node for each in culprits] == ["relu", "cos"]
+    assert {each.reason for each in culprits} == {"the candidate raised RuntimeError: no such unit"}
+    assert all(each.source is not None for each in culprits)
+    assert [suspect.finding.node.name for suspect in search.suspects] == ["exp"]
+    unknown = {finding.node.name: finding.reason for finding in search.findings if finding.judgement is None}
+    assert unknown["relu_1"] == "not run: relu, which is computed alike, raised"
+    assert search.failures.crashes == ()
+    assert search.failures.notes == []
+
+
+def test_no_smaller_part_is_tried_when_time_is_over() -> None:
+    search = OpSearch(raising(lambda _: True, TimeoutError("no answer within 3 s")), ())
+    search.search(kept_graph())
+    assert search.failures.notes == [
+        "forward: the search stopped: the candidate raised TimeoutError: no answer within 3 s"
+    ]
+    assert all(finding.judgement is None for finding in search.findings)
+    assert len(search.findings) > 12
+
+
+def test_a_candidate_that_always_raises_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(localize_failures, "MOST_ERRORS", 5)
+    search = OpSearch(raising(lambda _: True, ValueError("")), ())
+    search.search(kept_graph())
+    (note,) = search.failures.notes
+    assert note.endswith("it has raised 5 times, which is enough")

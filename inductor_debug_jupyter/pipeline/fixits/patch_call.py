@@ -1,0 +1,167 @@
+"""A rewrite as one line in front of the user's own call of the model: ``net = fixed(net, pad={784: 832})``.
+
+The model keeps its weights and computes what it did, and nothing of it needs to stand in the user's source: it may be a
+library's. So what the patch does is exactly what was verified. Where the call stands is known to the column, since
+Python tells it of a running frame.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import linecache
+from collections.abc import Iterable, Iterator, Mapping
+
+from inductor_debug_jupyter.pipeline.capture.sources import CallSite, cell_label
+from inductor_debug_jupyter.pipeline.fixits.patch import Edit, Patch, Source, patch_of
+from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
+
+_WIDTH = 100
+_NAME = "fixed"
+_OTHER_NAME = "inductor_debug_fixed"
+"""For a source that has another ``fixed``."""
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.GeneratorExp, ast.ListComp)
+_SCOPES = (*_INNER, ast.SetComp, ast.DictComp)
+
+
+def call_patch(rewrite: Rewrite, site: CallSite | None, backend: str = "") -> Patch:
+    """The line and its import as a diff of the source in which the model was called."""
+    code = fixed_code("model", rewrite, backend)
+    if site is None:
+        return Patch(unwritten=(f"it is not known where the model is called; in front of that, write: model = {code}",))
+    if any(folder in site.file for folder in ("site-packages", "dist-packages")):
+        where = f"{site.label}, line {site.start[0]}, which is a library's, calls the model"
+        return Patch(unwritten=(f"{where}; where you make it, write: model = {code}",))
+    source = Source(site.label, _text(site))
+    found = _call_at(source, site)
+    if found is None:
+        return Patch(unwritten=(f"{site.label} is not what it was when the model was called",))
+    return patch_of({source: list(_edits(source, *found, rewrite, backend))})
+
+
+def _text(site: CallSite) -> str:
+    """The source as the user has it: Python was given a cell with its magic as a comment."""
+    text = "".join(linecache.getlines(site.file))
+    return text.removeprefix("# ") if cell_label(site.file) and text.startswith("# %%") else text
+
+
+def fixed_code(model: str, rewrite: Rewrite, backend: str = "", *, name: str = _NAME, indent: str = "") -> str:
+    """The call of :func:`~inductor_debug_jupyter.pipeline.fixits.module.fixed`, over several lines if it is long."""
+    arguments = [
+        *_sizes("pad", rewrite.pads),
+        *_sizes("pad_products", rewrite.around),
+        *([f"cast={json.dumps(dict(rewrite.casts))}"] if rewrite.casts else []),
+        *(["channels_last=True"] if rewrite.channels_last else []),
+        *_names("contiguous", rewrite.contiguous),
+        *_names("decompose", rewrite.decompose),
+        *([f"backend={json.dumps(backend)}"] if backend else []),
+    ]
+    line = f"{name}({', '.join([model, *arguments])})"
+    if len(indent) + len(line) <= _WIDTH:
+        return line
+    return "\n".join([f"{name}(", *(f"{indent}    {each}," for each in (model, *arguments)), f"{indent})"])
+
+
+def _sizes(name: str, sizes: Mapping[int, int]) -> list[str]:
+    inside = ", ".join(f"{size}: {to}" for size, to in sizes.items())
+    return [f"{name}={{{inside}}}"] if sizes else []
+
+
+def _names(name: str, names: Iterable[str]) -> list[str]:
+    return [f"{name}={json.dumps(sorted(names))}"] if names else []
+
+
+def _call_at(source: Source, site: CallSite) -> tuple[ast.Call, list[ast.AST]] | None:
+    """The call that stands there, and what it stands in, outermost first."""
+    if source.tree is None:
+        return None
+    for node, around in _walk(source.tree, []):
+        if (
+            isinstance(node, ast.Call)
+            and (node.lineno, node.col_offset) == site.start
+            and (node.end_lineno, node.end_col_offset) == site.end
+        ):
+            return node, around
+    return None
+
+
+def _walk(node: ast.AST, around: list[ast.AST]) -> Iterator[tuple[ast.AST, list[ast.AST]]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, [*around, node]
+        yield from _walk(child, [*around, node])
+
+
+def _edits(source: Source, call: ast.Call, around: list[ast.AST], rewrite: Rewrite, backend: str) -> Iterator[Edit]:
+    assert source.tree is not None
+    name, imported = _imported(source.tree)
+    if imported:
+        yield _import(source, imported)
+    statement = _statement(call.func, around)
+    indent = source.before(statement)
+    start, end = source.span(call.func)
+    callee = source.text.encode()[start:end].decode()
+    in_front = _is_place(call.func) and not indent.strip() and not any(isinstance(each, _SCOPES) for each in around)
+    if in_front:
+        code = fixed_code(callee, rewrite, backend, name=name, indent=indent)
+        at = source.at(statement.lineno)
+        yield Edit(at, at, f"{indent}{callee} = {code}\n")
+    else:
+        yield Edit(start, end, fixed_code(callee, rewrite, backend, name=name, indent=" " * call.col_offset))
+
+
+def _statement(callee: ast.expr, around: list[ast.AST]) -> ast.stmt:
+    """What the line goes in front of: the outermost statement, a loop for one, that gives none of its names a value."""
+    names = {node.id for node in ast.walk(callee) if isinstance(node, ast.Name)}
+    statements = [each for each in around if isinstance(each, ast.stmt)]
+    return next((each for each in statements if not names & _given_in(each)), statements[-1])
+
+
+def _given_in(statement: ast.stmt) -> set[str]:
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _is_place(callee: ast.expr) -> bool:
+    """Whether something can be assigned there: ``net``, ``self.net``, ``nets[0]``."""
+    while isinstance(callee, ast.Attribute | ast.Subscript):
+        callee = callee.value
+    return isinstance(callee, ast.Name)
+
+
+def _imported(tree: ast.Module) -> tuple[str, str]:
+    """What to call the function, and the line that imports it; no line when there is one."""
+    package = __name__.partition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == package:
+            for alias in node.names:
+                if alias.name == _NAME:
+                    return alias.asname or alias.name, ""
+    taken = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    taken |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    taken |= {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        for alias in getattr(node, "names", ())
+        if isinstance(alias, ast.alias)
+    }
+    if _NAME in taken:
+        return _OTHER_NAME, f"from {package} import {_NAME} as {_OTHER_NAME}"
+    return _NAME, f"from {package} import {_NAME}"
+
+
+def _import(source: Source, line: str) -> Edit:
+    """Behind the imports at the top, or in front of the first statement."""
+    assert source.tree is not None
+    body = source.tree.body
+    first = (
+        1 if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and len(body) > 1 else 0
+    )
+    last = None
+    for statement in body[first:]:
+        if not isinstance(statement, ast.Import | ast.ImportFrom):
+            break
+        last = statement
+    if last is None:
+        at = source.at(body[first].lineno)
+        return Edit(at, at, f"{line}\n")
+    _, at = source.span(last)
+    return Edit(at, at, f"\n{line}")
