@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -158,8 +159,12 @@ def try_fixits(
     *,
     backward: bool,
     left_out: tuple[str, ...] = (),
+    around: Callable[[ModelCall], AbstractContextManager[None]] = lambda call: contextlib.nullcontext(),
 ) -> FixTrial:
-    """Run every model with these fix-its, and look at everything. ``before`` holds what these calls compile."""
+    """Run every model with these fix-its, and look at everything.
+
+    ``before`` holds what these calls compile; each runs ``around`` it.
+    """
     backend = RewritingBackend(combined(fixits))
     harnesses = [
         KernelDiffHarness(
@@ -175,7 +180,11 @@ def try_fixits(
     capturing.open()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            report = merged([harness.compare() for harness in harnesses])
+            reports = []
+            for call, harness in zip(calls, harnesses, strict=True):
+                with around(call):
+                    reports.append(harness.compare())
+            report = merged(reports)
     finally:
         after = capturing.close()
     return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share, left_out)

@@ -90,7 +90,13 @@ class Fixing(SessionLife):
         if key not in self._made.trials:
             calls, base = self._kept_calls(), self._comparable
             self._made.trials[key] = try_fixits(
-                fixits, calls, base, _Capture(self), backward=self._trains, left_out=self._made.left_out
+                fixits,
+                calls,
+                base,
+                _Capture(self),
+                backward=self._trains,
+                left_out=self._made.left_out,
+                around=self._as_called,
             )
         return self._made.trials[key]
 

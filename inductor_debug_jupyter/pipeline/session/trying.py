@@ -10,6 +10,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
+from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
@@ -158,11 +159,20 @@ class Trying(SessionLife):
         grad = has_backward(self.record.captures)
         why = why_not_compared(changed, after.captures)
         if why in ("", MAY_DRAW) and not reference:
-            reference = [run(each, grad=grad, backward=False) for each in _unchanged(changed)]
+            reference = self._run_all(_unchanged(changed), grad=grad)
         if why == MAY_DRAW:
-            others = [run(each, grad=grad, backward=False, seed=_OTHER_SEED) for each in _unchanged(changed)]
+            others = self._run_all(_unchanged(changed), grad=grad, seed=_OTHER_SEED)
             why = "" if are_equal(reference, others) else why
         return Numbers((), why) if why else _numbers(changed, reference, outputs)
+
+    def _run_all(
+        self, calls: Sequence[ChangedCall], *, grad: bool, backward: bool = False, seed: int | None = None
+    ) -> list[Any]:
+        outputs = []
+        for each in calls:
+            with self._as_called(each.call):
+                outputs.append(run(each, grad=grad, backward=backward, seed=seed))
+        return outputs
 
     def _calls_after(self, changed: Sequence[ChangedCall], asked: Asked) -> list[ModelCall]:
         """What the session that came out can run again: the changed calls, unless a copy of the model made them."""
@@ -189,7 +199,7 @@ class Trying(SessionLife):
         started = time.perf_counter()
         maker.open()
         try:
-            outputs = [run(each, grad=grad, backward=has_backward(captures)) for each in calls]
+            outputs = self._run_all(calls, grad=grad, backward=has_backward(captures))
         except UsageError as error:
             raise UsageError(f"{title}: {error}" if title else str(error)) from error.__cause__
         finally:
@@ -210,6 +220,10 @@ class Trying(SessionLife):
         session.profile = profile
         session._constraints = rules if self._constraints is not None and rules is self.rules else None
         session._calls.calls.extend(calls)
+        was_on = {id(call): modes for call, modes in self._watch.modes}
+        session._watch.modes.extend(
+            (call, was_on.get(id(old), CallModes())) for call, old in zip(calls, self._calls.there(), strict=False)
+        )
         session._saves = False
         short = re.sub(r" \([^)]*\)", "", ", ".join(told))
         note = Note(ORIGIN, f"of session {self._id}: {', '.join(told)}")
