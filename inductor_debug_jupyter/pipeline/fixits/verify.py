@@ -10,7 +10,7 @@ import contextlib
 import io
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
@@ -187,4 +187,24 @@ def try_fixits(
             report = merged(reports)
     finally:
         after = capturing.close()
+    after = _with_names_that_stay(after, before)
     return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share, left_out)
+
+
+def _with_names_that_stay(after: SessionRecord, before: SessionRecord) -> SessionRecord:
+    """With findings on ops that only the user's own names tell of (``softmax``, which ATen calls ``_softmax``).
+
+    A rewritten graph has ATen's names from the start, so that such an op cannot be found there, and is there.
+    """
+    lowered = {capture.compile_id for capture in before.captures if capture.graph("forward") is not None}
+    known = {finding_key(each) for each in after.findings}
+    stay = [
+        each
+        for each in before.findings
+        if each.rule_id.startswith("op.")
+        and all(place.stage == "dynamo" and place.compile_id in lowered for place in each.places)
+        and finding_key(each) not in known
+    ]
+    order = ("error", "warning", "info")
+    findings = sorted((*after.findings, *stay), key=lambda each: order.index(each.severity))
+    return replace(after, findings=tuple(findings))
