@@ -66,8 +66,16 @@ def test_a_graph_of_a_later_call_is_not_taken_for_fixed(tmp_path: Path) -> None:
     assert "accepted, but for what was not tried" in str(result)
     assert "1 graph of later calls left out" in str(result)
     session.apply(*result.fixits)
+    assert len(session.captures) == 2, "what was not tried is shown as it is"
+    (left,) = session.findings
+    assert {place.compile_id for place in left.places} == {session.captures[1].compile_id}
+    assert "1 error" in str(session)
+    offers = session.fixits(0)
+    assert not offers
+    assert "later calls left out" in repr(offers)
     session.undo()
     assert len(session.captures) == 2, "undo brings everything back"
+    assert len({place.compile_id for place in session.findings[0].places}) == 2
 
 
 def test_a_model_that_is_gone_is_not_taken_for_fixed(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ class FixDesk:
         if not self.in_force:
             return ""
         patch = self._session.patch()
-        return "\n".join(plain(line) for line in patch.diff.splitlines() or patch.unwritten)
+        return "\n".join(plain(line) for line in (*patch.diff.splitlines(), *patch.unwritten))
 
     def _check(self, finding: int) -> None:
         self._offers, self._finding = Offers(()), finding

@@ -60,7 +60,10 @@ class FixResult:
         if self.trial is not None:
             lines += [f"  {line}" for line in self.trial.lines()]
         lines += [f"  ✗ {each}" for each in self.remaining]
-        lines += [f"  not tried  {each}" for each in self.left_out]
+        if self.trial is None:  # it says so otherwise
+            lines += [f"  left out   {each}" for each in self.left_out]
         if self.patch:
             lines += ["", *self.patch.splitlines()]
+        if self.patch and len(self.modules) > 1:
+            lines.append(f"This is of the first of {len(self.modules)} models: wrap the others likewise.")
         return "\n".join(lines)

@@ -60,7 +60,7 @@ class Fixing(SessionLife):
         """
         if finding is not None and not 0 <= finding < len(self.record.findings):
             raise NotFoundError(f"finding {finding}: there are {len(self.record.findings)}, counted from 0")
-        tried = self.record if self.applied else self._comparable
+        tried = self._made.applied[-1].after if self.applied else self._comparable
         ideas = suggestions(tried, self.rules)
         declined = []
         if finding is not None:
@@ -218,6 +218,8 @@ class Fixing(SessionLife):
 
     def _show_fixed(self, record: SessionRecord) -> None:
         original = self._unfixed
+        if record is not original:
+            record = _with_left_out(record, original, self._comparable)
         self._record = replace(record, id=original.id, created=original.created, name=original.name)
         for observer in self._change_observers:
             observer()
@@ -235,6 +237,25 @@ class Fixing(SessionLife):
                 for each in self.record.findings
             )
             self._record = replace(self.record, findings=findings)
+
+
+def _with_left_out(record: SessionRecord, original: SessionRecord, tried: SessionRecord) -> SessionRecord:
+    """The record with the graphs that were not tried, as they are, and what was found in them."""
+    ids = {capture.compile_id for capture in original.captures} - {capture.compile_id for capture in tried.captures}
+    if not ids:
+        return record
+    findings = {finding_key(each): each for each in record.findings}
+    for each in original.findings:
+        if places := tuple(place for place in each.places if place.compile_id in ids):
+            there = findings.get(finding_key(each), replace(each, places=()))
+            findings[finding_key(each)] = replace(there, places=(*there.places, *places))
+    order = ("error", "warning", "info")
+    return replace(
+        record,
+        captures=(*record.captures, *(each for each in original.captures if each.compile_id in ids)),
+        memory=(*record.memory, *(each for each in original.memory if each.compile_id in ids)),
+        findings=tuple(sorted(findings.values(), key=lambda each: order.index(each.severity))),
+    )
 
 
 class _Capture:
