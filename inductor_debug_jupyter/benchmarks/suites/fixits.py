@@ -1,34 +1,45 @@
 """``fixits``: whole models, forward and backward, from the first findings to accepted by a target, by ``fix_all``.
 
 A figure is what the session says: findings judged by the target's own rules on the rewritten graphs, numbers compared
-with the original model's (outputs and all gradients).
+with the original model's (outputs and all gradients). The cell that makes and calls the model is then patched, run
+again, and must have the findings that the rewrite had.
 """
 
 from __future__ import annotations
 
 import argparse
+import linecache
 import tempfile
 import time
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from inductor_debug_jupyter.benchmarks.models import benchmark_model
+from inductor_debug_jupyter.benchmarks.cells import cell
+from inductor_debug_jupyter.benchmarks.models.model import transformers
 from inductor_debug_jupyter.benchmarks.progress import Progress
 from inductor_debug_jupyter.benchmarks.table import print_line, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.views.words import size
 
 if TYPE_CHECKING:
+    import torch
+
     from inductor_debug_jupyter.pipeline.fixits import FixResult
     from inductor_debug_jupyter.pipeline.records import SessionRecord
+    from inductor_debug_jupyter.pipeline.session import DebugSession
 
 SUMMARY = (
     "BERT and ResNet-18 onto stick128, Mamba onto systolic128: findings, memory and numbers before and after fix_all"
 )
 
 _TARGETS = {"bert": "stick128", "resnet": "stick128", "mamba": "systolic128"}
-_COLUMNS = ("Model", "Target", "Errors", "Warnings", "Peak memory", "Padding", "Numbers", "At most off", "Runs", "s")
+_COLUMNS = (
+    *("Model", "Target", "Errors", "Warnings", "Peak memory", "Padding", "Numbers", "At most off", "Runs", "s"),
+    "Patched cell",
+)
+_SAME = "same findings"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; 1 when a target still refuses something."""
+    """Print the table; 1 when a target still refuses something, or a patched cell is not what was verified."""
     names = list(dict.fromkeys(args.model or _TARGETS))
     for name in names:
         if name not in _TARGETS:
@@ -51,12 +62,13 @@ def run(args: argparse.Namespace) -> int:
         for name in names:
             progress.step(f"{name} onto {_TARGETS[name]}")
             fixed.append(_fixed(name, args.small))
-    print_table(_COLUMNS, [each.row() for each in fixed], right=_COLUMNS[2:])
+    print_table(_COLUMNS, [each.row() for each in fixed], right=_COLUMNS[2:10])
     for each in fixed:
         print_line(f"{each.name}: {'; '.join(fixit.title for fixit in each.result.fixits) or 'nothing to do'}")
         for left in each.result.remaining:
             print_line(f"✗ {each.name}: {left}")
-    return int(not all(each.result.accepted for each in fixed))
+        print_line(each.result.patch)
+    return int(not all(each.result.accepted and each.patch_holds for each in fixed))
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,12 @@ class _Fixed:
     before: SessionRecord
     result: FixResult
     seconds: float
+    patched: str
+
+    @property
+    def patch_holds(self) -> bool:
+        """Whether the patched cell is found to be what the rewrite was."""
+        return self.patched.startswith(_SAME) or not self.result.fixits
 
     def row(self) -> tuple[str, ...]:
         """The model's line of the table."""
@@ -84,6 +102,7 @@ class _Fixed:
             f"{trial.max_error:.2g}" if trial else "–",
             str(self.result.runs),
             f"{self.seconds:.0f}",
+            self.patched,
         )
 
 
@@ -92,12 +111,36 @@ def _count(record: SessionRecord, severity: str) -> int:
 
 
 def _fixed(name: str, small: bool) -> _Fixed:
-    from inductor_debug_jupyter.pipeline.session import capture
-
-    built = benchmark_model(name).build(small)
     with tempfile.TemporaryDirectory(prefix="inductor-debug-fixits-") as folder:
-        with capture(target=_TARGETS[name], eager=True, lower="aot", keep_inputs=True, artifacts=folder) as session:
-            built.module(*built.inputs)
+        session, out = _captured(name, cell(name, small), Path(folder))
         start = time.perf_counter()
         result = session.fix_all()
-        return _Fixed(name, session.record, result, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        after = result.trial.after if result.trial is not None else session.record
+        texts = session.patch(*result.fixits).texts if result.fixits else {}
+        if not texts:
+            return _Fixed(name, session.record, result, seconds, "nothing to write")
+        (text,) = texts.values()
+        patched, out_patched = _captured(name, text, Path(folder))
+        same = _found(patched.record) == _found(after)
+        off = float((out - out_patched).abs().max())
+        said = f"{_SAME if same else 'other findings'}, output {off:.2g} off"
+        return _Fixed(name, session.record, result, seconds, said)
+
+
+def _captured(name: str, source: str, folder: Path) -> tuple[DebugSession, torch.Tensor]:
+    """Run a cell in a session, and what it computed."""
+    from inductor_debug_jupyter.pipeline.session import capture
+
+    transformers()  # says what to install
+    file = folder / f"{name}.py"
+    file.write_text(source, encoding="utf-8")
+    linecache.checkcache(str(file))
+    names: dict[str, Any] = {"__name__": name}
+    with capture(target=_TARGETS[name], eager=True, lower="aot", keep_inputs=True, artifacts=str(folder)) as session:
+        exec(compile(source, str(file), "exec"), names)  # noqa: S102 - a cell of our own, patched by us
+    return session, names["out"].detach()
+
+
+def _found(record: SessionRecord) -> list[tuple[str, str, str, int]]:
+    return sorted((each.severity, each.rule_id, each.title, len(each.places)) for each in record.findings)

@@ -16,9 +16,20 @@ import torch
 
 from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
 from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
+from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
-from inductor_debug_jupyter.pipeline.fixits.padded import Padded, Value, cut, is_zero, sizes_of, tensor_of, wrapped
-from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, OpCall, Sizes, compute
+from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall, Sizes
+from inductor_debug_jupyter.pipeline.fixits.padded import (
+    Padded,
+    Value,
+    blocks_of,
+    cut,
+    is_zero,
+    sizes_of,
+    tensor_of,
+    wrapped,
+)
+from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name, of_fixed_sizes, traced_aten, uses_vmap
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
@@ -38,6 +49,11 @@ class Waste:
 
     held: int = 0
     padding: int = 0
+
+    def add(self, other: Waste) -> None:
+        """Another graph's, too."""
+        self.held += other.held
+        self.padding += other.padding
 
     @property
     def share(self) -> float:
@@ -76,10 +92,14 @@ class RewritingBackend:
             lower=uses_vmap(graph_module),
         )
         border = Border(self.rewrite, plain, placeholder_roles(graph_module))
-        rewriting = _Rewriting(plain, self.rewrite, border, self.waste)
-        with torch.no_grad():
-            given = border.inward([_detached(value) for value in example_inputs])
-        rewritten = traced_aten(rewriting.run, given, self.rewrite.decompose)
+        while True:
+            rewriting = _Rewriting(plain, self.rewrite, border)
+            with torch.no_grad():
+                given = border.inward([_detached(value) for value in example_inputs])
+            rewritten = traced_aten(rewriting.run, given, self.rewrite.decompose)
+            if not rewriting.leave_to(border):
+                break
+        self.waste.add(rewriting.waste)
         _name_inputs(graph_module, rewritten)
         tell_rewritten(rewritten)
         inputs = of_fixed_sizes(border.inward(list(example_inputs)))
@@ -125,23 +145,34 @@ def _name_inputs(before: torch.fx.GraphModule, after: torch.fx.GraphModule) -> N
 class _Rewriting(torch.fx.Interpreter):
     """Interprets a graph with a rewrite in force."""
 
-    def __init__(self, plain: torch.fx.GraphModule, rewrite: Rewrite, border: Border, waste: Waste) -> None:
+    def __init__(self, plain: torch.fx.GraphModule, rewrite: Rewrite, border: Border) -> None:
         super().__init__(plain)
         self._rewrite = rewrite
         self._border = border
-        self._waste = waste
+        self.waste = Waste()
         self._sizes = Sizes({**rewrite.around, **rewrite.pads})
-        self._inputs = 0
+        self._in_blocks = wanted_blocks(plain.graph, rewrite.pads)
+        self._inputs: list[Any] = []
         self._node: torch.fx.Node | None = None
         self.results: tuple[Result, ...] = ()
+
+    def leave_to(self, border: Border) -> bool:
+        """Have the host do what was done to inputs in the middle of the graph; whether there is such a thing."""
+        numbers = {id(value): number for number, value in enumerate(self._inputs)}
+        found = [
+            border.pad_in_blocks(numbers[id(value)], dim, block)
+            for value, dim, block in self._sizes.asked
+            if id(value) in numbers
+        ]
+        return any(found)
 
     def run_node(self, n: torch.fx.Node) -> Any:
         self._node = n
         return super().run_node(n)
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
-        value = self._border.value(self._inputs, super().placeholder(target, args, kwargs))
-        self._inputs += 1
+        value = self._border.value(len(self._inputs), super().placeholder(target, args, kwargs))
+        self._inputs.append(value)
         self._count(value)
         return value
 
@@ -161,7 +192,8 @@ class _Rewriting(torch.fx.Interpreter):
         results = tuple(tuple(each.shape) for each in tensors_of(node_value(self._node)))
         if self._rewrite.channels_last and (pooled := _pooled(name, args, results)) is not None:
             return pooled
-        made = compute(OpCall(target, tuple(args), dict(kwargs), results, self._sizes))
+        inner = self._in_blocks.get(self._node, 0)
+        made = compute(OpCall(target, tuple(args), dict(kwargs), results, self._sizes, inner))
         self._count(made)
         if self._rewrite.around and name in GROWING:
             return self._cut(made)
@@ -185,8 +217,8 @@ class _Rewriting(torch.fx.Interpreter):
             if isinstance(value, torch.Tensor | Padded):
                 tensor = tensor_of(value)
                 size = item_size(str(tensor.dtype).removeprefix("torch."))
-                self._waste.held += tensor.numel() * size
-                self._waste.padding += (tensor.numel() - _elements(value)) * size
+                self.waste.held += tensor.numel() * size
+                self.waste.padding += (tensor.numel() - _elements(value)) * size
 
 
 def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]) -> Value | None:
@@ -220,4 +252,4 @@ def _result(value: Any, before: Any) -> Result:
         return Result((), None)
     was = node_value(before) if isinstance(before, torch.fx.Node) else None
     dtype = was.dtype if isinstance(was, torch.Tensor) else None
-    return Result(sizes_of(value), dtype if dtype != tensor_of(value).dtype else None)
+    return Result(sizes_of(value), dtype if dtype != tensor_of(value).dtype else None, blocks_of(value))

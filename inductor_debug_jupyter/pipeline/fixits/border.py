@@ -5,13 +5,21 @@ As on a device, whose driver lays tensors out as it copies them: none of it is i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.fixits.padded import cut, grown, tensor_of, wrapped
+from inductor_debug_jupyter.pipeline.fixits.padded import (
+    Block,
+    Value,
+    cut,
+    grown,
+    grown_in_blocks,
+    tensor_of,
+    wrapped,
+)
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
@@ -23,6 +31,7 @@ class Border:
 
     def __init__(self, rewrite: Rewrite, plain: torch.fx.GraphModule, roles: Sequence[tuple[str, str]]) -> None:
         self._rewrite = rewrite
+        self._blocks: dict[int, dict[int, Block]] = {}
         self._memory: list[dict[int, int]] = []
         self._sizes: list[tuple[int, ...] | None] = []
         self._written = _written_inputs(plain)
@@ -31,6 +40,15 @@ class Border:
             is_tensor = isinstance(value, torch.Tensor)
             self._sizes.append(tuple(value.shape) if is_tensor else None)
             self._memory.append(_growth(node, role, rewrite) if is_tensor else {})
+
+    def pad_in_blocks(self, number: int, dim: int, block: Block) -> bool:
+        """Have the host pad an input in blocks; whether it does so now and did not before."""
+        blocks = self._blocks.setdefault(number, {})
+        if self._sizes[number] is None or dim in blocks:
+            return False
+        blocks[dim] = block
+        self._memory[number].pop(dim, None)
+        return True
 
     def inward(self, args: Sequence[Any]) -> list[Any]:
         """The graph's inputs as the rewritten graph takes them; differentiable."""
@@ -41,6 +59,8 @@ class Border:
             return arg
         value = arg.to(self._rewrite.dtype(arg.dtype))
         value = tensor_of(grown(value, self._memory[number])) if self._memory[number] else value
+        for dim, block in self._blocks.get(number, {}).items():
+            value = tensor_of(grown_in_blocks(value, dim, block))
         if self._rewrite.channels_last and value.dim() == 4 and value.is_floating_point():
             value = value.contiguous(memory_format=torch.channels_last)
         return value
@@ -48,15 +68,18 @@ class Border:
     def value(self, number: int, tensor: Any) -> Any:
         """An input inside the rewritten graph: what it stands for is known."""
         sizes = self._sizes[number]
-        return tensor if sizes is None else wrapped(tensor, sizes, zero=True)
+        return tensor if sizes is None else self._wrapped(number, tensor)
+
+    def _wrapped(self, number: int, tensor: torch.Tensor) -> Value:
+        blocks = {dim: block.inner for dim, block in self._blocks.get(number, {}).items()}
+        return wrapped(tensor, self._sizes[number] or (), True, blocks)
 
     def write_back(self, args: Sequence[Any], inward: Sequence[Any]) -> None:
         """What the graph wrote into an input that was copied on the way in."""
         for number in self._written:
             if inward[number] is not args[number]:
                 with torch.no_grad():
-                    sizes = self._sizes[number] or ()
-                    args[number].copy_(tensor_of(cut(wrapped(inward[number], sizes, zero=True))))
+                    args[number].copy_(tensor_of(cut(self._wrapped(number, inward[number]))))
 
     def outward(self, results: Sequence[Any], told: Sequence[Result]) -> Any:
         """The results as the user's code expects them."""
@@ -72,10 +95,11 @@ class Result:
 
     sizes: tuple[int, ...]
     dtype: torch.dtype | None
+    blocks: Mapping[int, int] = field(default_factory=dict)
 
 
 def _out(tensor: torch.Tensor, about: Result) -> torch.Tensor:
-    value: torch.Tensor = tensor_of(cut(wrapped(tensor, about.sizes, zero=True)))
+    value: torch.Tensor = tensor_of(cut(wrapped(tensor, about.sizes, True, about.blocks)))
     return value if about.dtype is None else value.to(about.dtype)
 
 

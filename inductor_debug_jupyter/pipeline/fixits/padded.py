@@ -1,8 +1,12 @@
-"""A tensor that is larger than what it stands for: the padding is at the end of its dimensions."""
+"""A tensor that is larger than what it stands for: the padding is at the end of its dimensions, or of their blocks.
+
+A dimension of 384 that will be looked at as 12 heads of 32 is padded in blocks: 12 × 64 in memory, each 32 followed by
+32 that stand for nothing. So heads can be padded without moving anything once they are computed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,20 +17,46 @@ import torch
 class Padded:
     """``tensor`` stands for one of ``sizes``; ``zero`` when all of the padding is certainly zero.
 
-    The padding is always finite: whatever might make an infinity of it gets another filling first.
+    The padding is always finite: whatever might make an infinity of it gets another filling first. ``blocks`` are the
+    dimensions that are padded in blocks, with what a block stands for.
     """
 
     tensor: torch.Tensor
     sizes: tuple[int, ...]
     zero: bool
+    blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def dims(self) -> tuple[int, ...]:
         """The dimensions that are padded."""
         return tuple(at for at, size in enumerate(self.sizes) if self.tensor.shape[at] != size)
 
+    def block(self, dim: int) -> Block:
+        """How a dimension is padded; one that is not is a block without padding."""
+        inner = dict(self.blocks).get(dim, self.sizes[dim])
+        return Block(inner, self.tensor.shape[dim] * inner // self.sizes[dim])
+
+
+@dataclass(frozen=True)
+class Block:
+    """``inner`` elements, and ``memory`` that they have room in."""
+
+    inner: int
+    memory: int
+
 
 Value = torch.Tensor | Padded
+
+
+def block_of(value: Value, dim: int) -> Block:
+    """How a dimension is padded."""
+    dim %= len(sizes_of(value))
+    return value.block(dim) if isinstance(value, Padded) else Block(value.shape[dim], value.shape[dim])
+
+
+def blocks_of(value: Value) -> dict[int, int]:
+    """Dimension → what a block of it stands for; those that are padded in blocks."""
+    return dict(value.blocks) if isinstance(value, Padded) else {}
 
 
 def sizes_of(value: Value) -> tuple[int, ...]:
@@ -49,9 +79,12 @@ def tensor_of(value: Any) -> Any:
     return value.tensor if isinstance(value, Padded) else value
 
 
-def wrapped(tensor: torch.Tensor, sizes: Sequence[int], zero: bool) -> Value:
-    """A tensor that stands for one of ``sizes``; itself when that is its own shape."""
-    return tensor if tuple(tensor.shape) == tuple(sizes) else Padded(tensor, tuple(sizes), zero)
+def wrapped(tensor: torch.Tensor, sizes: Sequence[int], zero: bool, blocks: Mapping[int, int] | None = None) -> Value:
+    """A tensor that stands for one of ``sizes``; itself when that is its own shape. ``blocks``: dimension → inner."""
+    if tuple(tensor.shape) == tuple(sizes):
+        return tensor
+    real = {dim: inner for dim, inner in (blocks or {}).items() if inner != sizes[dim] != tensor.shape[dim]}
+    return Padded(tensor, tuple(sizes), zero, tuple(sorted(real.items())))
 
 
 def cut(value: Any, dims: Iterable[int] | None = None) -> Any:
@@ -63,8 +96,33 @@ def cut(value: Any, dims: Iterable[int] | None = None) -> Any:
     wanted = range(rank) if dims is None else {dim % rank for dim in dims}
     for dim in wanted:
         if tensor.shape[dim] != value.sizes[dim]:
-            tensor = tensor.narrow(dim, 0, value.sizes[dim])
-    return wrapped(tensor, value.sizes, value.zero)
+            inner = value.block(dim).inner
+            if inner == value.sizes[dim]:
+                tensor = tensor.narrow(dim, 0, inner)
+            else:
+                shape = list(tensor.shape)
+                parts = tensor.reshape([*shape[:dim], value.sizes[dim] // inner, -1, *shape[dim + 1 :]])
+                tensor = parts.narrow(dim + 1, 0, inner).flatten(dim, dim + 1)
+    return wrapped(tensor, value.sizes, value.zero, dict(value.blocks))
+
+
+def without_blocks(value: Any) -> Any:
+    """With padding at the end of dimensions only."""
+    return cut(value, [dim for dim, _ in value.blocks]) if isinstance(value, Padded) and value.blocks else value
+
+
+def grown_in_blocks(value: Value, dim: int, block: Block) -> Value:
+    """With a dimension padded in blocks; it has no padding yet, or this."""
+    dim %= len(sizes_of(value))
+    if block_of(value, dim) == block:
+        return value
+    value = cut(value, [dim])
+    count = sizes_of(value)[dim] // block.inner
+    shape = list(shape_of(value))
+    parts = tensor_of(value).reshape([*shape[:dim], count, block.inner, *shape[dim + 1 :]])
+    amounts = [0, 0] * (parts.dim() - dim - 2) + [0, block.memory - block.inner]
+    tensor = torch.nn.functional.pad(parts, amounts).flatten(dim, dim + 1)
+    return wrapped(tensor, sizes_of(value), is_zero(value), {**blocks_of(value), dim: block.inner})
 
 
 def grown(value: Value, shape: dict[int, int]) -> Value:
@@ -72,12 +130,15 @@ def grown(value: Value, shape: dict[int, int]) -> Value:
     now = shape_of(value)
     rank = len(now)
     wanted = {dim % rank: size for dim, size in shape.items()}
+    value = cut(value, [dim for dim in blocks_of(value) if now[dim] < wanted.get(dim, 0)])
+    now = shape_of(value)
     if all(now[dim] >= size for dim, size in wanted.items()):
         return value
     amounts: list[int] = []
     for dim in reversed(range(rank)):
         amounts += [0, max(0, wanted.get(dim, 0) - now[dim])]
-    return Padded(torch.nn.functional.pad(tensor_of(value), amounts), sizes_of(value), is_zero(value))
+    tensor = torch.nn.functional.pad(tensor_of(value), amounts)
+    return wrapped(tensor, sizes_of(value), is_zero(value), blocks_of(value))
 
 
 def filled(value: Value, fill: float = 0.0) -> Value:
@@ -90,7 +151,11 @@ def filled(value: Value, fill: float = 0.0) -> Value:
         shape = [1] * tensor.dim()
         shape[dim] = tensor.shape[dim]
         positions = torch.arange(tensor.shape[dim], dtype=torch.int32, device=tensor.device)
-        inside = (positions < value.sizes[dim]).view(shape)
+        block = value.block(dim)
+        if block.inner != value.sizes[dim]:
+            positions = positions % block.memory
+        inside = (positions < block.inner).view(shape)
         kept = inside if kept is None else kept & inside
     assert kept is not None
-    return Padded(torch.where(kept, tensor, torch.full((), fill, dtype=tensor.dtype)), value.sizes, fill == 0.0)
+    filling = torch.full((), fill, dtype=tensor.dtype)
+    return Padded(torch.where(kept, tensor, filling), value.sizes, fill == 0.0, value.blocks)

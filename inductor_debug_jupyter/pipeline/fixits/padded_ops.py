@@ -8,15 +8,20 @@ one: it only stays as the target refuses it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.fixits import padded_views
+from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall
 from inductor_debug_jupyter.pipeline.fixits.padded import (
+    Block,
     Padded,
     Value,
+    block_of,
+    blocks_of,
     cut,
     filled,
     grown,
@@ -24,10 +29,9 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     shape_of,
     sizes_of,
     tensor_of,
+    without_blocks,
     wrapped,
 )
-from inductor_debug_jupyter.pipeline.fixits.reshaping import reshaped
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
 
 _AS_POINTWISE = frozenset(
@@ -48,45 +52,6 @@ _NEEDS_ONES = frozenset(
 """What of zero is no number, or has no derivative there."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Which sizes to pad to what, as the rewrite wants them."""
-
-    wanted: Mapping[int, int]
-
-    def of(self, value: Value, dims: tuple[int, ...]) -> dict[int, int]:
-        """What these dimensions of a value have to be in memory: what they are, or what is wanted."""
-        sizes, shape = sizes_of(value), shape_of(value)
-        rank = len(sizes)
-        return {dim % rank: max(shape[dim], self.wanted.get(sizes[dim], 0)) for dim in dims}
-
-
-@dataclass(frozen=True)
-class OpCall:
-    """One call: the op, its arguments, the sizes that its result stands for (one entry a result)."""
-
-    target: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    results: tuple[tuple[int, ...], ...]
-    sizes: Sizes
-
-    @property
-    def name(self) -> str:
-        """The op without overload."""
-        return aten_name(self.target)
-
-    @property
-    def made(self) -> tuple[int, ...]:
-        """What the only result stands for."""
-        return self.results[0]
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        """The op itself, on what is in memory."""
-        plain, named = map_kind(Padded, tensor_of, (args, kwargs))
-        return self.target(*plain, **named)
-
-
 def compute(call: OpCall) -> Any:
     """What the call gives: a value, or several where the op does."""
     values = of_kind(Padded, (call.args, dict(call.kwargs)))
@@ -94,19 +59,20 @@ def compute(call: OpCall) -> Any:
     if handler is None and torch.Tag.pointwise in getattr(call.target, "tags", ()):
         handler = _pointwise
     if handler is not None and (values or call.name in GROWING):
-        answer = handler(call)
+        answer = handler(call if handler in _KNOW_BLOCKS else _without_blocks(call))
         if answer is not NotImplemented:
             return answer
     return _without_padding(call)
 
 
+def _without_blocks(call: OpCall) -> OpCall:
+    args, kwargs = map_kind(Padded, without_blocks, (call.args, dict(call.kwargs)))
+    return replace(call, args=args, kwargs=kwargs)
+
+
 def _without_padding(call: OpCall) -> Any:
     args, kwargs = map_kind(Padded, cut, (call.args, dict(call.kwargs)))
     return call.target(*args, **kwargs)
-
-
-def _value_args(call: OpCall) -> list[Value]:
-    return [value for value in of_kind(object, list(call.args)) if isinstance(value, torch.Tensor | Padded)]
 
 
 # Element by element ---------------------------------------------------------------------------------------------------
@@ -115,7 +81,10 @@ def _value_args(call: OpCall) -> list[Value]:
 def _pointwise(call: OpCall) -> Any:
     if len(call.results) != 1:
         return NotImplemented
-    values = _value_args(call)
+    blocks = _same_blocks(call)
+    if blocks is None:
+        call, blocks = _without_blocks(call), {}
+    values = call.values
     rank = len(call.made)
     memory = list(call.made)
     for value in values:
@@ -135,7 +104,22 @@ def _pointwise(call: OpCall) -> Any:
         return filled(value, 1.0) if call.name in _NEEDS_ONES else value
 
     args = [fitted(value) if not isinstance(value, list | tuple) else value for value in call.args]
-    return wrapped(call.run(*args, **call.kwargs), call.made, _zero_after(call, values))
+    return wrapped(call.run(*args, **call.kwargs), call.made, _zero_after(call, values), blocks)
+
+
+def _same_blocks(call: OpCall) -> dict[int, int] | None:
+    """The result's blocks: those of every operand that is not repeated there; None when they differ."""
+    rank = len(call.made)
+    found: dict[int, set[Block]] = {}
+    for value in call.values:
+        sizes = sizes_of(value)
+        for dim in range(len(sizes)):
+            if sizes[dim] != 1:
+                found.setdefault(rank - len(sizes) + dim, set()).add(block_of(value, dim))
+    in_blocks = {rank - len(sizes_of(value)) + dim for value in call.values for dim in blocks_of(value)}
+    if any(len(found[dim]) > 1 for dim in in_blocks):
+        return None
+    return {dim: next(iter(found[dim])).inner for dim in in_blocks}
 
 
 def _zero_after(call: OpCall, values: list[Value]) -> bool:
@@ -152,15 +136,28 @@ def _zero_after(call: OpCall, values: list[Value]) -> bool:
 
 def _linear(call: OpCall) -> Any:
     x, weight, bias = (*call.args, None)[:3]
-    sizes = call.sizes
-    inner = max(sizes.of(x, (-1,))[len(sizes_of(x)) - 1], sizes.of(weight, (1,))[1])
-    x, weight = grown(x, {-1: inner}), grown(weight, {1: inner, 0: sizes.of(weight, (0,))[0]})
+    sizes, last = call.sizes, len(sizes_of(x)) - 1
+    x = cut(x, [dim for dim in blocks_of(x) if dim != last])
+    if last in blocks_of(x):
+        weight = sizes.in_blocks(weight, 1, block_of(x, last))
+    else:
+        weight = cut(weight, [1]) if 1 in blocks_of(weight) else weight
+        inner = max(sizes.of(x, (-1,))[last], sizes.of(weight, (1,))[1])
+        x, weight = grown(x, {-1: inner}), grown(weight, {1: inner})
+    block = block_of(weight, 0) if 0 in blocks_of(weight) else None  # as another product of it wants it
+    if call.inner:
+        block = Block(call.inner, sizes.wanted.get(call.inner, call.inner))
+    if block is not None:
+        weight = sizes.in_blocks(weight, 0, block)
+        bias = None if bias is None else filled(sizes.in_blocks(bias, 0, block))
+    else:
+        weight = grown(weight, {0: sizes.of(weight, (0,))[0]})
+        bias = None if bias is None else filled(grown(bias, {0: shape_of(weight)[0]}))
     if not (is_zero(weight) or is_zero(x)):
         x = filled(x)
-    if bias is not None:
-        bias = filled(grown(bias, {0: shape_of(weight)[0]}))
     leading = shape_of(x)[:-1] == sizes_of(x)[:-1]
-    return wrapped(call.run(x, weight, bias), call.made, leading and is_zero(weight))
+    blocks = {} if block is None else {last: block.inner}
+    return wrapped(call.run(x, weight, bias), call.made, leading and is_zero(weight), blocks)
 
 
 def _matmul(call: OpCall) -> Any:
@@ -169,6 +166,10 @@ def _matmul(call: OpCall) -> Any:
         return NotImplemented
     left, right = cut(left, range(len(sizes_of(left)) - 2)), cut(right, range(len(sizes_of(right)) - 2))
     row, column = len(sizes_of(left)) - 2, len(sizes_of(right)) - 2
+    if set(blocks_of(left)) - {row + 1} or set(blocks_of(right)) - {column}:
+        left, right = without_blocks(left), without_blocks(right)
+    if block_of(left, row + 1) != block_of(right, column):
+        left, right = without_blocks(left), without_blocks(right)
     wanted = call.sizes
     inner = max(wanted.of(left, (-1,))[row + 1], wanted.of(right, (-2,))[column])
     left = grown(left, {row + 1: inner, row: wanted.of(left, (row,))[row]})
@@ -221,7 +222,11 @@ def _attention(call: OpCall) -> Any:
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
     query, key, value = (cut(given[name], range(len(sizes_of(given[name])) - 1)) for name in names[:3])
-    width = sizes_of(query)[-1]
+    width, last = sizes_of(query)[-1], len(sizes_of(query)) - 1
+    if block_of(query, last) != block_of(key, last):
+        query, key = without_blocks(query), without_blocks(key)
+    if shape_of(value)[-1] != shape_of(query)[-1]:
+        value = without_blocks(value)
     inner = max(call.sizes.of(query, (-1,))[len(sizes_of(query)) - 1], shape_of(key)[-1], shape_of(value)[-1])
     if inner == width:
         return NotImplemented
@@ -237,7 +242,7 @@ def _attention(call: OpCall) -> Any:
         scale=1 / math.sqrt(width) if scale is None else scale,
         enable_gqa=given.get("enable_gqa", False),
     )
-    return wrapped(made, call.made, zero=True)
+    return wrapped(made, call.made, True, blocks_of(value))
 
 
 # Over a dimension -----------------------------------------------------------------------------------------------------
@@ -313,62 +318,6 @@ def _cumsum(call: OpCall) -> Any:
     return wrapped(made, call.made, x.zero and dim % len(x.sizes) not in x.dims)
 
 
-# Other ways to look at it ---------------------------------------------------------------------------------------------
-
-
-def _same_order(call: OpCall) -> Any:
-    """Ops whose arguments mean the same for a larger tensor: permute, transpose."""
-    x = call.args[0]
-    return wrapped(call.run(*call.args, **call.kwargs), call.made, is_zero(x))
-
-
-def _reshape(call: OpCall) -> Any:
-    return reshaped(call.args[0], call.made)
-
-
-def _expand(call: OpCall) -> Any:
-    x = call.args[0]
-    sizes, shape = sizes_of(x), shape_of(x)
-    target = list(call.made)
-    for at in range(1, len(sizes) + 1):
-        if sizes[-at] != 1:
-            target[-at] = shape[-at]
-    return wrapped(tensor_of(x).expand(target), call.made, is_zero(x))
-
-
-def _along(call: OpCall) -> Any:
-    """Ops that take a part along one dimension: that one loses its padding."""
-    x = call.args[0]
-    if not isinstance(x, Padded):
-        return NotImplemented
-    if call.name in {"slice", "select", "unbind"}:
-        dim = call.args[1] if len(call.args) > 1 else 0
-    else:
-        dim = call.args[2] if len(call.args) > 2 else call.kwargs.get("dim", 0)
-    x = cut(x, [dim])
-    made = call.run(x, *call.args[1:], **call.kwargs)
-    if isinstance(made, torch.Tensor):
-        return wrapped(made, call.made, is_zero(x))
-    return [wrapped(part, sizes, is_zero(x)) for part, sizes in zip(made, call.results, strict=True)]
-
-
-def _cat(call: OpCall) -> Any:
-    values = list(call.args[0])
-    dim = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim", 0)
-    rank = len(call.made)
-    if any(len(sizes_of(value)) != rank for value in values):
-        return NotImplemented
-    values = [cut(value, [dim]) for value in values]
-    memory = {at: max(shape_of(value)[at] for value in values) for at in range(rank) if at != dim % rank}
-    values = [grown(value, memory) for value in values]
-    return wrapped(call.run(values, dim), call.made, all(map(is_zero, values)))
-
-
-def _embedding(call: OpCall) -> Any:
-    weight = call.args[0]
-    return wrapped(call.run(*call.args, **call.kwargs), call.made, is_zero(weight))
-
-
 GROWING = frozenset(
     ("linear", "matmul", "mm", "bmm", "addmm", "conv1d", "conv2d", "conv3d", "scaled_dot_product_attention")
 )
@@ -386,14 +335,23 @@ _HANDLERS: dict[str, Callable[[OpCall], Any]] = {
     **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduction),
     **dict.fromkeys(("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "max_pool2d_with_indices"), _pooling),
     "cumsum": _cumsum,
-    **dict.fromkeys(("permute", "transpose", "t", "movedim", "swapaxes"), _same_order),
+    **dict.fromkeys(("permute", "transpose", "t", "movedim", "swapaxes"), padded_views.turned),
     **dict.fromkeys(
-        ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "unsqueeze", "squeeze", "view_as"), _reshape
+        ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "unsqueeze", "squeeze", "view_as"),
+        padded_views.reshape,
     ),
-    "expand": _expand,
-    **dict.fromkeys(("slice", "select", "split", "split_with_sizes", "chunk", "unbind"), _along),
+    "expand": padded_views.expand,
+    **dict.fromkeys(("slice", "select", "split", "split_with_sizes", "chunk", "unbind"), padded_views.parts_along),
     "narrow": lambda call: NotImplemented,
-    **dict.fromkeys(("cat", "concat"), _cat),
-    "embedding": _embedding,
+    **dict.fromkeys(("cat", "concat"), padded_views.joined),
+    "embedding": padded_views.embedding,
     **dict.fromkeys(_AS_POINTWISE, _pointwise),
 }
+
+_KNOW_BLOCKS: frozenset[Callable[[OpCall], Any]] = frozenset(
+    (
+        *(_pointwise, _linear, _matmul, _attention, padded_views.turned, padded_views.reshape, padded_views.expand),
+        *(padded_views.parts_along, padded_views.joined),
+    )
+)
+"""Handlers of operands that are padded in blocks; any other is given them without."""

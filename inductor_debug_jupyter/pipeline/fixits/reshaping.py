@@ -20,29 +20,47 @@ def reshaped(value: Value, sizes: Sequence[int]) -> Value:
     """``value`` as one of ``sizes``.
 
     Dimensions that become each other form groups (``[4, 784] → [4, 28, 28]``: ``784`` and ``28, 28``). A group keeps
-    its padding when only its first dimension has one: then it is still at the end of whatever the group becomes.
+    its padding when only its first dimension has one, at its end: then it is still at the end of whatever the group
+    becomes. It keeps that of its last dimension in blocks, or takes it out of blocks: ``[12, 32] ↔ [384]``.
     """
     if not isinstance(value, Padded):
         return value.reshape(list(sizes))
     memory: list[int] = []
     lost: list[int] = []
-    shape = shape_of(value)
+    blocks: dict[int, int] = {}
     for old, new in groups(value.sizes, sizes):
-        kept = _kept(old, [sizes[at] for at in new], value, shape)
+        wanted = [sizes[at] for at in new]
+        kept = _kept(old, wanted, value)
+        if kept is None and (in_blocks := _kept_in_blocks(old, wanted, value)) is not None:
+            kept, at, inner = in_blocks
+            blocks[new[at]] = inner
         if kept is None:
             lost += [at for at in old if at in value.dims]
-        memory += kept or [sizes[at] for at in new]
+        memory += kept or wanted
     value = cut(value, lost) if lost else value
-    return wrapped(tensor_of(value).reshape(memory), sizes, is_zero(value))
+    return wrapped(tensor_of(value).reshape(memory), sizes, is_zero(value), blocks)
 
 
-def _kept(old: list[int], new: list[int], value: Padded, shape: tuple[int, ...]) -> list[int] | None:
+def _kept_in_blocks(old: list[int], new: list[int], value: Padded) -> tuple[list[int], int, int] | None:
+    """The sizes in memory that a group becomes, and which of them is in blocks of what; None when none can be."""
+    real = [at for at in old if value.sizes[at] != 1]
+    places = [at for at, size in enumerate(new) if size != 1]
+    if [at for at in old if at in value.dims] != real[-1:] or not places:
+        return None
+    block, last = value.block(real[-1]), places[-1]
+    if new[last] % block.inner:
+        return None
+    return [*new[:last], new[last] // block.inner * block.memory, *new[last + 1 :]], last, block.inner
+
+
+def _kept(old: list[int], new: list[int], value: Padded) -> list[int] | None:
     """The sizes in memory that a group becomes; None when its padding has no place in it."""
     padded = [at for at in old if at in value.dims]
     if not padded:
         return new
+    shape = shape_of(value)
     real = [at for at in old if value.sizes[at] != 1]
-    if padded != real[:1]:
+    if padded != real[:1] or real[0] in dict(value.blocks):
         return None
     elements = math.prod(shape[at] for at in old)
     first = next(at for at, size in enumerate(new) if size != 1)
