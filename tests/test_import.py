@@ -48,6 +48,7 @@ def test_public_names_are_exactly_these():
         "GuardInspector",
         "HTMLReportGenerator",
         "InductorDebugError",
+        "fixed",
         "IntegratedMockAdapter",
         "IsolatedAdapter",
         "KernelDiffHarness",

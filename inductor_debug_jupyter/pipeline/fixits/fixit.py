@@ -96,11 +96,12 @@ def _for(violation: Violation, record: SessionRecord, *, around: bool) -> Iterat
 
 
 def _is_of_images(violation: Violation, record: SessionRecord) -> bool:
-    """Whether a finding is about four dimensions, in a graph that convolves: attention has four dimensions too."""
+    """Whether a finding is about four dimensions, other than those of attention: heads are no channels."""
     for place in violation.places:
         for capture in record.captures:
             if capture.compile_id == place.compile_id and (graph := capture.graph(place.stage)) is not None:
-                if not any("conv" in bare_name(each.target) for each in graph.calls):
+                names = {bare_name(each.target) for each in graph.calls}
+                if any("attention" in name or name == "bmm" for name in names) and not any("conv" in n for n in names):
                     continue
                 node = graph.node(place.node)
                 near = [node, *(graph.node(name) for name in node.inputs)] if node is not None else []
