@@ -13,8 +13,9 @@ from inductor_debug_jupyter.cli.terminal import count_text, printable, size_text
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.store import CleanReport
+from inductor_debug_jupyter.pipeline.store.cleaning import UNFINISHED
 
-SUMMARY = "delete captured sessions and their files (only what the index says was written)"
+SUMMARY = "delete captured sessions and their files (only what the index says was written), and unfinished ones"
 
 EXAMPLES = """\
   inductor-debug clean --dry-run --older-than 7d   # what would go
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     older_than = None if args.older_than is None else parse_age(args.older_than, "--older-than")
     keep_last = None if args.keep_last is None else parse_count(args.keep_last)
     plan = store.clean(older_than, keep_last, dry_run=True)
-    if not plan.sessions:
+    if not plan.sessions and not plan.deleted:
         if not args.quiet:
             print(f"Nothing to delete in {printable(str(store.folder))}.")
             _print_kept(plan)
@@ -69,12 +70,15 @@ def _confirmed(plan: CleanReport, folder: str) -> bool:
 
 
 def _amount(report: CleanReport) -> str:
-    sessions = count_text(len(report.sessions), "session")
-    return f"{sessions} with {count_text(len(report.deleted), 'file')} ({size_text(report.freed)})"
+    left = sum(file.reason == UNFINISHED for file in report.deleted)
+    sessions = f"{count_text(len(report.sessions), 'session')} with {count_text(len(report.deleted) - left, 'file')}"
+    unfinished = f"{count_text(left, 'file')} {UNFINISHED}" if left else ""
+    told = " and ".join(filter(None, [sessions if report.sessions else "", unfinished]))
+    return f"{told} ({size_text(report.freed)})"
 
 
 def _print_report(report: CleanReport, done: str) -> None:
-    print(f"{_amount(report)} {done}:")
+    print(f"{_amount(report)} {done}{':' if report.sessions else '.'}")
     for session in report.sessions:
         print(f"  {printable(session)}")
     _print_kept(report)

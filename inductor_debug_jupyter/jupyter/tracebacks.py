@@ -34,6 +34,11 @@ def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
     return kept[0] if kept else None
 
 
+def _was_running(traceback: TracebackType | None) -> bool:
+    """Whether the cell's code was running when it failed; IPython also comes here when it cannot compile a cell."""
+    return traceback is None or traceback.tb_frame.f_code.co_name != "run_cell_async"
+
+
 def clean(error: BaseException) -> None:
     """Clean an error and everything it was raised from."""
     seen: set[int] = set()
@@ -72,5 +77,8 @@ class CleanTracebacks:
         exceptions, handler = self._before or ((), None)
         if handler is not None and exceptions and issubclass(kind, exceptions):
             return handler(kind, error, error.__traceback__, tb_offset=tb_offset)
+        if not _was_running(traceback):  # the cell could not be read: there is no traceback, only a place in it
+            show = shell.showindentationerror if isinstance(error, IndentationError) else shell.showsyntaxerror
+            return show()
         shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset, running_compiled_code=True)
         return None

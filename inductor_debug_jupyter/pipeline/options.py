@@ -11,7 +11,7 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
@@ -400,9 +400,16 @@ class OptionParser(argparse.ArgumentParser):
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
-    """Add the named options to an argparse parser. What the user does not say is absent from the namespace."""
+    """Add the named options to an argparse parser. What the user does not say is absent from the namespace.
+
+    ``with --diff: …`` is said where there is a ``--diff``.
+    """
+    names = tuple(names)
     for name in names:
         option = OPTIONS[name]
+        condition = re.match(r"with --([a-z-]+): ", option.help)
+        if condition is not None and condition[1].replace("-", "_") not in names:
+            option = replace(option, help=option.help.removeprefix(condition[0]))
         if option.is_switch:
             parser.add_argument(
                 option.flag, dest=name, action="store_const", const="1", default=argparse.SUPPRESS, help=option.help

@@ -359,3 +359,36 @@ def test_every_graph_has_its_text(backend, train):
         assert graph.text(stage), stage
     if backend == "aot_eager":
         assert "torch.ops.aten.addmm.default" in graph.text("forward")
+
+
+def test_a_session_goes_by_the_model_that_was_called_whatever_dynamo_sees_first():
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Conv1d(4, 4, 3)
+
+        def forward(self, x):
+            for _ in range(2):  # a break in a loop: Dynamo gives the whole frame up
+                torch._dynamo.graph_break()
+            return self.inner(x)
+
+    whole = Whole()
+    with capture(eager=True, lower="dynamo") as session:
+        whole(torch.randn(1, 4, 8))
+        nn.ReLU()(torch.randn(2))
+    assert [each.name for each in session.captures] == ["Conv1d", "ReLU"]
+    assert session.record.name == "Whole"
+
+
+def test_an_exported_module_is_captured_as_the_user_calls_it():
+    model, x = Block().eval(), torch.randn(4, 16)
+    exported = torch.export.export(model, (x,)).module()
+    expected = exported(x)
+    with capture(eager=True, lower="aot") as session:
+        made = exported(x)
+    assert torch.equal(made, expected)
+    assert session.record.name == "GraphModule"
+    assert session.captures[0].graph("forward").calls
+    with capture(eager=True, lower="aot") as session:
+        torch.export.export(model, (x,))
+    assert session.captures == (), "exporting is no call"

@@ -230,6 +230,13 @@ def test_help_documents_every_command_and_exit_code(cli: Cli) -> None:
     assert cli().out.startswith("usage: inductor-debug")
 
 
+@pytest.mark.parametrize("command", ["bisect", "conformance"])
+def test_help_speaks_of_no_option_that_the_command_lacks(cli: Cli, command: str) -> None:
+    told = cli(command, "--help").out
+    assert "--timeout" in told
+    assert "--diff" not in told
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_of_the_help_is_understood(name: str) -> None:
     parser, _ = build_parsers()

@@ -19,8 +19,12 @@ from inductor_debug_jupyter.pipeline.torch_compat import canaries
 Cli = Callable[..., Any]
 
 
-def test_everything_works_here(cli: Cli, store: ArtifactStore) -> None:
+def test_everything_works_here(
+    cli: Cli, store: ArtifactStore, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a machine that can run the tests, nothing essential is broken: compiler, hooks, caches, widgets."""
+    cache = tmp_path_factory.mktemp("inductor")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
     result = cli("doctor", "--format", "json")
     data = json.loads(result.out)
     checks = {check["name"]: check for check in data["checks"]}
@@ -33,6 +37,7 @@ def test_everything_works_here(cli: Cli, store: ArtifactStore) -> None:
     assert "anywidget" in checks["jupyter packages"]["found"]
     assert checks["torch"]["state"] in {"ok", "warning"}
     assert sorted(path.name for path in store.folder.parent.iterdir()) == ["debug_artifacts"], "nothing is left behind"
+    assert list(cache.rglob("*")) == [], "nor in Inductor's cache"
 
 
 def test_the_table_and_quick(cli: Cli, folder: Path) -> None:

@@ -292,3 +292,18 @@ def test_control_flow_is_partitioned_as_one_op():
     (got,) = PartitionedGraph(kept.graph_module, record, coverage.segments)(x)
     assert torch.equal(got, expected)
     assert len(coverage.segments) >= 3
+
+
+def test_nobody_is_told_to_cast_a_complex_number_away(tmp_path):
+    """A cast to a float drops the imaginary part."""
+
+    @torch.compile(backend="aot_eager")
+    def spectrum(x):
+        return torch.fft.fft(x) * 2
+
+    with capture(target="default", artifacts=str(tmp_path)) as session:
+        spectrum(torch.randn(4, 8))
+    (finding,) = [each for each in session.findings if each.rule_id == "dtype.unsupported"]
+    assert finding.observed == "complex64"
+    assert "view_as_real" in finding.hints[0]
+    assert "two numbers of float32" in finding.hints[0]

@@ -106,3 +106,32 @@ def test_no_parts_for_an_op_that_has_none(tmp_path: Path) -> None:
     session = captured(Called(torch.linalg.inv), torch.eye(64), tmp_path)
     assert any(each.rule_id == "op.unsupported" for each in session.findings)
     assert suggested(session) == []
+
+
+@pytest.fixture
+def denying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., DebugSession]:
+    def captured(*ops: str, lower: str = "inductor") -> DebugSession:
+        monkeypatch.setenv("INDUCTOR_DEBUG_DENY", ",".join(ops))
+        model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Softmax(-1))
+        with capture(eager=True, lower=lower, keep_inputs=True, artifacts=str(tmp_path)) as session:
+            model(torch.randn(2, 8))
+        return session
+
+    return captured
+
+
+def test_an_op_that_inductor_takes_apart_is_the_one_to_take_apart(denying: Callable[..., DebugSession]) -> None:
+    """Inductor's graph has its parts, and the finding stands on one of them."""
+    session = denying("aten.gelu")
+    (offer,) = session.fixits(0)
+    assert [each.title for each in offer.fixits] == ["take gelu apart"]
+    assert session.fix_all().accepted
+
+
+def test_an_op_that_has_another_name_in_a_rewritten_graph_is_still_there(denying: Callable[..., DebugSession]) -> None:
+    """The target refuses ``softmax``, which the rewritten graph calls ``_softmax``."""
+    session = denying("aten.gelu", "softmax", lower="aot")
+    result = session.fix_all()
+    assert [each.title for each in result.fixits] == ["take gelu apart"]
+    assert not result.accepted
+    assert [each.finding.title for each in result.remaining] == ["the target has no softmax"]

@@ -162,3 +162,11 @@ def test_five_thousand_guards_are_quick():
     view = guards_view(record(guards=guards))
     assert len(view["rows"]) == 5_000
     assert time.perf_counter() - started < 2
+
+
+def test_a_check_always_says_what_it_looks_at():
+    """An argument called ``t`` stands in ``torch.float32``, and was taken for named."""
+    tensor = guard("TENSOR_MATCH", "L['t']", TENSOR.replace("L['x']", "L['t']"))
+    (row,) = guard_rows([tensor])
+    assert row["told"].startswith("t torch.float32")
+    assert "TENSOR_MATCH   t torch.float32" in guards_text(record(guards=(tensor,)))

@@ -1,5 +1,7 @@
 """The magic's own behaviour: options, strict mode, labels, help, completion, what is shown and what is not."""
 
+import re
+
 import pytest
 
 SETUP = """
@@ -143,8 +145,13 @@ def test_unloading_leaves_nothing(ready):
 
 
 def test_a_cell_with_a_syntax_error_is_just_that(ready):
-    outcome = ready.run("%%inductor_debug --no-panel\nprint(")
-    assert outcome.error.startswith("SyntaxError")
+    for cell in ("print(", "x = = 3", "if x:\n1"):
+        plain = ready.run(f"#\n{cell}")
+        debugged = ready.run(f"%%inductor_debug --no-panel\n{cell}")
+        assert "Error" in debugged.error
+        frames = ["".join(outcome.traceback).count("File ") for outcome in (debugged, plain)]
+        assert frames[0] == frames[1], "no frames of IPython's"
+        assert re.sub(r"\d+\.py", "", debugged.error) == re.sub(r"\d+\.py", "", plain.error)
 
 
 def test_time_and_the_magic_go_together(ready):

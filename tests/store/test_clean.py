@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,3 +131,33 @@ def test_files_that_are_gone_already_are_forgotten(store: ArtifactStore) -> None
         (store.folder / path).unlink()
     store.clean()
     assert store.artifacts() == ()
+
+
+def unfinished(place: Path, name: str, *, hours: float) -> Path:
+    file = place / name
+    file.write_bytes(b"half of")
+    then = time.time() - hours * 3600
+    os.utime(file, (then, then))
+    return file
+
+
+def test_what_killed_writers_left_goes_and_nothing_else(store: ArtifactStore) -> None:
+    room = store.folder / "sessions"
+    left = [unfinished(place, f".writing-{'a' * 32}.tmp", hours=2) for place in (room, store.folder)]
+    stays = [
+        unfinished(room, f".writing-{'b' * 32}.tmp", hours=0.5),
+        unfinished(room, ".writing-my-thesis.tmp", hours=2),
+        unfinished(room, f"writing-{'c' * 32}.tmp", hours=2),
+        unfinished(store.folder.parent, f".writing-{'d' * 32}.tmp", hours=2),
+    ]
+    (room / f".writing-{'e' * 32}.tmp").symlink_to(stays[-1])
+    plan = store.clean(keep_last=3, dry_run=True)
+    assert all(file.exists() for file in left)
+    report = store.clean(keep_last=3)
+    assert report.sessions == ()
+    assert plan.deleted == report.deleted
+    assert {store.folder / file.path for file in report.deleted} == set(left)
+    assert not any(file.exists() for file in left)
+    assert all(file.exists() for file in stays)
+    reasons = {file.path: file.reason for file in report.kept}
+    assert reasons[f"sessions/{stays[0].name}"] == "not in the index: somebody may be writing it"

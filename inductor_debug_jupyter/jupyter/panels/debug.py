@@ -14,7 +14,7 @@ Whatever goes wrong in a callback is shown in the header's error strip. Callback
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import RLock
 from typing import Any, cast
@@ -41,7 +41,6 @@ from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, Transfers
 from inductor_debug_jupyter.jupyter.panels.what_if import TAB as WHAT_IF
 from inductor_debug_jupyter.jupyter.panels.what_if import WhatIfPanel
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
-from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.localization import without_outputs
@@ -165,35 +164,8 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._late: dict[str, Callable[[], None]] = {"guards": lambda: self.guards_tab.fill(guards_view(self.record))}
         self.detail = DetailPanel(live.binder, sources=sources, rows=rows, tab=tab, tabs=explained)
         self._panes = [self.header, self.overview, self.findings, self.graph, self.guards]
-        if "placement" in there:
-            placement = PlacementPanel(tab=tab, tabs=["placement"])
-            self._panes.append(placement)
-            self._late["placement"] = lambda: placement.set_trait(
-                "graphs", placement_views(self.record.coverage, self._lookup)
-            )
-        if "transfers" in there:
-            transfers = TransfersPanel(tab=tab, tabs=["transfers"])
-            self._panes.append(transfers)
-            self._late["transfers"] = lambda: transfers.set_trait(
-                "view", dict(transfers_view(self.record, self._lookup, limit=ROWS_SENT))
-            )
-        self._panes.append(self.detail)
-        if live.trier is not None and WHAT_IF in there:
-            self.trying = WhatIfPanel(live.trier, tab=tab, tabs=[WHAT_IF])
-            self._panes.append(self.trying)
-            self._late[WHAT_IF] = self.trying.fill
-        self.has_code = "code" in there
-        if self.has_code:
-            self.code = CodePanel(choices=self._lookup.choices, tab=tab, tabs=["code"])
-            self._panes.append(self.code)
-        self.charts: DiffCharts | None = None
-        found = self.record.localization
-        if (diff := self.record.diff or (without_outputs(found) if found else None)) is not None:
-            self.kernel_diff = KernelDiffPanel(diff, self._live.pairs, found, tab=tab)
-            self._panes.append(self.kernel_diff)
-            self.charts = DiffCharts(self.kernel_diff, found, self._choose_node)
-            if tab == "diff":
-                self.charts.enter()
+        self._panes += [*self._device_panes(tab, there), self.detail, *self._trying_panes(tab, there)]
+        self._make_diff_pane(tab)
         children: list[Any] = [self.guards_tab if pane is self.guards else pane for pane in self._panes[1:]]
         self.memory: MemoryTab | None = None
         if "memory" in there:
@@ -203,6 +175,44 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             children += [self.memory, alive]
         self._body = ipywidgets.HBox(children=children)
         self._body.add_class("idj-body")
+
+    def _device_panes(self, tab: str, there: set[str]) -> Iterator[Pane]:
+        """What a target or an adapter has to say, if it has."""
+        if "placement" in there:
+            placement = PlacementPanel(tab=tab, tabs=["placement"])
+            self._late["placement"] = lambda: placement.set_trait(
+                "graphs", placement_views(self.record.coverage, self._lookup)
+            )
+            yield placement
+        if "transfers" in there:
+            transfers = TransfersPanel(tab=tab, tabs=["transfers"])
+            self._late["transfers"] = lambda: transfers.set_trait(
+                "view", dict(transfers_view(self.record, self._lookup, limit=ROWS_SENT))
+            )
+            yield transfers
+
+    def _trying_panes(self, tab: str, there: set[str]) -> Iterator[Pane]:
+        """Where things are tried out, if there is a session to try them; and the code, if any was generated."""
+        if self._live.trier is not None and WHAT_IF in there:
+            self.trying = WhatIfPanel(self._live.trier, tab=tab, tabs=[WHAT_IF])
+            self._late[WHAT_IF] = self.trying.fill
+            yield self.trying
+        self.has_code = "code" in there
+        if self.has_code:
+            self.code = CodePanel(self.record, self._lookup, tab=tab, tabs=["code"])
+            yield self.code
+
+    def _make_diff_pane(self, tab: str) -> None:
+        """A comparison, or a search without one, with its charts."""
+        self.charts: DiffCharts | None = None
+        found = self.record.localization
+        if (diff := self.record.diff or (without_outputs(found) if found else None)) is None:
+            return
+        self.kernel_diff = KernelDiffPanel(diff, self._live.pairs, found, tab=tab)
+        self._panes.append(self.kernel_diff)
+        self.charts = DiffCharts(self.kernel_diff, found, self._choose_node)
+        if tab == "diff":
+            self.charts.enter()
 
     def show(self) -> None:
         """Display the panel and, as an output of its own, the snapshot that stays when there is no kernel."""
@@ -341,54 +351,11 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             self.on_select(dict(chosen))
 
     def _on_code_wanted(self, change: dict[str, Any]) -> None:
-        wanted = change["new"]
-        if "document" in wanted:
-            self._guarded(lambda: self._show_document(wanted["document"]))
-        else:
-            self._guarded(lambda: self._show_nodes(wanted["compile_id"], wanted["stage"]))
+        self._guarded(lambda: self.code.answer(change["new"]))
 
     def _show_code(self, chosen: dict[str, Any]) -> None:
-        """The graph and the document that the selection stands in; without one, what is on show stays."""
-        if not self.has_code:
-            return
-        if not self.code.documents:
-            self.code.documents = list(documents_view(self.record))
-            self.code.sources = source_view(self.record, self._lookup)
-        key = (chosen["compile_id"], chosen["stage"])
-        if key in self._lookup.graphs or not self.code.nodes["rows"]:
-            self._show_nodes(*(key if key in self._lookup.graphs else self._lookup.first_graph or ("", "")))
-        if (document := self._document_of(chosen)) is not None:
-            self._show_document(document)
-        if chosen.get("kernel"):
-            self._show_nodes_of(chosen["kernel"])
-
-    def _document_of(self, chosen: dict[str, Any]) -> str | None:
-        """The chosen kernel, or the first that the chosen node or line went into; at first, any."""
-        if chosen.get("kernel"):
-            return str(chosen["kernel"])
-        line = f"{chosen['label']}:{chosen['line']}"
-        for row in self.code.nodes["rows"]:
-            if row["documents"] and (row["name"] == chosen["node"] or (not chosen["node"] and row["line"] == line)):
-                return str(row["documents"][0])
-        return None if self.code.document["id"] else next((each["id"] for each in self.code.documents), None)
-
-    def _show_nodes(self, compile_id: str, stage: str) -> None:
-        shown = self.code.nodes
-        if (shown["compile_id"], shown["stage"]) != (compile_id, stage):
-            self.code.nodes = dict(node_list_view(self._lookup, compile_id, stage))
-
-    def _show_nodes_of(self, kernel: str) -> None:
-        """Put a graph on show that has the kernel's nodes, unless the one on show does."""
-        entry = next((each for each in self.code.documents if each["id"] == kernel), None)
-        if entry is None or any(kernel in row["documents"] for row in self.code.nodes["rows"]):
-            return
-        stage = f"post_grad{BACKWARD}" if entry["backward"] else "post_grad"
-        if (entry["compile_id"], stage) in self._lookup.graphs:
-            self._show_nodes(entry["compile_id"], stage)
-
-    def _show_document(self, document: str) -> None:
-        if self.code.document["id"] != document:
-            self.code.document = dict(document_view(self.record, document))
+        if self.has_code:
+            self.code.show(chosen)
 
     def _prepare(self) -> None:
         """The first picture and the first detail, when a tab that shows them is opened for the first time."""

@@ -9,8 +9,8 @@ import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial
-from inductor_debug_jupyter.pipeline.views.words import count, plain
+from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial, Offers
+from inductor_debug_jupyter.pipeline.views.words import plain
 
 NOTHING: dict[str, Any] = {
     "offers": [],
@@ -32,7 +32,7 @@ class FixDesk:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._offers: tuple[FixTrial, ...] = ()
+        self._offers = Offers(())
         self._finding: int | None = None
         self._last: FixTrial | None = None
         self._said = ""
@@ -84,35 +84,35 @@ class FixDesk:
         if not self.in_force:
             return ""
         patch = self._session.patch()
-        return "\n".join(plain(line) for line in patch.diff.splitlines() or patch.unwritten)
+        return "\n".join(plain(line) for line in (*patch.diff.splitlines(), *patch.unwritten))
 
     def _check(self, finding: int) -> None:
-        self._offers, self._finding = (), finding
+        self._offers, self._finding = Offers(()), finding
         self._offers = self._session.fixits(finding)
         if not self._offers:
-            self._said = "No fix-it that was tried removes this finding and keeps the numbers"
+            self._said = "No fix-it removes this finding and keeps the numbers. " + "; ".join(self._offers.declined)
 
     def _apply(self, number: int) -> None:
         trial = self._offers[number]
-        self._offers, self._finding = (), None
+        self._offers, self._finding = Offers(()), None
         self._last = trial
         self._session.apply(trial)
 
     def _undo(self) -> None:
-        self._offers, self._finding, self._last = (), None, None
+        self._offers, self._finding, self._last = Offers(()), None, None
         self._session.undo()
 
     def _fix_all(self) -> None:
-        self._offers, self._finding = (), None
+        self._offers, self._finding = Offers(()), None
         result: FixResult = self._session.fix_all()
-        self._said = (
-            "The target takes all of it"
-            if result.accepted
-            else f"{count(len(result.remaining), 'finding')} left: {result.remaining[0].why}"
-        )
+        self._said = "The target takes all of it" if result.accepted else f"{result.answer}: {_first_reason(result)}"
         if result.fixits:
             self._last = result.trial
             self._session.apply(*result.fixits)
+
+
+def _first_reason(result: FixResult) -> str:
+    return result.remaining[0].why if result.remaining else result.left_out[0]
 
 
 def _offer(trial: FixTrial) -> dict[str, Any]:

@@ -62,6 +62,7 @@ function render({ model, el, signal }) {
     applied.textContent = view.applied.length ? `In force: ${view.applied.join(", ")}` : "";
     applied.title = applied.textContent;
     status.textContent = busy || view.error || view.said;
+    status.title = status.textContent;
     status.classList.toggle("idj-error", !busy && Boolean(view.error));
     const shown = !busy && view.finding === finding ? view.offers : [];
     offers.replaceChildren(...shown.map((offer, number) => offerRow(offer, () => ask({ do: "apply", offer: number }))));

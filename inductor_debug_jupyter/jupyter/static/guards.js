@@ -147,14 +147,11 @@ function eventGroup(title, rows, open) {
 }
 
 /** @param {any} row @returns {string} */
-const checkText = (row) => (row.check.includes(row.expression) || !row.check ? row.check || row.expression : `${row.expression}  ${row.check}`);
-
-/** @param {any} row @returns {string} */
 const searchText = (row) => `${row.trouble} ${row.kind} ${row.expression} ${row.check} ${row.graphs.join(" ")} ${row.where} ${row.code}`.toLowerCase();
 
 /** @param {any} row @param {string} hint @returns {HTMLElement} */
 function guardRow(row, hint) {
-  const told = checkText(row);
+  const told = row.told;
   const line = make("div", "idj-guard", "", { role: "option", "data-idj": "guard", "data-index": row.index });
   const graphs = row.graphs.length > 1 ? `${row.graphs[0]} +${row.graphs.length - 1}` : row.graphs[0];
   const check = make("span", "idj-mono idj-guard-check", told || "listed, not checked", { title: told });
@@ -171,7 +168,7 @@ function guardRow(row, hint) {
 
 /** What the chosen guard pins, and what that means. @param {any} row @param {any} view @returns {HTMLElement[]} */
 function about(row, view) {
-  const parts = [make("div", "idj-mono idj-about-check", checkText(row) || row.kind)];
+  const parts = [make("div", "idj-mono idj-about-check", row.told || row.kind)];
   const graphs = row.graphs.map((id) => `${id} ${view.graphs[id] ?? ""}`.trim()).join(", ");
   parts.push(make("div", "idj-quiet", `${row.kind} on ${graphs}`));
   if (row.where) {

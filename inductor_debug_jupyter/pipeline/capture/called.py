@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.inputs import CallInputs
@@ -10,10 +11,14 @@ from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
 
 
 class CalledFunctions:
-    """Counts outermost calls, each function for itself; ``number`` is that of the call that runs now, from 1."""
+    """Counts calls, each function for itself; ``number`` is that of the call that runs now, from 1."""
 
     def __init__(self) -> None:
         self.number = 0
+        self.current: CalledFunction | None = None
+        """What runs now, or ran last."""
+        self._outer: CalledFunction | None = None
+        self._depth = 0
         self.inputs: dict[CalledFunction, CallInputs] = {}
         """The inputs of each function's first call, without their values."""
         self._counts: dict[tuple[int, int], int] = {}
@@ -23,6 +28,22 @@ class CalledFunctions:
     def functions(self) -> tuple[CalledFunction, ...]:
         """Every function that was called, in the order of their first calls."""
         return tuple(self._functions.values())
+
+    @property
+    def outermost(self) -> CalledFunction | None:
+        """What the user called, in which :attr:`current` may be an inner call."""
+        return self._outer or self.current
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around a call whose end we see: what is called inside belongs to it, and then the one around goes on."""
+        before = self.number, self.current, self._outer
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self.number, self.current, self._outer = before
 
     def add(
         self,
@@ -40,3 +61,6 @@ class CalledFunctions:
             self._counts[key] = 0
             self.inputs[called] = CallInputs(args, kwargs, called.parameters())
         self.number = self._counts[key] = self._counts[key] + 1
+        self.current = self._functions[key]
+        if self._depth and self._outer is None:
+            self._outer = self.current

@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.dispatch import DynamoCalls
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
 
@@ -65,6 +66,10 @@ class Compiling:
         self.roles: list[tuple[str, str]] = []
         self.missing: dict[str, str] = {}
         self.call = 0
+        self.function: CalledFunction | None = None
+        """Whose call made torch compile it."""
+        self.outermost = ""
+        """What the user called then."""
         self.callers = callers or running_lines()
         self._origins: dict[int, tuple[str, ...]] = {}
         self._graphs: dict[str, GraphRecord] = {}

@@ -30,7 +30,7 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
-from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards
+from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
@@ -77,6 +77,15 @@ class Recorder:
     def captures(self) -> tuple[CompileCapture, ...]:
         """One capture for each compile id, in the order in which they were compiled."""
         return tuple(compiling.freeze(self._failures) for compiling in self._compiles.values())
+
+    @property
+    def name(self) -> str:
+        """What the user called first, of all that was compiled; empty when nobody saw the call."""
+        return next((compiling.outermost for compiling in self._compiles.values()), "")
+
+    def made_by(self, compile_id: str) -> CalledFunction | None:
+        """The function whose call made torch compile that; None when nobody saw it."""
+        return self._compiles[compile_id].function if compile_id in self._compiles else None
 
     @property
     def graph_breaks(self) -> tuple[GraphBreak, ...]:
@@ -144,6 +153,10 @@ class Recorder:
         compiling = Compiling(compile_id, name, source, fresh=self.fresh, callers=self.callers)
         compiling.trace = self._trace(compile_id)
         compiling.call = self.called.number
+        compiling.function = self.called.current
+        if (outermost := self.called.outermost) is not None:
+            model, is_module, _ = outermost.name.rpartition(".forward")
+            compiling.outermost = model.rpartition(".")[2] if is_module else outermost.name
         compiling.roles = torch_graphs.placeholder_roles(graph_module)
         self._compiles[compile_id] = compiling
         if self._steps is not None:

@@ -18,10 +18,12 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.calls import CallLog
+from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
+from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.state import (
     current_compile_id,
     dynamo_errors_fall_back,
@@ -53,6 +55,10 @@ class CaptureWatch:
         self._recorder = recorder
         self._eager = eager
         self._calls = calls
+        self.kept: dict[CalledFunction, ModelCall] = {}
+        """What was called → its call that can be run again, where one was kept."""
+        self.modes: list[tuple[ModelCall, CallModes]] = []
+        """The same calls, each with what was on around it."""
         self._undo = ExitStack()
         self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
         self._compile_call: Callable[..., Callable[..., Any]]
@@ -93,9 +99,20 @@ class CaptureWatch:
         if self._calls is None:
             return
         try:
-            self._calls.add(function, args, kwargs, backend)
+            self._keep_call(function, args, kwargs, backend)
         except Exception as error:
             self._recorder.failed("inputs for a comparison", error)
+
+    def _keep_call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any
+    ) -> None:
+        assert self._calls is not None
+        last = next(reversed(self._calls.calls), None)
+        self._calls.add(function, args, kwargs, backend)
+        newest = next(reversed(self._calls.calls), None)
+        if newest is not None and newest is not last and (current := self._recorder.called.current) is not None:
+            self.kept[current] = newest
+            self.modes.append((newest, CallModes.now()))
 
     def _install(self, part: str, install: Callable[[], Callable[[], None]]) -> None:
         """Install one way; modules that lean on private names are imported only here, so that one may be missing."""
@@ -124,6 +141,12 @@ class CaptureWatch:
         self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """One plain module call, shown to the compiler and run eagerly."""
+        with self._recorder.called.running():
+            return self._called(module, call, args, kwargs)
+
+    def _called(
+        self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         self._note_call(call.__get__(module), args, kwargs)
         if not self._recorder.following:
             return call(module, *args, **kwargs)

@@ -116,9 +116,18 @@ class DtypeConstraint(Constraint):
                 observed=dtype,
                 allowed=", ".join(allowed),
                 explanation=f"The target has no {op if by_op else 'arithmetic'} in this dtype.",
-                hints=(f"cast to {nearest(dtype, allowed)} before this line",),
+                hints=(_instead_of(dtype, allowed),),
                 evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
             )
+
+
+def _instead_of(dtype: str, allowed: Iterable[str]) -> str:
+    """What to do about a dtype that is not there. A cast of a complex number would drop its imaginary part."""
+    to = nearest(dtype, allowed)
+    if "complex" in dtype and "complex" not in to:
+        part = nearest("float32", allowed)
+        return f"keep real and imaginary parts as two numbers of {part} (torch.view_as_real), or leave it to the CPU"
+    return f"cast to {to} before this line"
 
 
 def nearest(dtype: str, allowed: Iterable[str]) -> str:

@@ -45,7 +45,7 @@ def judge(
     return SessionRecord(
         id=session_id,
         created=created,
-        name=name or _name_of(captures),
+        name=name or recorder.name or _name_of(captures),
         target=profile.name,
         strict=strict,
         torch_version=torch_version(),

@@ -15,6 +15,7 @@ from inductor_debug_jupyter.pipeline.diff.pictures import draw
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
@@ -22,7 +23,7 @@ from inductor_debug_jupyter.pipeline.views.diff import diff_text
 
 
 @dataclass(frozen=True, slots=True)
-class DiffReport:
+class DiffReport(InWords):
     """A comparison, as a user holds it; ``record`` is all that was found.
 
     ``pairs`` are the worst outputs' tensors, while the process lives, so that any part of them can be looked at.

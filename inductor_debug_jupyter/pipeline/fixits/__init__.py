@@ -2,7 +2,8 @@
 
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, suggestions
 from inductor_debug_jupyter.pipeline.fixits.module import fixed
+from inductor_debug_jupyter.pipeline.fixits.offers import Offers
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 
-__all__ = ["FixIt", "FixResult", "FixTrial", "fixed", "suggestions"]
+__all__ = ["FixIt", "FixResult", "FixTrial", "Offers", "fixed", "suggestions"]

@@ -90,10 +90,9 @@ def _for(violation: Violation, record: SessionRecord, *, around: bool) -> Iterat
         title = f"copy what {op} reads row by row ({count(len(places), 'place')})"
         yield FixIt("contiguous", title, key, Rewrite(contiguous=frozenset(place_of(*each) for each in places)))
     elif rule.startswith("op."):
-        ops = frozenset(bare_name(place.target) for place in violation.places)
-        able = frozenset(op for op in ops if can_take_apart(op))
-        if able:
-            yield FixIt("decompose", f"take {', '.join(sorted(able))} apart", key, Rewrite(decompose=able))
+        op = bare_name(violation.observed)  # not the node's: Inductor's graph may have parts of it already
+        if can_take_apart(op):
+            yield FixIt("decompose", f"take {op} apart", key, Rewrite(decompose=frozenset({op})))
 
 
 def _is_of_images(violation: Violation, record: SessionRecord) -> bool:

@@ -17,6 +17,7 @@ from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, sug
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 
+NO_IDEA = "no fix-it is known for it"
 _NO_GAIN = "the target refuses as much with it"
 
 Try = Callable[[Sequence[FixIt]], FixTrial]
@@ -86,7 +87,9 @@ class Search:
         reasons = [self._why_not[idea.key] for idea in ideas if idea.key in self._why_not]
         if reasons:
             return "; ".join(dict.fromkeys(reasons))
-        return self._spent or "no fix-it is known for it"
+        if taken := [each.title for each in self.chosen if each.key in {idea.key for idea in ideas}]:
+            return f"it is there with {', '.join(taken)} too"
+        return self._spent or NO_IDEA
 
     def _ideas(self) -> list[FixIt]:
         known = {each.key for each in self.chosen} | set(self._why_not)

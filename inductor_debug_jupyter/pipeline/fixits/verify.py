@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
@@ -49,6 +50,7 @@ class FixTrial:
         after: the record with them.
         diff: how the numbers compare with the original's.
         waste: padding over what the padded tensors stand for.
+        left_out: which graphs of the session are on neither side, and why.
     """
 
     fixits: tuple[FixIt, ...]
@@ -56,6 +58,7 @@ class FixTrial:
     after: SessionRecord
     diff: DiffRecord
     waste: float
+    left_out: tuple[str, ...] = ()
 
     @property
     def gone(self) -> tuple[Violation, ...]:
@@ -107,7 +110,18 @@ class FixTrial:
             f"padding    {self.waste:.1%} of what is computed",
             f"numbers    {self.diff.verdict}, at most {self.max_error:.3g} off",
         ]
-        return [*lines, *(f"new        {each.severity}: {each}" for each in self.new)]
+        lines += [f"new        {each.severity}: {each}" for each in self.new]
+        return [*lines, *(f"left out   {each}" for each in self.left_out)]
+
+    @property
+    def offer(self) -> str:
+        """The last of its fix-its, and what it does, in one line."""
+        gone = f"{words.count(len(self.gone), 'finding')} gone"
+        new = f", {len(self.new)} new" if self.new else ""
+        return f"{self.fixits[-1].title}: {gone}{new}; numbers {self.diff.verdict}, at most {self.max_error:.2g} off"
+
+    def __repr__(self) -> str:
+        return "\n".join([", ".join(each.title for each in self.fixits), *(f"  {line}" for line in self.lines())])
 
     def problem(self, fixit: FixIt) -> str:
         """Why a fix-it is not to be offered; an empty string when it is verified."""
@@ -138,22 +152,59 @@ def _tolerances(rewrite: Rewrite) -> ComparisonConfig | None:
 
 
 def try_fixits(
-    fixits: Sequence[FixIt], call: ModelCall, before: SessionRecord, capturing: Capturing, *, backward: bool
+    fixits: Sequence[FixIt],
+    calls: Sequence[ModelCall],
+    before: SessionRecord,
+    capturing: Capturing,
+    *,
+    backward: bool,
+    left_out: tuple[str, ...] = (),
+    around: Callable[[ModelCall], AbstractContextManager[None]] = lambda call: contextlib.nullcontext(),
 ) -> FixTrial:
-    """Run the model with these fix-its, and look at everything."""
+    """Run every model with these fix-its, and look at everything.
+
+    ``before`` holds what these calls compile; each runs ``around`` it.
+    """
     backend = RewritingBackend(combined(fixits))
-    harness = KernelDiffHarness(
-        call.model,
-        call.inputs,
-        model_name=call.name,
-        test_backend=backend,
-        comparison_config=_tolerances(combined(fixits)),
-        backward=backward,
-    )
+    harnesses = [
+        KernelDiffHarness(
+            call.model,
+            call.inputs,
+            model_name=call.name,
+            test_backend=backend,
+            comparison_config=_tolerances(combined(fixits)),
+            backward=backward,
+        )
+        for call in calls
+    ]
     capturing.open()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            report = harness.compare()
+            reports = []
+            for call, harness in zip(calls, harnesses, strict=True):
+                with around(call):
+                    reports.append(harness.compare())
+            report = merged(reports)
     finally:
         after = capturing.close()
-    return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share)
+    after = _with_names_that_stay(after, before)
+    return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share, left_out)
+
+
+def _with_names_that_stay(after: SessionRecord, before: SessionRecord) -> SessionRecord:
+    """With findings on ops that only the user's own names tell of (``softmax``, which ATen calls ``_softmax``).
+
+    A rewritten graph has ATen's names from the start, so that such an op cannot be found there, and is there.
+    """
+    lowered = {capture.compile_id for capture in before.captures if capture.graph("forward") is not None}
+    known = {finding_key(each) for each in after.findings}
+    stay = [
+        each
+        for each in before.findings
+        if each.rule_id.startswith("op.")
+        and all(place.stage == "dynamo" and place.compile_id in lowered for place in each.places)
+        and finding_key(each) not in known
+    ]
+    order = ("error", "warning", "info")
+    findings = sorted((*after.findings, *stay), key=lambda each: order.index(each.severity))
+    return replace(after, findings=tuple(findings))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder, deepest_line
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import SourceLine
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.torch_compat.asking import Asked, CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
 from inductor_debug_jupyter.pipeline.views.advice import advice, varying
@@ -21,7 +22,7 @@ Answer = Literal["yes", "no", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class RecompileAnswer:
+class RecompileAnswer(InWords):
     """Whether a call would compile again, and why.
 
     For *yes*, the check of the nearest compiled graph that fails: ``check`` and ``expression`` in torch's words,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
-class BisectRecord:
+class BisectRecord(InWords):
     """The ladder, and the first rung that is not good (empty when all are)."""
 
     model: str

@@ -10,6 +10,7 @@ from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
 from inductor_debug_jupyter.pipeline.records.findings import Violation
 from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, SourceLine
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.records.localization import LocalizationRecord
 from inductor_debug_jupyter.pipeline.records.memory import MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
@@ -22,7 +23,7 @@ JOIN = "\n\n# ---- backward ----\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class KernelRecord:
+class KernelRecord(InWords):
     """One generated kernel with its own source.
 
     A kernel of a library (``language`` is ``extern``) has the lines that call it. ``stage`` is ``forward`` or
@@ -39,6 +40,9 @@ class KernelRecord:
     def nodes(self) -> tuple[str, ...]:
         """Every post-grad node that some call of the kernel computes."""
         return tuple(dict.fromkeys(name for call in self.calls for name in call))
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.language}, {self.stage}, {len(self.code.splitlines()):,} lines)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ PHASE_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class GraphBreak:
+class GraphBreak(InWords):
     """Why Dynamo split the graph, and on which line.
 
     ``gb_type`` is torch's name for this kind of break, ``torch_id`` its id (``GB0059``) in torch's list of them.
@@ -87,7 +91,7 @@ class GraphBreak:
 
 
 @dataclass(frozen=True, slots=True)
-class Recompile:
+class Recompile(InWords):
     """Which guard failed, so that torch compiled the same code again.
 
     ``check`` is the newest graph's check that failed, ``expression`` what it looks at, ``old`` the value that it wants
@@ -114,7 +118,7 @@ class Recompile:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Note(InWords):
     """Something the user should know about the capture itself: a part that failed, a call that could not be traced."""
 
     part: str
@@ -125,7 +129,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class CompileCapture:
+class CompileCapture(InWords):
     """Everything one compile id produced. What is absent says why in ``missing`` (stage → reason).
 
     ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward stands under ``<stage>:backward``.
@@ -178,6 +182,10 @@ class CompileCapture:
         """Seconds from the beginning of the compile to its end, without a backward that was compiled later."""
         return compile_seconds(self.phases)
 
+    def __str__(self) -> str:
+        missing = f"; missing: {', '.join(self.missing)}" if self.missing else ""
+        return f"{self.compile_id} {self.name}: {', '.join(self.stages)}{missing}"
+
 
 def compile_seconds(phases: Iterable[Phase]) -> float:
     """How long Dynamo and what it called took; torch tells of no ``dynamo`` phase in a process's first compile."""
@@ -185,7 +193,7 @@ def compile_seconds(phases: Iterable[Phase]) -> float:
 
 
 @dataclass(frozen=True)
-class SessionRecord:
+class SessionRecord(InWords):
     """Everything a :class:`DebugSession` holds that outlives the process."""
 
     id: str

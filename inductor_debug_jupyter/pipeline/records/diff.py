@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inductor_debug_jupyter.pipeline.records.crash import CrashRecord
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 Verdict = Literal["match", "rounding", "mismatch", "not_compared"]
 
@@ -91,7 +92,7 @@ class OutputDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class DiffRecord:
+class DiffRecord(InWords):
     """A whole comparison: what ran, and every output, worst first.
 
     ``crashes`` tells of sides that ended the process of their own that they ran in.

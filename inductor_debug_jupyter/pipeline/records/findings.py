@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 Severity = Literal["error", "warning", "info"]
 
@@ -29,7 +30,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(InWords):
     """Something that the target refuses, folded over all places with the same cause.
 
     ``rule_id`` is stable (``align.innermost``); ``title`` is one line in the user's words; ``observed`` and ``allowed``

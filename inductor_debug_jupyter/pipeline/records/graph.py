@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics, graph_statistics
 
 Stage = Literal[
@@ -31,7 +32,7 @@ Dim = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(InWords):
     """One line of somebody's Python.
 
     ``label`` is what a person calls the file: ``In [4]`` for a notebook cell, otherwise the file's short name.
@@ -84,7 +85,7 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRecord:
+class NodeRecord(InWords):
     """One node of a graph.
 
     ``outputs`` has one entry for each tensor that the node yields (several for ops that return tuples). ``source`` is
@@ -143,9 +144,17 @@ class NodeRecord:
         """Whether the node computes something (as opposed to inputs, attributes and the output)."""
         return self.op.startswith("call_")
 
+    def __str__(self) -> str:
+        made = f" → {', '.join(map(str, self.outputs))}" if self.outputs else ""
+        return f"{self.name}: {self.target}({', '.join(self.inputs)}){made}"
+
+
+_SHOWN = 60
+"""So many nodes of a graph are shown."""
+
 
 @dataclass(frozen=True)
-class GraphRecord:
+class GraphRecord(InWords):
     """One FX graph: nodes in execution order, and the value ranges of its symbols (``{"s0": "[2, 512]"}``).
 
     ``hints`` has the sizes that the symbols had when the graph was captured (``{"s0": 30}``). ``modules`` has the class
@@ -209,6 +218,12 @@ class GraphRecord:
     def node(self, name: str) -> NodeRecord | None:
         """The node of that name, or None."""
         return self.by_name.get(name)
+
+    def __str__(self) -> str:
+        lines = [f"{self.stage} graph of {len(self.nodes):,} nodes", *(f"  {node}" for node in self.nodes[:_SHOWN])]
+        if len(self.nodes) > _SHOWN:
+            lines.append(f"  … and {len(self.nodes) - _SHOWN:,} more")
+        return "\n".join(lines)
 
 
 def _same_call(node: NodeRecord, other: NodeRecord) -> bool:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 _TENSOR = re.compile(
     r"^check_tensor\(.+\), (?P<dtype>[\w.]+), device=(?P<device>[^,]+), requires_grad=(?P<grad>\w+),"
@@ -15,7 +16,7 @@ _TYPE = re.compile(r"^___check_(?:obj|type)_id\(.+, \d+\), type=<class '(?P<type
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(InWords):
     """One condition that torch checks before it reuses a compiled graph.
 
     ``kind`` is torch's own name (``TENSOR_MATCH``), ``expression`` what is looked at (``L['x']``), ``checks`` the

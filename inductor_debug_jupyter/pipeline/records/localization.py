@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from inductor_debug_jupyter.pipeline.records.crash import CrashRecord
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 NodeStatus = Literal["introduced", "amplified", "rounding", "not_compared"]
 """The node itself is wrong; it passes on what came in upstream; it is as good as its format; nobody knows."""
@@ -39,7 +40,7 @@ class NodeError:
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
+class Culprit(InWords):
     """What is wrong: the op, the node, the kernel, the module and the user's line.
 
     ``index`` is the worst element, with what should be there and what is. ``only_fused`` means that the error is gone
@@ -69,7 +70,7 @@ class Culprit:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalizationRecord:
+class LocalizationRecord(InWords):
     """Every node that could be looked at, in the order of execution, and those that are to blame.
 
     ``crashes`` tells how a candidate's own process ended, with the end of what it wrote.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class LiveTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryRecord:
+class MemoryRecord(InWords):
     """Memory over time for one graph.
 
     ``timeline`` has the bytes alive while each node runs, in the order of the graph's nodes. ``alive`` are the tensors

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inductor_debug_jupyter.pipeline.records.findings import Place
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 OpStatus = Literal["supported", "decomposable", "fallback", "refused"]
 OP_STATUSES: tuple[OpStatus, ...] = ("supported", "decomposable", "fallback", "refused")
@@ -96,7 +97,7 @@ class GraphCoverage:
 
 
 @dataclass(frozen=True, slots=True)
-class CoverageRecord:
+class CoverageRecord(InWords):
     """Everything that was captured, on one target."""
 
     target: str

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.device_log import listening
 from inductor_debug_jupyter.pipeline.bisect import bisect_stages
+from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
@@ -20,7 +22,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_
 class Comparing(SessionLife):
     """A session's comparisons."""
 
-    _wrong_call = 0
+    _wrong_call: ModelCall | None = None
     """Which of the kept calls the last comparison found wrong first."""
 
     def diff(
@@ -48,7 +50,8 @@ class Comparing(SessionLife):
         """
         limits = self._limits(isolate, timeout, memory_limit)
         reports = []
-        for call in self._kept_calls():
+        calls = list(self._kept_calls())
+        for call in calls:
             harness = KernelDiffHarness(
                 call.model,
                 call.inputs,
@@ -59,11 +62,11 @@ class Comparing(SessionLife):
                 backward=backward,
                 **limits,
             )
-            with contextlib.redirect_stdout(io.StringIO()), listening(self._device):
+            with contextlib.redirect_stdout(io.StringIO()), listening(self._device), self._as_called(call):
                 shelf = self._shelf() if generate_visualizations else None
                 reports.append(harness.compare(generate_visualizations, shelf))
         report = merged(reports)
-        self._wrong_call = next((at for at, each in enumerate(reports) if not each.passed), 0)
+        self._wrong_call = next((call for call, each in zip(calls, reports, strict=True) if not each.passed), None)
         self.diff_pairs = report.pairs
         self._update(diff=report.record, **self._told(self.record.notes))
         return report
@@ -91,12 +94,13 @@ class Comparing(SessionLife):
             CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
         limits = self._limits(isolate, timeout, memory_limit)
-        call = self._kept_calls()[self._wrong_call]
+        call, others = self._call_to_search()
         harness = KernelDiffHarness(
             call.model, call.inputs, model_name=call.name, test_backend=candidate, backward=backward, **limits
         )
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), self._as_called(call):
             found = harness.localize(generate_visualizations=generate_visualizations, output_dir=self._shelf())
+        found = replace(found, notes=(*found.notes, *others))
         self._update(localization=found)
         return found
 
@@ -111,14 +115,15 @@ class Comparing(SessionLife):
     ) -> BisectRecord:
         """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
 
-        ``adapter`` is an adapter or the name of one; ``isolate`` and the limits are as in :meth:`diff`.
+        ``adapter`` is an adapter or the name of one; ``isolate`` and the limits are as in :meth:`diff`. Of several
+        models the one is looked at that :meth:`localize` would search; the answer names the others.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
         limits = self._limits(isolate, timeout, memory_limit)
-        call = self._kept_calls()[0]
-        with contextlib.redirect_stdout(io.StringIO()):
+        call, others = self._call_to_search()
+        with contextlib.redirect_stdout(io.StringIO()), self._as_called(call):
             found = bisect_stages(
                 call.model,
                 call.inputs,
@@ -127,21 +132,23 @@ class Comparing(SessionLife):
                 model_name=call.name,
                 **limits,
             )
+        found = replace(found, explanation=" ".join(filter(None, [found.explanation, *others])))
         self._update(bisect=found)
         return found
 
     def reproduce(self, candidate: str = "inductor", path: str | Path | None = None) -> Path:
         """Write the smallest standalone script in which ``candidate`` answers something else than eager.
 
-        Without ``path`` it goes to ``repros/`` in the artifact folder. The script needs torch and nothing else, and
-        exits with 0 when the difference shows.
+        Of several models it is made of the one that :meth:`localize` would search. Without ``path`` it goes to
+        ``repros/`` in the artifact folder. The script needs torch and nothing else, and exits with 0 when the
+        difference shows.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
             UsageError: the difference does not show on a single graph.
         """
-        call = self._kept_calls()[0]
-        with contextlib.redirect_stdout(io.StringIO()):
+        call, _ = self._call_to_search()
+        with contextlib.redirect_stdout(io.StringIO()), self._as_called(call):
             minifier = Minifier.of_model(
                 call.model, call.inputs, fails=Differs(candidate), setup=changed_inductor_settings()
             )
@@ -149,6 +156,13 @@ class Comparing(SessionLife):
             written = minifier.generate_repro_script(path)
         self._update(repros=(*self.record.repros, str(written)))
         return written
+
+    def _call_to_search(self) -> tuple[ModelCall, list[str]]:
+        """The call that the last comparison found wrong first, or else the first one; a note on those it is not."""
+        calls = self._kept_calls()
+        call = next((each for each in calls if each is self._wrong_call), calls[0])
+        others = [f"{each.name} {number}" for number, each in enumerate(calls, 1) if each is not call]
+        return call, [f"Not looked at: {', '.join(others)}."] if others else []
 
     def _shelf(self) -> Shelf:
         return Shelf(self._store(), self._id)

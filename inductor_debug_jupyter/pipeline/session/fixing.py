@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
 from inductor_debug_jupyter.pipeline.fixits.module import rewritten_model
+from inductor_debug_jupyter.pipeline.fixits.offers import Offers
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch
 from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
 from inductor_debug_jupyter.pipeline.fixits.patch_plain import own_sources, plain_patch
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
-from inductor_debug_jupyter.pipeline.fixits.search import Search
+from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, Search
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
+from inductor_debug_jupyter.pipeline.what_if.before import first_calls
 
 
 @dataclass
@@ -25,6 +27,10 @@ class _Fixes:
     trials: dict[tuple[tuple[str, str], ...], FixTrial] = field(default_factory=dict)
     applied: list[FixTrial] = field(default_factory=list)
     original: SessionRecord | None = None
+    """What the session holds without any."""
+    base: SessionRecord | None = None
+    """The same without graphs that no kept call makes again: what was not run is neither fixed nor taken."""
+    left_out: tuple[str, ...] = ()
 
 
 class Fixing(SessionLife):
@@ -42,42 +48,56 @@ class Fixing(SessionLife):
         made = self._made.applied
         return made[-1].fixits if made else ()
 
-    def fixits(self, finding: int | None = None) -> tuple[FixTrial, ...]:
+    def fixits(self, finding: int | None = None) -> Offers:
         """Verified fix-its: of one finding (counted from 0), or of all.
 
-        Each one is tried on the model first: captured, judged by the same rules, and its numbers compared with the
-        original's. One that does not help, changes a number or makes the target refuse something else is not offered.
+        Each one is tried on every model first: captured, judged by the same rules, and its numbers compared with the
+        original's. One that does not help, changes a number or makes the target refuse something else is not offered;
+        ``.declined`` says why.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``), or there is no such finding.
         """
-        ideas = suggestions(self.record, self.rules)
+        if finding is not None and not 0 <= finding < len(self.record.findings):
+            raise NotFoundError(f"finding {finding}: there are {len(self.record.findings)}, counted from 0")
+        tried = self._made.applied[-1].after if self.applied else self._comparable
+        ideas = suggestions(tried, self.rules)
+        declined = []
         if finding is not None:
-            if not 0 <= finding < len(self.record.findings):
-                raise NotFoundError(f"finding {finding}: there are {len(self.record.findings)}, counted from 0")
             wanted = finding_key(self.record.findings[finding])
-            alone = replace(self.record, findings=(self.record.findings[finding],))
+            alone = replace(tried, findings=tuple(each for each in tried.findings if finding_key(each) == wanted))
             found = suggestions(alone, self.rules, ("error", "warning", "info"))
             ideas = [replace(idea, finding=wanted) for idea in found]
-        base = self.applied
+            if not ideas:
+                declined = [NO_IDEA] if alone.findings else list(self._made.left_out)
         offered = []
         for idea in ideas:
-            trial = self.try_fixits([*base, idea])
-            if not trial.problem(idea):
+            trial = self.try_fixits([*self.applied, idea])
+            if problem := trial.problem(idea):
+                declined.append(f"{idea.title}: {problem}")
+            else:
                 offered.append(trial)
         self._note_offers(offered)
-        return tuple(offered)
+        return Offers(offered, declined)
 
     def try_fixits(self, fixits: Sequence[FixIt]) -> FixTrial:
-        """Run the model with these fix-its together, and look at everything; nothing is applied.
+        """Run every model with these fix-its together, and look at everything; nothing is applied.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
         key = tuple(sorted(fixit.key for fixit in fixits))
         if key not in self._made.trials:
-            trial = try_fixits(fixits, self._kept_calls()[0], self._unfixed, _Capture(self), backward=self._trains)
-            self._made.trials[key] = trial
+            calls, base = self._kept_calls(), self._comparable
+            self._made.trials[key] = try_fixits(
+                fixits,
+                calls,
+                base,
+                _Capture(self),
+                backward=self._trains,
+                left_out=self._made.left_out,
+                around=self._as_called,
+            )
         return self._made.trials[key]
 
     def apply(self, *fixits: FixIt | FixTrial) -> FixTrial:
@@ -124,13 +144,19 @@ class Fixing(SessionLife):
         chosen = fixits or self.applied
         if not chosen:
             raise UsageError("no patch: no fix-it is given, and none is applied")
-        call = self._kept_calls()[0]
-        return call_patch(combined(chosen), call.site, call.backend)
+        call, *others = self._kept_calls()
+        patch = call_patch(combined(chosen), call.site, call.backend)
+        alone = (
+            f"{other.name} {number}: the patch is of {call.name} 1 alone; wrap this model likewise"
+            for number, other in enumerate(others, 2)
+        )
+        return replace(patch, unwritten=(*patch.unwritten, *alone))
 
     def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
-        """Search for fix-its that together make the target take the graph, cheapest first; nothing is applied.
+        """Search for fix-its that together make the target take the graphs, cheapest first; nothing is applied.
 
-        ``result.module`` is the fixed model, ``session.apply(*result.fixits)`` shows it.
+        ``result.module`` is the fixed model (``.modules``, where several were called), and
+        ``session.apply(*result.fixits)`` shows it.
 
         Args:
             trials: run the model at most so often.
@@ -139,21 +165,24 @@ class Fixing(SessionLife):
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
-        call = self._kept_calls()[0]
-        search = Search(self.try_fixits, self.rules, self._unfixed, trials=trials, seconds=seconds)
+        calls = self._kept_calls()
+        search = Search(self.try_fixits, self.rules, self._comparable, trials=trials, seconds=seconds)
         search.run()
         rewrite = combined(search.chosen)
         patch = self.patch(*search.chosen) if search.chosen else Patch()
         plain = plain_patch(search.chosen, own_sources(self._unfixed))
+        modules = tuple(rewritten_model(call.model, rewrite) if search.chosen else call.model for call in calls)
         return FixResult(
             tuple(search.chosen),
             search.best,
             search.remaining(),
-            rewritten_model(call.model, rewrite) if search.chosen else call.model,
+            modules[0],
             search.runs,
             patch.diff,
             plain.diff,
             (*patch.unwritten, *plain.unwritten),
+            modules,
+            self._made.left_out if self._refuses_more else (),
         )
 
     @property
@@ -169,11 +198,28 @@ class Fixing(SessionLife):
         return self._made.original
 
     @property
+    def _comparable(self) -> SessionRecord:
+        if self._made.base is None:
+            self._made.base, self._made.left_out = first_calls(
+                self._unfixed, self.profile, self.rules, self._call_was_kept
+            )
+        return self._made.base
+
+    @property
+    def _refuses_more(self) -> bool:
+        """Whether the target refuses something in a graph that is not tried."""
+        tried = {capture.compile_id for capture in self._comparable.captures}
+        errors = (each for each in self._unfixed.findings if each.severity == "error")
+        return any(place.compile_id not in tried for each in errors for place in each.places)
+
+    @property
     def _trains(self) -> bool:
-        return any(capture.graph("backward") is not None for capture in self._unfixed.captures)
+        return any(capture.graph("backward") is not None for capture in self._comparable.captures)
 
     def _show_fixed(self, record: SessionRecord) -> None:
         original = self._unfixed
+        if record is not original:
+            record = _with_left_out(record, original, self._comparable)
         self._record = replace(record, id=original.id, created=original.created, name=original.name)
         for observer in self._change_observers:
             observer()
@@ -191,6 +237,25 @@ class Fixing(SessionLife):
                 for each in self.record.findings
             )
             self._record = replace(self.record, findings=findings)
+
+
+def _with_left_out(record: SessionRecord, original: SessionRecord, tried: SessionRecord) -> SessionRecord:
+    """The record with the graphs that were not tried, as they are, and what was found in them."""
+    ids = {capture.compile_id for capture in original.captures} - {capture.compile_id for capture in tried.captures}
+    if not ids:
+        return record
+    findings = {finding_key(each): each for each in record.findings}
+    for each in original.findings:
+        if places := tuple(place for place in each.places if place.compile_id in ids):
+            there = findings.get(finding_key(each), replace(each, places=()))
+            findings[finding_key(each)] = replace(there, places=(*there.places, *places))
+    order = ("error", "warning", "info")
+    return replace(
+        record,
+        captures=(*record.captures, *(each for each in original.captures if each.compile_id in ids)),
+        memory=(*record.memory, *(each for each in original.memory if each.compile_id in ids)),
+        findings=tuple(sorted(findings.values(), key=lambda each: order.index(each.severity))),
+    )
 
 
 class _Capture:

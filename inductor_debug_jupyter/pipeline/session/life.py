@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, l
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError
-from inductor_debug_jupyter.pipeline.records import LateTexts, Note, SessionRecord
+from inductor_debug_jupyter.pipeline.records import CompileCapture, LateTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.views.words import size
@@ -210,6 +210,18 @@ class SessionLife:
     def has_inputs(self) -> bool:
         """Whether a model call was kept, so that it can be run again."""
         return bool(self._calls.there())
+
+    def _call_was_kept(self, capture: CompileCapture) -> bool:
+        """Whether a call can be run again of the model that a graph is of; where nobody saw the call, it is assumed."""
+        made_by = self._recorder.made_by(capture.compile_id)
+        if made_by is None:
+            return True
+        call = self._watch.kept.get(made_by)
+        return call is not None and any(call is each for each in self._calls.there())
+
+    def _as_called(self, call: ModelCall) -> AbstractContextManager[None]:
+        """Around what runs a kept call again: as it was when the user called."""
+        return next((modes.again() for kept, modes in self._watch.modes if kept is call), nullcontext())
 
     def _kept_calls(self) -> Sequence[ModelCall]:
         """The calls that can be run again.

@@ -10,6 +10,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
+from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
@@ -123,6 +124,7 @@ class Trying(SessionLife):
         on_step: StepObserver | None,
         notes: tuple[str, ...],
     ) -> Trial:
+        """Both sides: the session's own first calls, and the same calls changed."""
         changed = [changed_call(call, asked) for call in self._kept_calls()]
         if nodes := [name for _, _, name in judging.profile.cpu.nodes]:
             raise OptionError(
@@ -131,31 +133,50 @@ class Trying(SessionLife):
             )
         told = (*judging.told, *resize_texts(changed), *self._dtype_text(asked))
         own_rules = self.rules if base is self.profile else rules_for(base)
-        before, left_out = first_calls(self.record, base, own_rules)
-        plain = [ChangedCall(each.call) for each in changed]
-        if symbolic := is_symbolic(before.captures):
-            before, reference = self._captured(plain, base, own_rules, settings, on_step)
-        else:
-            reference = []
+        before, more = first_calls(self.record, base, own_rules, self._call_was_kept)
+        reference: list[Any] = []
+        if is_symbolic(before.captures):
+            before, reference = self._captured(_unchanged(changed), base, own_rules, settings, on_step)
+            more = (*more, "the session's sizes are symbolic: both sides ran with fixed ones")
         after, outputs = self._captured(changed, judging.profile, rules, settings, on_step, ", ".join(told))
-        why = why_not_compared(changed, after.captures)
-        grad = has_backward(self.record.captures)
-        if why in ("", MAY_DRAW) and not reference:
-            reference = [run(each, grad=grad, backward=False) for each in plain]
-        if why == MAY_DRAW:
-            others = [run(each, grad=grad, backward=False, seed=_OTHER_SEED) for each in plain]
-            why = "" if are_equal(reference, others) else why
-        numbers = Numbers((), why) if why else _numbers(changed, reference, outputs)
-        more = ("the session's sizes are symbolic: both sides ran with fixed ones",) if symbolic else ()
-        calls = [] if asked.dtype else [ModelCall.of(each.call.model, *each.inputs()) for each in changed]
-        session = self._session_of(after, told, settings, judging.profile, rules, calls)
+        numbers = self._numbers_of(changed, after, reference, outputs)
+        session = self._session_of(after, told, settings, judging.profile, rules, self._calls_after(changed, asked))
         if asked.dtype:
             session._calls_gone = (
                 f"no model call was kept to run again: the copy of the model in {asked.dtype} that this what-if ran is "
                 "gone; ask the session that it came from"
             )
         changes = compared(before, after, numbers)
-        return Trial(asked, told, before, session, changes, (*notes, *left_out, *more, *judging.notes))
+        return Trial(asked, told, before, session, changes, (*notes, *more, *judging.notes))
+
+    def _numbers_of(
+        self, changed: Sequence[ChangedCall], after: SessionRecord, reference: Sequence[Any], outputs: Sequence[Any]
+    ) -> Numbers:
+        """The outputs beside those of the unchanged calls, which run now unless they did already (``reference``).
+
+        Ops that may draw random numbers are compared when another seed makes no difference.
+        """
+        grad = has_backward(self.record.captures)
+        why = why_not_compared(changed, after.captures)
+        if why in ("", MAY_DRAW) and not reference:
+            reference = self._run_all(_unchanged(changed), grad=grad)
+        if why == MAY_DRAW:
+            others = self._run_all(_unchanged(changed), grad=grad, seed=_OTHER_SEED)
+            why = "" if are_equal(reference, others) else why
+        return Numbers((), why) if why else _numbers(changed, reference, outputs)
+
+    def _run_all(
+        self, calls: Sequence[ChangedCall], *, grad: bool, backward: bool = False, seed: int | None = None
+    ) -> list[Any]:
+        outputs = []
+        for each in calls:
+            with self._as_called(each.call):
+                outputs.append(run(each, grad=grad, backward=backward, seed=seed))
+        return outputs
+
+    def _calls_after(self, changed: Sequence[ChangedCall], asked: Asked) -> list[ModelCall]:
+        """What the session that came out can run again: the changed calls, unless a copy of the model made them."""
+        return [] if asked.dtype else [ModelCall.of(each.call.model, *each.inputs()) for each in changed]
 
     def _captured(
         self,
@@ -178,7 +199,7 @@ class Trying(SessionLife):
         started = time.perf_counter()
         maker.open()
         try:
-            outputs = [run(each, grad=grad, backward=has_backward(captures)) for each in calls]
+            outputs = self._run_all(calls, grad=grad, backward=has_backward(captures))
         except UsageError as error:
             raise UsageError(f"{title}: {error}" if title else str(error)) from error.__cause__
         finally:
@@ -199,6 +220,10 @@ class Trying(SessionLife):
         session.profile = profile
         session._constraints = rules if self._constraints is not None and rules is self.rules else None
         session._calls.calls.extend(calls)
+        was_on = {id(call): modes for call, modes in self._watch.modes}
+        session._watch.modes.extend(
+            (call, was_on.get(id(old), CallModes())) for call, old in zip(calls, self._calls.there(), strict=False)
+        )
         session._saves = False
         short = re.sub(r" \([^)]*\)", "", ", ".join(told))
         note = Note(ORIGIN, f"of session {self._id}: {', '.join(told)}")
@@ -257,6 +282,10 @@ class Trying(SessionLife):
             return ()
         now = dtype_of(self._calls.there())
         return (f"dtype {now} → {asked.dtype}" if now else f"dtype {asked.dtype}",)
+
+
+def _unchanged(changed: Sequence[ChangedCall]) -> list[ChangedCall]:
+    return [ChangedCall(each.call) for each in changed]
 
 
 def _numbers(changed: Sequence[ChangedCall], reference: Sequence[Any], outputs: Sequence[Any]) -> Numbers:

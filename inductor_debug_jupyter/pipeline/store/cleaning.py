@@ -1,9 +1,10 @@
-"""Deleting what the index says was written, and nothing else.
+"""Deleting what the index says was written, and what writers that were killed left unfinished; nothing else.
 
 What is cleaned is a session with everything it used. A file goes when no remaining session uses it and
 :func:`~inductor_debug_jupyter.pipeline.store.files.why_not_ours` has no objection; it stays otherwise, and the report
-says why. Files are deleted before their rows: an interrupted clean leaves rows of missing files, which the next clean
-forgets, and never a file that nobody knows of.
+says why. A file under a temporary name of ours is unfinished: when nobody has touched it for an hour its writer is
+gone, and it goes too, whatever the rules say about sessions. Files are deleted before their rows: an interrupted clean
+leaves rows of missing files, which the next clean forgets, and never a file that nobody knows of.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from inductor_debug_jupyter.pipeline.store.files import TEMPORARY_PREFIX, why_not_ours
+from inductor_debug_jupyter.pipeline.store.files import TEMPORARY, why_not_ours
 from inductor_debug_jupyter.pipeline.store.index import Artifact, Index
 from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
 
+UNFINISHED = "left unfinished by a writer that was killed"
+_ABANDONED = 3600.0
+"""Seconds. A writer gives a file its own name within moments, and one that was suspended says so when it cannot."""
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +76,8 @@ def clean_folder(
     if not dry_run:
         for group in doomed:
             index.forget_session(group.session_id)
-    kept += _strangers(folder, (artifact.path for group in groups for artifact in group.artifacts))
+    deleted += _delete_unfinished(folder, now, dry_run=dry_run)
+    kept += _strangers(folder, (artifact.path for group in groups for artifact in group.artifacts), deleted)
     return CleanReport(tuple(group.session_id for group in doomed), tuple(deleted), tuple(kept), kept_sessions, dry_run)
 
 
@@ -128,21 +133,39 @@ def _answer(artifact: Artifact, reason: str) -> CleanedFile:
     return CleanedFile(artifact.path, artifact.bytes, reason)
 
 
-def _strangers(folder: Path, known: Iterable[str]) -> list[CleanedFile]:
-    """Files in the rooms that the index does not know: somebody else's, or left by a killed process."""
-    ours = set(known)
-    return [file for file in _files_in_rooms(folder) if file.path not in ours]
+def _delete_unfinished(folder: Path, now: float, *, dry_run: bool) -> list[CleanedFile]:
+    """Files that somebody began to write for us, long ago; in the folder itself too, where a store tries to write."""
+    deleted = []
+    for place in ("", *ROOMS):
+        for entry in _files(folder / place):
+            if not TEMPORARY.fullmatch(entry.name) or now - entry.stat(follow_symlinks=False).st_mtime < _ABANDONED:
+                continue
+            size = entry.stat(follow_symlinks=False).st_size
+            try:
+                if not dry_run:
+                    Path(entry.path).unlink(missing_ok=True)
+            except OSError:  # it is among the strangers then
+                continue
+            deleted.append(CleanedFile(f"{place}/{entry.name}".lstrip("/"), size, UNFINISHED))
+    return deleted
 
 
-def _files_in_rooms(folder: Path) -> Iterator[CleanedFile]:
+def _strangers(folder: Path, known: Iterable[str], deleted: Iterable[CleanedFile]) -> Iterator[CleanedFile]:
+    """Files in the rooms that the index does not know: somebody else's, or of one who is writing."""
+    ours = {*known, *(file.path for file in deleted)}
     for room in ROOMS:
-        place = folder / room
-        if place.is_symlink() or not place.is_dir():
-            continue
-        with os.scandir(place) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                if entry.is_file(follow_symlinks=False):
-                    size = entry.stat(follow_symlinks=False).st_size
-                    unfinished = entry.name.startswith(TEMPORARY_PREFIX)
-                    reason = "not in the index" + (": its writer was killed, or is still writing" if unfinished else "")
-                    yield CleanedFile(f"{room}/{entry.name}", size, reason)
+        for entry in _files(folder / room):
+            path = f"{room}/{entry.name}"
+            if path not in ours:
+                unfinished = ": somebody may be writing it" if TEMPORARY.fullmatch(entry.name) else ""
+                yield CleanedFile(path, entry.stat(follow_symlinks=False).st_size, f"not in the index{unfinished}")
+
+
+def _files(place: Path) -> Iterator[os.DirEntry[str]]:
+    """The files of a folder by name; no link is followed."""
+    if place.is_symlink() or not place.is_dir():
+        return
+    with os.scandir(place) as entries:
+        yield from sorted(
+            (entry for entry in entries if entry.is_file(follow_symlinks=False)), key=lambda entry: entry.name
+        )

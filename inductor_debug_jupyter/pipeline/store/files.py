@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import sqlite3
 import stat
 import uuid
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from inductor_debug_jupyter.pipeline.errors import StoreError
 
-TEMPORARY_PREFIX = ".writing-"
+TEMPORARY = re.compile(r"\.writing-[0-9a-f]{32}\.tmp")
+"""The names under which files are written before they get their own."""
 
 _ADVICE = {
     errno.ENOSPC: "free some space, run `inductor-debug clean`, or choose another folder with --artifacts",
@@ -60,7 +62,7 @@ def make_folder(path: Path) -> None:
 
 def write_temporary(folder: Path, data: bytes) -> Path:
     """Write ``data`` under a temporary name in ``folder``, all of it and down to the disk; on failure leave nothing."""
-    temporary = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}.tmp"
+    temporary = folder / f".writing-{uuid.uuid4().hex}.tmp"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         try:

@@ -277,6 +277,8 @@ def _weak(value: Any) -> Callable[[], Any]:
 
 
 def _name_of(function: Callable[..., Any]) -> str:
+    if isinstance(function, torch.fx.GraphModule):  # each has a class of its own
+        return "GraphModule.forward"
     if isinstance(function, torch.nn.Module):
         return f"{type(function).__qualname__.replace('<locals>.', '')}.forward"
     return str(getattr(function, "__qualname__", type(function).__qualname__)).replace("<locals>.", "")

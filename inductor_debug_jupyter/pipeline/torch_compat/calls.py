@@ -17,6 +17,7 @@ import torch
 from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._dynamo import eval_frame, trace_rules
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.graph import _PyTreeCodeGen
 
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import is_compiling
@@ -71,9 +72,14 @@ def _watch_of_this_thread() -> ModuleCallWatch | None:
 
 
 def _is_plain(module: torch.nn.Module) -> bool:
-    """Whether this is a module that the user calls eagerly, as opposed to one that is compiled or a graph."""
+    """Whether this is a module that the user calls eagerly, as opposed to one that is compiled or a compiler's graph.
+
+    A graph that takes and gives what a person's function does is one of ``torch.export``, which the user calls.
+    """
+    if isinstance(module, torch.fx.GraphModule):
+        return isinstance(module.graph._codegen, _PyTreeCodeGen)
     return (
-        not isinstance(module, (torch.fx.GraphModule, eval_frame.OptimizedModule, torch.jit.ScriptModule))
+        not isinstance(module, (eval_frame.OptimizedModule, torch.jit.ScriptModule))
         and getattr(module, "_compiled_call_impl", None) is None
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from inductor_debug_jupyter.pipeline.records import BisectRecord, DiffRecord
+from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.words import clip, duration, plain
 
 _ICONS = {"good": "✓", "bad": "✗", "failed": "✗", "not_run": "·"}
@@ -59,6 +60,9 @@ def bisect_text(record: BisectRecord, *, timings: bool = True) -> str:
         reason = "" if row["outcome"] == "not_run" else clip(row["reason"], _REASON_WIDTH)
         lines.append(_line(mark, row["name"], told, row["error"], row["time"] if timings else "", reason, names))
     return "\n".join([*lines, "", plain(record.explanation)])
+
+
+written_by(BisectRecord, bisect_text)
 
 
 def _line(mark: str, name: str, told: str, error: str, time: str, reason: str, width: int) -> str:

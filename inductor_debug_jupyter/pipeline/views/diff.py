@@ -12,6 +12,7 @@ from inductor_debug_jupyter.pipeline.records import (
     LocalizationRecord,
     OutputDiff,
 )
+from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import crash_section, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
 from inductor_debug_jupyter.pipeline.views.shapes import CrashView
@@ -150,6 +151,9 @@ def diff_text(record: DiffRecord, *, limit: int | None = _OUTPUTS_SHOWN, timings
         took = f"reference {duration(record.reference_seconds)}, candidate {duration(record.candidate_seconds)}"
         lines += ["", f"Took (compiling included): {took}"]
     return "\n".join(lines)
+
+
+written_by(DiffRecord, diff_text)
 
 
 def _output_lines(output: OutputDiff) -> list[str]:

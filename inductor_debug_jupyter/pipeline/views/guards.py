@@ -74,6 +74,7 @@ class GuardRow(TypedDict):
     kind: str
     expression: str
     check: str
+    told: str
     value: str
     hint: str
     graphs: list[str]
@@ -149,6 +150,12 @@ def _told(guard: Guard, *, any_layer: bool) -> tuple[str, str]:
         return expression, check
     pattern = _LAYER.sub("*", expression)
     return pattern, check.replace(expression, pattern)
+
+
+def _with_name(expression: str, check: str) -> str:
+    """The check, with what it looks at in front where it does not say: the ``t`` of ``torch.float32`` is no name."""
+    named = re.search(rf"(?<!\w){re.escape(expression)}(?!\w)", check)
+    return check if named else f"{expression} {check}".strip()
 
 
 def trouble_of(guard: Guard) -> str:
@@ -322,6 +329,7 @@ def _row(index: int, same: Sequence[Guard]) -> GuardRow:
         kind=plain(first.kind),
         expression=expression,
         check=check,
+        told=_with_name(expression, check),
         value=readable_check(f"_ == {value}").removeprefix("_ == ") if (value := first.value) else "",
         hint=_hint(first),
         graphs=list(dict.fromkeys(plain(guard.compile_id) for guard in same)),
@@ -395,9 +403,8 @@ def _events(title: str, events: Sequence[GuardEvent]) -> Iterator[str]:
 
 def _row_lines(rows: Sequence[GuardRow], limit: int | None) -> Iterator[str]:
     for row in rows[:limit]:
-        what = row["check"] if row["expression"] in row["check"] else f"{row['expression']} {row['check']}".strip()
         times = f" ×{row['count']}" if row["count"] > 1 else ""
         where = f"  [{row['where']}]" if row["where"] else ""
-        yield f"  {row['trouble']:<9} {row['kind']:<14} {words.clip(what, _WIDTH)}{times}{where}"
+        yield f"  {row['trouble']:<9} {row['kind']:<14} {words.clip(row['told'], _WIDTH)}{times}{where}"
     if limit is not None and len(rows) > limit:
         yield f"  … and {len(rows) - limit:,} more"

@@ -13,6 +13,7 @@ from inductor_debug_jupyter.pipeline.records import (
     LocalizationRecord,
     NodeError,
 )
+from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import crash_section
 from inductor_debug_jupyter.pipeline.views.words import count, duration, label_of, plain
 
@@ -63,6 +64,9 @@ def localization_text(record: LocalizationRecord, *, timings: bool = False, limi
         kept = f"{record.peak_bytes / 2**20:.1f} MiB kept at most"
         lines += ["", f"Took {duration(record.seconds)}, {count(record.compiles, 'compile')}, {kept}"]
     return "\n".join(lines)
+
+
+written_by(LocalizationRecord, localization_text)
 
 
 def _headline(record: LocalizationRecord) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from inductor_debug_jupyter.pipeline.records import LiveTensor, MemoryRecord
+from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.words import label_of, plain
 
@@ -106,3 +107,6 @@ def memory_lines(record: MemoryRecord, limit: int | None = None) -> Iterator[str
     rest = record.alive[_TENSORS:]
     if rest:
         yield f"  {words.size(sum(tensor.bytes for tensor in rest)):>9}  in {words.count(len(rest), 'more tensor')}"
+
+
+written_by(MemoryRecord, lambda record: "\n".join(memory_lines(record)))

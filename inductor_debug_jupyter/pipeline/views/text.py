@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from inductor_debug_jupyter.pipeline.records import DiffRecord, Place, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
@@ -133,6 +134,9 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     return "\n".join(lines)
 
 
+written_by(SessionRecord, session_text)
+
+
 def strict_message(findings: Sequence[Violation], *, target: str, repro: str | None = None) -> str:
     """The text of a strict failure: a headline, the findings with the user's own lines, and where the repro is."""
     counts = severity_counts(findings)
@@ -169,8 +173,9 @@ def _nothing_hints(record: SessionRecord) -> list[str]:
     if record.graph_breaks:
         return ["  Dynamo stopped before the first op: see the graph breaks below for why."]
     return [
-        "  Was a model called? torch.compile does its work at the first call of what it returns;",
-        "  a script's capture() sees plain, not compiled modules only with capture(eager=True).",
+        "  Was a model called? torch.compile does its work at the first call of what it returns.",
+        "  What is not compiled is seen when it is an nn.Module, in a script only with capture(eager=True);",
+        "  a plain function, or a graph of torch.fx, has to go through torch.compile.",
     ]
 
 
@@ -188,6 +193,8 @@ def _finding_lines(finding: Violation, sources: dict[str, str], ink: _Ink) -> It
         if (line := place.line) and (label_of(line), line.line) not in shown:
             shown.add((label_of(line), line.line))
             yield from _excerpt(line, sources, ink)
+        if place.cell and place.source and place.source != place.cell:
+            yield ink("quiet", f"          → {line_text(place.source)}")
     if len(places) > _PLACES_SHOWN:
         yield f"  … and {words.count(len(places) - _PLACES_SHOWN, 'more line')}"
     for reason in _reasons(finding):

@@ -1,12 +1,13 @@
 """What a run with changed inputs is compared with.
 
 Only the first call of each model was kept, so only what that call compiled counts: a session may hold graphs of later
-calls with other sizes. And a run of ours has fixed sizes: where the session's are symbolic, both sides have to run.
+calls with other sizes, and of models that are gone or whose inputs were too large to keep. And a run of ours has fixed
+sizes: where the session's are symbolic, both sides have to run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile
@@ -20,12 +21,18 @@ _FAILED = "lowering failed"
 
 
 def first_calls(
-    record: SessionRecord, profile: DeviceProfile, rules: Sequence[Constraint]
+    record: SessionRecord,
+    profile: DeviceProfile,
+    rules: Sequence[Constraint],
+    was_kept: Callable[[CompileCapture], bool] = lambda capture: True,
 ) -> tuple[SessionRecord, tuple[str, ...]]:
-    """The record without what later calls compiled, and a note on what was left out."""
-    kept = tuple(capture for capture in record.captures if capture.call <= 1)
-    left = len(record.captures) - len(kept)
-    if not left or not kept:
+    """The record without what kept calls do not compile again, and notes on what was left out.
+
+    ``was_kept`` says whether a call was kept of the model that a capture is of.
+    """
+    there = [capture for capture in record.captures if was_kept(capture)]
+    kept = tuple(capture for capture in there if capture.call <= 1)
+    if len(kept) == len(record.captures) or not kept:
         return record, ()
     ids = {capture.compile_id for capture in kept}
     memory = tuple(each for each in record.memory if each.compile_id in ids)
@@ -37,8 +44,14 @@ def first_calls(
         memory=memory,
         peak_memory=max((each.peak for each in memory), default=None),
     )
-    note = f"only the first call of each model is kept: {count(left, 'graph')} of later calls left out on both sides"
-    return judge_again(narrowed, profile=profile, rules=rules), (note,)
+    notes = []
+    if later := len(there) - len(kept):
+        said = f"{count(later, 'graph')} of later calls left out on both sides"
+        notes.append(f"only the first call of each model is kept: {said}")
+    if gone := len(record.captures) - len(there):
+        said = f"{count(gone, 'graph')} left out on both sides"
+        notes.append(f"of some models no call was kept (they are gone, or their inputs too large): {said}")
+    return judge_again(narrowed, profile=profile, rules=rules), tuple(notes)
 
 
 def is_symbolic(captures: Sequence[CompileCapture]) -> bool:

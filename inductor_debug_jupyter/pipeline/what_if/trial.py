@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.what_if.asked import Asked
 from inductor_debug_jupyter.pipeline.what_if.changes import Changes
 from inductor_debug_jupyter.pipeline.what_if.table import trial_dict, trial_text
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(InWords):
     """What :meth:`DebugSession.try_out` answers with.
 
     Attributes:

@@ -1,0 +1,30 @@
+"""What ``session.fixits()`` answers with: the fix-its that hold, and why the others are not offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
+from inductor_debug_jupyter.pipeline.views.words import count
+
+
+class Offers(tuple[FixTrial, ...]):
+    """Fix-its that were tried and hold, cheapest first.
+
+    Attributes:
+        declined: what was tried and is not offered, each with the reason; or why there was nothing to try.
+    """
+
+    declined: tuple[str, ...]
+
+    def __new__(cls, trials: Iterable[FixTrial], declined: Iterable[str] = ()) -> Offers:
+        """The trials, in order."""
+        offers = super().__new__(cls, trials)
+        offers.declined = tuple(declined)
+        return offers
+
+    def __repr__(self) -> str:
+        lines = [f"{count(len(self), 'fix-it')}, checked" if self else "no fix-it"]
+        lines += [f"  [{number}] {trial.offer}" for number, trial in enumerate(self)]
+        lines += [f"  not offered: {reason}" for reason in self.declined]
+        return "\n".join(lines)

@@ -1,0 +1,34 @@
+"""How a record says itself.
+
+A graph's record alone has megabytes of fields, so a notebook that shows a record shows words instead. What takes more
+than a line is written in ``views``, above this room: a view says with :func:`written_by` what it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_writers: dict[type, Callable[[Any], str]] = {}
+
+
+def written_by(kind: type, writer: Callable[[Any], str]) -> None:
+    """From now on ``str`` of such a record is what ``writer`` makes of it."""
+    _writers[kind] = writer
+
+
+class InWords:
+    """Shown in a notebook as ``print`` shows it; ``repr`` has every field."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        # IPython looks class by class, and a dataclass has a repr of its own: it must find this one in the same class.
+        cls._repr_pretty_ = InWords._repr_pretty_  # type: ignore[method-assign]
+
+    def __str__(self) -> str:
+        writer = _writers.get(type(self))
+        return writer(self) if writer is not None else repr(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
