@@ -348,3 +348,14 @@ def test_a_node_as_another_backend_computes_it() -> None:
     assert "what the forward saved is eager mode's" in session.node(backward, candidate="aot_eager").note
     with pytest.raises(UsageError, match="candidate"):
         session.node(name, candidate="no such backend")
+
+
+def test_a_question_asked_outside_of_the_autocast_that_the_call_was_in() -> None:
+    net = nn.Linear(16, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        session = session_of(net, X)
+        expected = net(X)
+    node = session.node(node_of(session, "addmm"))
+    assert torch.equal(node.run(), expected)
+    assert node.run().dtype == torch.bfloat16
+    assert not torch.is_autocast_enabled("cpu")

@@ -10,11 +10,12 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.capture.sources import CallSite, running_call
 from inductor_debug_jupyter.pipeline.torch_compat.regions import name_of_backend
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
@@ -41,11 +42,16 @@ class ModelCall:
     """Where the user wrote the call; None when that is not known."""
     backend: str = ""
     """The name of the user's own ``torch.compile`` backend that it went through; empty for a plain call."""
+    modes: CallModes = field(default_factory=CallModes)
+    """What was switched on around it."""
 
     @classmethod
-    def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelCall:
-        """A call of a model that is kept alive by it."""
-        return cls(_held(model, weakly=False), _name(model), args, kwargs)
+    def of(
+        cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], like: ModelCall | None = None
+    ) -> ModelCall:
+        """A call of a model that is kept alive by it; what is on around it is as for another one."""
+        call = cls(_held(model, weakly=False), _name(model), args, kwargs)
+        return call if like is None else replace(call, modes=like.modes)
 
     @property
     def model(self) -> Callable[..., Any]:
@@ -105,8 +111,8 @@ class CallLog:
         self._bytes += size
         copied, named = _copied((args, kwargs))
         name = name_of_backend(backend) if backend is not None else ""
-        call = ModelCall(held, _name(model), copied, named, torch.get_rng_state(), running_call(), name)
-        self.calls.append(call)
+        state, site, modes = torch.get_rng_state(), running_call(), CallModes.now()
+        self.calls.append(ModelCall(held, _name(model), copied, named, state, site, name, modes))
 
     def there(self) -> list[ModelCall]:
         """The calls whose model still exists."""

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
@@ -57,8 +56,6 @@ class CaptureWatch:
         self._calls = calls
         self.kept: dict[CalledFunction, ModelCall] = {}
         """What was called → its call that can be run again, where one was kept."""
-        self.modes: list[tuple[ModelCall, CallModes]] = []
-        """The same calls, each with what was on around it."""
         self._undo = ExitStack()
         self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
         self._compile_call: Callable[..., Callable[..., Any]]
@@ -112,7 +109,6 @@ class CaptureWatch:
         newest = next(reversed(self._calls.calls), None)
         if newest is not None and newest is not last and (current := self._recorder.called.current) is not None:
             self.kept[current] = newest
-            self.modes.append((newest, CallModes.now()))
 
     def _install(self, part: str, install: Callable[[], Callable[[], None]]) -> None:
         """Install one way; modules that lean on private names are imported only here, so that one may be missing."""

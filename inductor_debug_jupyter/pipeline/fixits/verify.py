@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -159,11 +158,10 @@ def try_fixits(
     *,
     backward: bool,
     left_out: tuple[str, ...] = (),
-    around: Callable[[ModelCall], AbstractContextManager[None]] = lambda call: contextlib.nullcontext(),
 ) -> FixTrial:
     """Run every model with these fix-its, and look at everything.
 
-    ``before`` holds what these calls compile; each runs ``around`` it.
+    ``before`` holds what these calls compile; each runs as it was called.
     """
     backend = RewritingBackend(combined(fixits))
     harnesses = [
@@ -182,7 +180,7 @@ def try_fixits(
         with contextlib.redirect_stdout(io.StringIO()):
             reports = []
             for call, harness in zip(calls, harnesses, strict=True):
-                with around(call):
+                with call.modes.again():
                     reports.append(harness.compare())
             report = merged(reports)
     finally:

@@ -279,7 +279,7 @@ def run_again(
     for call in in_order(calls, capture):
         for kind in kinds_of_sizes(capture):
             watching = watcher()
-            with sizes(kind), random_state_kept():
+            with sizes(kind), random_state_kept(), call.modes.again():
                 if call.random_state is not None:
                     torch.set_rng_state(call.random_state)
                 execution = _execute(call, capture, backend_of(watching), gradients)

@@ -361,7 +361,7 @@ def _borrowed(
 @contextmanager
 def as_called(call: ModelCall, training: bool) -> Iterator[None]:
     """The state of torch that a call runs in; the user's random numbers are as before afterwards."""
-    with random_state_kept(), torch.inference_mode(False), torch.set_grad_enabled(training):
+    with random_state_kept(), torch.inference_mode(False), torch.set_grad_enabled(training), call.modes.again():
         if call.random_state is not None:
             torch.set_rng_state(call.random_state)
         yield

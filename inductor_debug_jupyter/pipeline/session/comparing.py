@@ -62,7 +62,7 @@ class Comparing(SessionLife):
                 backward=backward,
                 **limits,
             )
-            with contextlib.redirect_stdout(io.StringIO()), listening(self._device), self._as_called(call):
+            with contextlib.redirect_stdout(io.StringIO()), listening(self._device), call.modes.again():
                 shelf = self._shelf() if generate_visualizations else None
                 reports.append(harness.compare(generate_visualizations, shelf))
         report = merged(reports)
@@ -98,7 +98,7 @@ class Comparing(SessionLife):
         harness = KernelDiffHarness(
             call.model, call.inputs, model_name=call.name, test_backend=candidate, backward=backward, **limits
         )
-        with contextlib.redirect_stdout(io.StringIO()), self._as_called(call):
+        with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
             found = harness.localize(generate_visualizations=generate_visualizations, output_dir=self._shelf())
         found = replace(found, notes=(*found.notes, *others))
         self._update(localization=found)
@@ -123,7 +123,7 @@ class Comparing(SessionLife):
         """
         limits = self._limits(isolate, timeout, memory_limit)
         call, others = self._call_to_search()
-        with contextlib.redirect_stdout(io.StringIO()), self._as_called(call):
+        with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
             found = bisect_stages(
                 call.model,
                 call.inputs,
@@ -148,7 +148,7 @@ class Comparing(SessionLife):
             UsageError: the difference does not show on a single graph.
         """
         call, _ = self._call_to_search()
-        with contextlib.redirect_stdout(io.StringIO()), self._as_called(call):
+        with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
             minifier = Minifier.of_model(
                 call.model, call.inputs, fails=Differs(candidate), setup=changed_inductor_settings()
             )

@@ -96,7 +96,6 @@ class Fixing(SessionLife):
                 _Capture(self),
                 backward=self._trains,
                 left_out=self._made.left_out,
-                around=self._as_called,
             )
         return self._made.trials[key]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -218,10 +218,6 @@ class SessionLife:
             return True
         call = self._watch.kept.get(made_by)
         return call is not None and any(call is each for each in self._calls.there())
-
-    def _as_called(self, call: ModelCall) -> AbstractContextManager[None]:
-        """Around what runs a kept call again: as it was when the user called."""
-        return next((modes.again() for kept, modes in self._watch.modes if kept is call), nullcontext())
 
     def _kept_calls(self) -> Sequence[ModelCall]:
         """The calls that can be run again.

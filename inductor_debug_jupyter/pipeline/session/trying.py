@@ -10,7 +10,6 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
@@ -170,13 +169,15 @@ class Trying(SessionLife):
     ) -> list[Any]:
         outputs = []
         for each in calls:
-            with self._as_called(each.call):
+            with each.call.modes.again():
                 outputs.append(run(each, grad=grad, backward=backward, seed=seed))
         return outputs
 
     def _calls_after(self, changed: Sequence[ChangedCall], asked: Asked) -> list[ModelCall]:
         """What the session that came out can run again: the changed calls, unless a copy of the model made them."""
-        return [] if asked.dtype else [ModelCall.of(each.call.model, *each.inputs()) for each in changed]
+        return (
+            [] if asked.dtype else [ModelCall.of(each.call.model, *each.inputs(), like=each.call) for each in changed]
+        )
 
     def _captured(
         self,
@@ -220,10 +221,6 @@ class Trying(SessionLife):
         session.profile = profile
         session._constraints = rules if self._constraints is not None and rules is self.rules else None
         session._calls.calls.extend(calls)
-        was_on = {id(call): modes for call, modes in self._watch.modes}
-        session._watch.modes.extend(
-            (call, was_on.get(id(old), CallModes())) for call, old in zip(calls, self._calls.there(), strict=False)
-        )
         session._saves = False
         short = re.sub(r" \([^)]*\)", "", ", ".join(told))
         note = Note(ORIGIN, f"of session {self._id}: {', '.join(told)}")
