@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import weakref
 from pathlib import Path
 from typing import Any
@@ -117,3 +119,19 @@ def test_bad_input_gets_one_line(options: Any, said: str) -> None:
 def test_an_unknown_backend_is_named() -> None:
     with pytest.raises(UsageError, match=r"backend='npu': torch\.compile knows no such backend"):
         fixed(model(), backend="npu")
+
+
+def test_a_step_that_fixes_its_model_each_time_compiles_once() -> None:
+    net, given = model(), []
+
+    def chip(graph_module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        given.append(graph_module)
+        return graph_module.forward
+
+    for _ in range(3):
+        fixed(net, pad=PADS, backend=chip)(torch.randn(4, 64))
+    assert len(given) == 1
+    assert fixed(net, pad=PADS) is not fixed(net, pad={100: 128})
+    twin = copy.deepcopy(net)
+    assert fixed(twin, pad=PADS)._orig_mod is twin, "a copy is fixed for itself"
+    assert list(pickle.loads(pickle.dumps(net)).state_dict()) == list(net.state_dict())

@@ -66,7 +66,7 @@ def patched(source: str, call: str, rewrite: Rewrite, folder: Path, backend: str
     before = source[: source.index(call)]
     line, column = before.count("\n") + 1, len(before.rpartition("\n")[2].encode())
     end = column + len(call.encode())
-    return call_patch(rewrite, CallSite(str(file), (line, column), (line, end)), backend)
+    return call_patch(rewrite, [(CallSite(str(file), (line, column), (line, end)), backend)])
 
 
 def test_the_patch_gives_the_same_findings_as_the_rewrite(tmp_path: Path) -> None:
@@ -121,6 +121,11 @@ for step"""
         ("for net in nets: net(x)\n", "net(x)", "for net in nets: fixed(net, {})(x)"),
         ("for net in nets:\n    net(x)\n", "net(x)", "for net in nets:\n    net = fixed(net, {})\n    net(x)"),
         ("def step(x):\n    return net(x)\n", "net(x)", "    return fixed(net, {})(x)"),
+        (
+            "def step(x):\n    net = f()\n    for _ in x:\n        net(x)\n",
+            "net(x)",
+            "    net = f()\n    net = fixed(net, {})\n    for _ in x:\n        net(x)",
+        ),
         ("outs = [net(x) for x in xs]\n", "net(x)", "outs = [fixed(net, {})(x) for x in xs]"),
         ("self.net(x)\n", "self.net(x)", "self.net = fixed(self.net, {})\nself.net(x)"),
         ("Net().eval()(x)\n", "Net().eval()(x)", "fixed(Net().eval(), {})(x)"),
@@ -134,14 +139,14 @@ def test_where_the_line_goes(source: str, call: str, becomes: str, tmp_path: Pat
 
 
 def test_what_cannot_be_written_is_said_with_the_line_to_write(tmp_path: Path) -> None:
-    (said,) = call_patch(PADS, None).unwritten
+    (said,) = call_patch(PADS, [(None, "")]).unwritten
     code = 'model = fixed(model, pad={784: 832, 10: 64}, cast={"float64": "float32"}, channels_last=True)'
     assert said == f"it is not known where the model is called; in front of that, write: {code}"
-    (said,) = call_patch(PADS, CallSite("/x/site-packages/lib/trainer.py", (7, 0), (7, 9))).unwritten
+    (said,) = call_patch(PADS, [(CallSite("/x/site-packages/lib/trainer.py", (7, 0), (7, 9)), "")]).unwritten
     assert said == f"trainer.py, line 7, which is a library's, calls the model; where you make it, write: {code}"
     file = tmp_path / "cell.py"
     file.write_text("net = = 3\n", encoding="utf-8")
-    (said,) = call_patch(PADS, CallSite(str(file), (1, 0), (1, 3))).unwritten
+    (said,) = call_patch(PADS, [(CallSite(str(file), (1, 0), (1, 3)), "")]).unwritten
     assert said == "cell.py is not what it was when the model was called"
 
 
@@ -149,3 +154,22 @@ def test_a_compiled_model_stays_compiled(tmp_path: Path) -> None:
     source = SOURCE.replace("net = Net()", "net = torch.compile(Net(), backend='aot_eager')")
     result = run(source, tmp_path).fix_all()
     assert '+net = fixed(net, pad={784: 832, 100: 128, 10: 64}, backend="aot_eager")' in result.patch
+
+
+TWO = """import torch
+from torch import nn
+
+small, large = nn.Linear(64, 10), nn.Linear(10, 100)
+out = large(small(torch.randn(4, 64)))
+"""
+
+
+def test_every_model_of_a_cell_gets_its_line(tmp_path: Path) -> None:
+    session = run(TWO, tmp_path)
+    result = session.fix_all()
+    assert result.accepted
+    text = applied(result.patch, tmp_path)
+    assert text.count("import fixed\n") == 1
+    pads = next(line for line in text.splitlines() if line.startswith("large = fixed")).partition("(large")[2]
+    assert f"small = fixed(small{pads}\n" in text
+    assert [each for each in run(text, tmp_path).findings if each.severity == "error"] == []

@@ -33,7 +33,7 @@ def fixed(
     """A model that computes what the original does, through a graph that was rewritten for a target.
 
     It shares the original's parameters: training one trains the other. Other input sizes are rewritten when they first
-    come. A model that is fixed already is fixed in both ways.
+    come. A model that is fixed already is fixed in both ways; asked for the same once more, it is the same one.
 
     Args:
         model: a module or function; one that ``torch.compile`` made is taken as what it was made from.
@@ -68,10 +68,38 @@ def rewritten_model(model: Callable[..., Any], rewrite: Rewrite, then: Backend |
         if before.rewrite | rewrite == before.rewrite and then is before.then:
             return model
         rewrite = before.rewrite | rewrite
-    backend = RewritingBackend(rewrite, then or op_by_op)
-    made = compile_kept_apart(uncompiled(model), backend)
+    plain, backend = uncompiled(model), RewritingBackend(rewrite, then or op_by_op)
+    kept = _kept_with(plain)
+    for each in kept:
+        if _made[each].rewrite == rewrite and _made[each].then is backend.then:
+            return each
+    made = compile_kept_apart(plain, backend)
     _made[made] = backend
+    kept.append(made)
     return made
+
+
+class _Kept(list[Any]):
+    """What was made of a model, kept with it: a step that fixes its model each time must not compile each time.
+
+    It goes with the model; a copy of the model has none.
+    """
+
+    def __deepcopy__(self, memo: Any) -> _Kept:
+        return _Kept()
+
+    def __copy__(self) -> _Kept:
+        return _Kept()
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return _Kept, ()
+
+
+def _kept_with(model: Callable[..., Any]) -> _Kept:
+    """Where what is made of a model is kept; nowhere if it cannot have attributes."""
+    attributes = getattr(model, "__dict__", None)
+    kept: _Kept = attributes.setdefault("_inductor_debug_fixed", _Kept()) if isinstance(attributes, dict) else _Kept()
+    return kept
 
 
 _made: weakref.WeakKeyDictionary[Callable[..., Any], RewritingBackend] = weakref.WeakKeyDictionary()

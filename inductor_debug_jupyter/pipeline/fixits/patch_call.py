@@ -24,19 +24,43 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.G
 _SCOPES = (*_INNER, ast.SetComp, ast.DictComp)
 
 
-def call_patch(rewrite: Rewrite, site: CallSite | None, backend: str = "") -> Patch:
-    """The line and its import as a diff of the source in which the model was called."""
-    code = fixed_code("model", rewrite, backend)
+def call_patch(rewrite: Rewrite, calls: Iterable[tuple[CallSite | None, str]]) -> Patch:
+    """The lines and their import as a diff of the sources in which models were called.
+
+    Args:
+        rewrite: what is to be in force.
+        calls: where each model was called, and the name of its own ``torch.compile`` backend.
+    """
+    edits: dict[Source, set[Edit]] = {}
+    unwritten: dict[str, None] = {}
+    for site, backend in calls:
+        code = fixed_code("model", rewrite, backend)
+        source, found, why_not = _located(site)
+        if source is None or found is None:
+            unwritten[why_not.format(code=code)] = None
+        else:
+            edits.setdefault(source, set()).update(_edits(source, *found, rewrite, backend))
+    return patch_of(edits, unwritten)
+
+
+Found = tuple[ast.Call, list[ast.AST]]
+"""A call, and what it stands in, outermost first."""
+
+
+def _located(site: CallSite | None) -> tuple[Source | None, Found | None, str]:
+    """The source of a call and the call in it; else why not, with a place for the code that is to be written."""
     if site is None:
-        return Patch(unwritten=(f"it is not known where the model is called; in front of that, write: model = {code}",))
+        why_not = "it is not known where the model is called; in front of that, write: model = {code}"
+        return None, None, why_not
     if any(folder in site.file for folder in ("site-packages", "dist-packages")):
-        where = f"{site.label}, line {site.start[0]}, which is a library's, calls the model"
-        return Patch(unwritten=(f"{where}; where you make it, write: model = {code}",))
+        where = f"{_braced(site.label)}, line {site.start[0]}, which is a library's, calls the model"
+        return None, None, where + "; where you make it, write: model = {code}"
     source = Source(site.label, _text(site))
-    found = _call_at(source, site)
-    if found is None:
-        return Patch(unwritten=(f"{site.label} is not what it was when the model was called",))
-    return patch_of({source: list(_edits(source, *found, rewrite, backend))})
+    return source, _call_at(source, site), f"{_braced(site.label)} is not what it was when the model was called"
+
+
+def _braced(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _text(site: CallSite) -> str:
@@ -71,8 +95,8 @@ def _names(name: str, names: Iterable[str]) -> list[str]:
     return [f"{name}={json.dumps(sorted(names))}"] if names else []
 
 
-def _call_at(source: Source, site: CallSite) -> tuple[ast.Call, list[ast.AST]] | None:
-    """The call that stands there, and what it stands in, outermost first."""
+def _call_at(source: Source, site: CallSite) -> Found | None:
+    """The call that stands there."""
     if source.tree is None:
         return None
     for node, around in _walk(source.tree, []):
@@ -100,7 +124,7 @@ def _edits(source: Source, call: ast.Call, around: list[ast.AST], rewrite: Rewri
     indent = source.before(statement)
     start, end = source.span(call.func)
     callee = source.text.encode()[start:end].decode()
-    in_front = _is_place(call.func) and not indent.strip() and not any(isinstance(each, _SCOPES) for each in around)
+    in_front = _is_place(call.func) and not indent.strip() and _is_own(call.func, around)
     if in_front:
         code = fixed_code(callee, rewrite, backend, name=name, indent=indent)
         at = source.at(statement.lineno)
@@ -113,7 +137,17 @@ def _statement(callee: ast.expr, around: list[ast.AST]) -> ast.stmt:
     """What the line goes in front of: the outermost statement, a loop for one, that gives none of its names a value."""
     names = {node.id for node in ast.walk(callee) if isinstance(node, ast.Name)}
     statements = [each for each in around if isinstance(each, ast.stmt)]
-    return next((each for each in statements if not names & _given_in(each)), statements[-1])
+    inner = max((at for at, each in enumerate(statements) if isinstance(each, _SCOPES)), default=-1)
+    mine = statements[inner + 1 :] or statements[-1:]
+    return next((each for each in mine if not names & _given_in(each)), mine[-1])
+
+
+def _is_own(callee: ast.expr, around: list[ast.AST]) -> bool:
+    """Whether a name can be given another value there: a function can do that only with names of its own."""
+    scope = next((each for each in reversed(around) if isinstance(each, _SCOPES)), None)
+    if scope is None or not isinstance(callee, ast.Name):
+        return scope is None
+    return isinstance(scope, ast.FunctionDef) and callee.id in _given_in(scope)
 
 
 def _given_in(statement: ast.stmt) -> set[str]:

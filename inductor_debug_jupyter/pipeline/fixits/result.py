@@ -64,6 +64,4 @@ class FixResult:
             lines += [f"  left out   {each}" for each in self.left_out]
         if self.patch:
             lines += ["", *self.patch.splitlines()]
-        if self.patch and len(self.modules) > 1:
-            lines.append(f"This is of the first of {len(self.modules)} models: wrap the others likewise.")
         return "\n".join(lines)

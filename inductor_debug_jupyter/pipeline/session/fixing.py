@@ -131,7 +131,7 @@ class Fixing(SessionLife):
         return self.applied
 
     def patch(self, *fixits: FixIt) -> Patch:
-        """The line that puts fix-its in force, as a diff of the source that calls the model: ``.diff``.
+        """The line that puts fix-its in force, in front of each model's call, as a diff of your source: ``.diff``.
 
         Args:
             fixits: which; those that are applied when none is given.
@@ -143,13 +143,7 @@ class Fixing(SessionLife):
         chosen = fixits or self.applied
         if not chosen:
             raise UsageError("no patch: no fix-it is given, and none is applied")
-        call, *others = self._kept_calls()
-        patch = call_patch(combined(chosen), call.site, call.backend)
-        alone = (
-            f"{other.name} {number}: the patch is of {call.name} 1 alone; wrap this model likewise"
-            for number, other in enumerate(others, 2)
-        )
-        return replace(patch, unwritten=(*patch.unwritten, *alone))
+        return call_patch(combined(chosen), [(call.site, call.backend) for call in self._kept_calls()])
 
     def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
         """Search for fix-its that together make the target take the graphs, cheapest first; nothing is applied.
