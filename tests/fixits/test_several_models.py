@@ -49,7 +49,7 @@ def test_all_the_way_is_all_models(tmp_path: Path) -> None:
     x = torch.randn(64, 64)
     for model, made in zip((first, second), result.modules, strict=True):
         torch.testing.assert_close(made(x), model(x))
-    assert all(f"+        {name} = fixed({name}, pad=" in result.patch for name in ("first", "second"))
+    assert all(f"+    {name} = fixed({name}, pad=" in result.patch for name in ("first", "second"))
     session.apply(*result.fixits)
     assert len(session.captures) == 2
     assert not refused(session)
