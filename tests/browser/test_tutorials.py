@@ -40,6 +40,16 @@ def test_port_a_model(lab: LabPage) -> None:
     lab.assert_clean()
 
 
+def test_from_finding_to_fix(lab: LabPage) -> None:
+    open_tutorial(lab, "04_from_finding_to_fix")
+    panel = lab.cell(cell_with(lab, "--as session"))
+    panel.locator("[data-idj='finding']").filter(has_text="784").first.click()
+    panel.locator("[data-idj='fix-check']").wait_for()
+    lab.screenshot("tutorial-04")
+    assert lab.python("[result.accepted, len(session.applied), session.node('addmm').run().shape[1]]") == [True, 0, 128]
+    lab.assert_clean()
+
+
 def test_wrong_numbers_shows_the_heatmap_and_a_pick_reaches_python(lab: LabPage) -> None:
     open_tutorial(lab, "02_wrong_numbers")
     panel = lab.cell(cell_with(lab, "--diff --as session"))
