@@ -183,3 +183,11 @@ def test_a_full_disk_is_said_and_the_cells_results_stay(ready):
     notes = ready.value("[str(note) for note in session.notes]")
     assert notes.count("nothing was saved") == 1
     assert outcome.stderr.count("nothing was saved") == 1
+
+
+def test_a_cell_is_shown_as_it_was_typed(ready):
+    ready.run("%%inductor_debug --target stick128 --no-panel --as session\nran = block.up(x).shape")
+    texts = ready.value(
+        "[text.splitlines()[0] for label, text in session.record.sources.items() if 'block.up(x)' in text]"
+    )
+    assert texts == "['%%inductor_debug --target stick128 --no-panel --as session']"

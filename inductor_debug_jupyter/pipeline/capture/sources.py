@@ -139,10 +139,16 @@ def running_call() -> CallSite | None:
     return CallSite(frame.f_code.co_filename, (line, column), (end_line, end_column))
 
 
+def source_text(file: str) -> str:
+    """A file as the user has it, as far as Python still knows it: it was given a cell with its magic as a comment."""
+    text = "".join(linecache.getlines(file))
+    return text.removeprefix("# ") if text.startswith("# %%") and cell_label(file) else text
+
+
 def texts_of(lines: Iterable[SourceLine | None]) -> dict[str, str]:
     """Label → whole text of every file that one of the lines stands in, as far as Python still knows it."""
     texts: dict[str, str] = {}
     for line in lines:
-        if line is not None and line.label not in texts and (text := "".join(linecache.getlines(line.file))):
+        if line is not None and line.label not in texts and (text := source_text(line.file)):
             texts[line.label] = text
     return texts

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import ast
 import json
-import linecache
 from collections.abc import Iterable, Iterator, Mapping
 
-from inductor_debug_jupyter.pipeline.capture.sources import CallSite, cell_label
+from inductor_debug_jupyter.pipeline.capture.sources import CallSite, source_text
 from inductor_debug_jupyter.pipeline.fixits.patch import Edit, Patch, Source, patch_of
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 
@@ -55,18 +54,12 @@ def _located(site: CallSite | None) -> tuple[Source | None, Found | None, str]:
     if any(folder in site.file for folder in ("site-packages", "dist-packages")):
         where = f"{_braced(site.label)}, line {site.start[0]}, which is a library's, calls the model"
         return None, None, where + "; where you make it, write: model = {code}"
-    source = Source(site.label, _text(site))
+    source = Source(site.label, source_text(site.file))
     return source, _call_at(source, site), f"{_braced(site.label)} is not what it was when the model was called"
 
 
 def _braced(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
-
-
-def _text(site: CallSite) -> str:
-    """The source as the user has it: Python was given a cell with its magic as a comment."""
-    text = "".join(linecache.getlines(site.file))
-    return text.removeprefix("# ") if cell_label(site.file) and text.startswith("# %%") else text
 
 
 def fixed_code(model: str, rewrite: Rewrite, backend: str = "", *, name: str = _NAME, indent: str = "") -> str:
