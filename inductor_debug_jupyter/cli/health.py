@@ -148,8 +148,9 @@ def _hooks(*, quick: bool) -> Iterator[Check]:
     """One line for each part of a capture; without Dynamo's there is none at all."""
     try:
         from inductor_debug_jupyter.pipeline.torch_compat.canaries import canaries
+        from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
 
-        with _cache_of_its_own():
+        with inductor_cache_of_its_own():
             found = canaries(compiling=not quick)
     except Exception as error:
         yield Check("hooks", "broken", f"{type(error).__name__}: {_first_line(error)}", "nothing can be captured")
@@ -179,22 +180,6 @@ def _inductor_cache() -> Check:
     files, size = _tree_size(folder)
     free = size_text(shutil.disk_usage(folder).free)
     return Check(name, "ok", f"{folder}: {count_text(files, 'file')}, {size_text(size)}, {free} free")
-
-
-@contextlib.contextmanager
-def _cache_of_its_own() -> Iterator[None]:
-    """What is compiled to see whether it can be leaves nothing in the user's cache."""
-    name = "TORCHINDUCTOR_CACHE_DIR"
-    before = os.environ.get(name)
-    with tempfile.TemporaryDirectory(prefix="inductor-debug-", ignore_cleanup_errors=True) as folder:
-        os.environ[name] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = before
 
 
 def _tree_size(folder: Path) -> tuple[int, int]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from inductor_debug_jupyter.benchmarks.__main__ import main
 from inductor_debug_jupyter.benchmarks.measure import measure
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built
-from inductor_debug_jupyter.benchmarks.suites.models import _inductor_cache
 from inductor_debug_jupyter.benchmarks.table import COLUMNS, failure_lines, model_rows, noise_lines
 from inductor_debug_jupyter.benchmarks.wording import error_line
 from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
@@ -118,18 +115,3 @@ def test_an_error_in_one_line() -> None:
         "RuntimeError: backend='x' raised: KeyError: 1"
     )
     assert error_line(KeyboardInterrupt()) == "KeyboardInterrupt"
-
-
-@pytest.mark.parametrize("before", [None, "/somewhere"])
-def test_the_cache_is_empty_for_a_while(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
-    name = "TORCHINDUCTOR_CACHE_DIR"
-    monkeypatch.delenv(name, raising=False)
-    if before:
-        monkeypatch.setenv(name, before)
-    with _inductor_cache(keep=False):
-        folder = Path(os.environ[name])
-        assert list(folder.iterdir()) == []
-    assert os.environ.get(name) == before
-    assert not folder.exists()
-    with _inductor_cache(keep=True):
-        assert os.environ.get(name) == before

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from inductor_debug_jupyter.benchmarks.arguments import whole_number
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, benchmark_model
@@ -25,8 +23,6 @@ from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
 SUMMARY = "whole models: compile time, latency, graphs, findings and KernelDiff on eager, inductor and mock_backend"
-
-_CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,11 +54,13 @@ def run(args: argparse.Namespace) -> int:
     settings = resolve(read_given(args, ["target", "artifacts"]))
     _check_device(args.device)
     from inductor_debug_jupyter.benchmarks.trial import STEPS, Trial
+    from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
 
     store = ArtifactStore(settings["artifacts"])
     records: list[BenchmarkRecord] = []
     unsaved: list[str] = []
-    with _inductor_cache(keep=args.keep_cache), Progress(len(names) * len(STEPS)) as progress:
+    cache = contextlib.nullcontext() if args.keep_cache else inductor_cache_of_its_own()
+    with cache, Progress(len(names) * len(STEPS)) as progress:
         for name in names:
             trial = Trial(benchmark_model(name), settings, store, device=args.device, small=args.small)
             records.append(trial.run(progress, warmup=warmup, runs=runs))
@@ -102,21 +100,3 @@ def _check_device(name: str) -> None:
     if kind != "cpu" and (accelerator is None or accelerator.type != kind):
         have = f"cpu or {accelerator.type}" if accelerator else "cpu"
         raise OptionError(f"--device: {name!r} is not allowed; this machine has {have}")
-
-
-@contextlib.contextmanager
-def _inductor_cache(*, keep: bool) -> Iterator[None]:
-    """Give Inductor an empty cache folder for a while: a compile that finds its kernels there takes no time."""
-    if keep:
-        yield
-        return
-    before = os.environ.get(_CACHE_VARIABLE)
-    with tempfile.TemporaryDirectory(prefix="inductor-debug-cache-", ignore_cleanup_errors=True) as folder:
-        os.environ[_CACHE_VARIABLE] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ[_CACHE_VARIABLE]
-            else:
-                os.environ[_CACHE_VARIABLE] = before

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import linecache
-import os
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,21 +60,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _sessions(name: str, small: bool, progress: Progress) -> list[DebugSession]:
     """One session a column, in one process with an Inductor cache of its own."""
+    from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
+
     built = _built(name, small)
     sessions = []
-    with tempfile.TemporaryDirectory(prefix="inductor-debug-stages-", ignore_cleanup_errors=True) as folder:
-        before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        try:
-            for column, fresh in _RUNS.items():
-                progress.step(f"{name}, {column}")
-                if not fresh:
-                    _train(built)  # fills torch's caches
-                sessions.append(_captured(built, fresh, Path(folder) / "artifacts"))
-        finally:
-            os.environ.pop("TORCHINDUCTOR_CACHE_DIR")
-            if before is not None:
-                os.environ["TORCHINDUCTOR_CACHE_DIR"] = before
+    with inductor_cache_of_its_own() as folder:
+        for column, fresh in _RUNS.items():
+            progress.step(f"{name}, {column}")
+            if not fresh:
+                _train(built)  # fills torch's caches
+            sessions.append(_captured(built, fresh, folder / "artifacts"))
     return sessions
 
 
