@@ -12,6 +12,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import (
+    EAGER,
     Backend,
     Call,
     CompiledGraphs,
@@ -22,7 +23,7 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
 from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
 from inductor_debug_jupyter.pipeline.diff.localize import localize
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
-from inductor_debug_jupyter.pipeline.diff.noise import explained_by_rounding
+from inductor_debug_jupyter.pipeline.diff.noise import judge_outputs
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
 from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_of
@@ -217,7 +218,15 @@ class KernelDiffHarness:
                 # A recording has only what was recorded; the other side's inputs were none of that.
                 ours, theirs = dict(candidate.values), dict(reference.values)
             outputs = compare_flat(theirs, ours, config)
-            outputs, remarks = explained_by_rounding(outputs, self._call, config, theirs, ours)
+            outputs, remarks = judge_outputs(
+                outputs,
+                self._call,
+                config,
+                theirs,
+                ours,
+                reference_is_eager=self.reference.name == EAGER,
+                held_as=self.candidate.held_as,
+            )
             outputs, unsteady = self._repeated(outputs, reference, candidate, config)
             notes += unsteady
             outputs = worst_first(outputs)

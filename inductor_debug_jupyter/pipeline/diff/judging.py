@@ -1,32 +1,31 @@
-"""Bug or rounding, for one value: a policy, the same for every op, kernel, dtype and run.
+"""Bug or rounding, for one value: a policy, the same for every op, kernel, output, dtype and run.
 
-A candidate's value is measured against float64, and so is everything that rounding alone can do: the same ops run
-eagerly in the value's own dtype, in the device's format if that is narrower, and in float64 from inputs that are each
-off by one rounding. The largest of these is the noise. A value is wrong when it is further from float64 than
-:data:`MARGIN` times the noise plus a few roundings of its largest element; or, over the whole tensor, when its root
-mean square error is beyond :data:`MARGIN` times the noise's plus half as much. A few roundings are :data:`ROUNDINGS` of
-the value's format, and :data:`LIBRARY` of float32: vector libraries differ by that much in what they call ``erf``.
+Each element of a candidate is held against the reference's, and their distance against the floor there: what rounding
+can do at that very element (:mod:`floors`). So a mask of -1e9 hides nothing beside it, and numbers of 1e-6 are judged
+as strictly as numbers of 1. A value is wrong when
+
+- one element is further off than :data:`MARGIN` floors, or
+- over the whole value, the root mean square of the distances is more than :data:`MARGIN_OF_MANY` floors, or
+- one element is of another kind (finite, infinite, NaN) where rounding does not decide the kind, or
+- one whole number or truth value is another where rounding does not decide it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
+from inductor_debug_jupyter.pipeline.diff.floors import Spread
 
-MARGIN: Final = 4.0
-ROUNDINGS: Final = 2.0
-LIBRARY: Final = 16.0
-WHOLE_NUMBERS: Final = 1e-3
-"""Of integers and truth values, so many may differ that follow from rounded numbers, beside :data:`MARGIN` times the
-share that differs anyway."""
-
-_SINGLE: Final = float(torch.finfo(torch.float32).eps)
+MARGIN: Final = 16.0
+"""One element may be so many floors off: a floor is seen in a few runs, and the tail of rounding is long."""
+MARGIN_OF_MANY: Final = 4.0
+"""The root mean square over many elements may be so many floors."""
+_MANY: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +34,13 @@ class Judgement:
 
     Attributes:
         wrong: whether rounding does not explain it.
-        error: how far it is from float64, relative to the largest element.
+        error: how far the worst element is off, relative to that element (absolute where it should be 0); for whole
+            numbers the share that differs. Infinite where NaN or infinity is not matched.
         allowed: how far it may be, likewise.
         index: where the worst element is.
-        expected: what float64 says there.
-        found: what is there.
+        expected: what the reference has there.
+        found: what the candidate has there.
+        floors: the same distance in floors.
     """
 
     wrong: bool
@@ -48,64 +49,79 @@ class Judgement:
     index: tuple[int, ...] = ()
     expected: float | None = None
     found: float | None = None
+    floors: float = 0.0
 
 
-def judge(
-    candidate: torch.Tensor, exact: torch.Tensor, samples: Sequence[torch.Tensor], held_as: torch.dtype | None = None
-) -> Judgement:
-    """Judge one value; ``samples`` are what rounding makes of it."""
-    samples = [sample for sample in samples if sample.shape == exact.shape]
+FINE: Final = Judgement(False, 0.0, 0.0)
+
+
+def judge(candidate: torch.Tensor, spread: Spread, held_as: torch.dtype | None = None) -> Judgement:
+    """Judge one value of the same shape; ``spread`` has the reference's value and what rounding makes of it.
+
+    Args:
+        candidate: the value.
+        spread: the reference.
+        held_as: the format that the candidate's device holds floats in, if it is narrower than their own.
+    """
+    reference = spread.base.detach()
+    candidate = candidate.detach().to(reference.device)
     if not candidate.numel():
-        return Judgement(False, 0.0, 0.0)
-    if candidate.is_complex():
-        parts = [torch.view_as_real(each.to(torch.complex128)) for each in (candidate, exact, *samples)]
-        return _judge_floats(parts[0], parts[1], parts[2:], _eps(candidate.dtype, held_as))
-    if not candidate.is_floating_point():
-        return _judge_whole(candidate, exact, samples)
-    return _judge_floats(candidate.double(), exact, samples, _eps(candidate.dtype, held_as))
+        return FINE
+    steady = None if spread.unstable is None else ~spread.unstable
+    if not (reference.is_floating_point() or reference.is_complex()):
+        return _judge_whole(candidate, reference, steady)
+    same = (candidate == reference) | (candidate.isnan() & reference.isnan())
+    if bool(same.all()):
+        return FINE
+    finite = candidate.isfinite() & reference.isfinite()
+    strange = ~finite & ~same
+    if steady is not None:
+        strange &= steady
+        finite &= steady
+    if bool(strange.any()):
+        at = unravel(int(strange.reshape(-1).byte().argmax()), tuple(reference.shape))
+        return Judgement(True, math.inf, 0.0, at, _number(reference[at]), _number(candidate[at]), math.inf)
+    return _judge_floats(candidate, reference, spread.floor(held_as), finite)
 
 
-def _eps(*dtypes: torch.dtype | None) -> float:
-    return max(float(torch.finfo(dtype).eps) for dtype in dtypes if dtype is not None)
-
-
-def _judge_whole(candidate: torch.Tensor, exact: torch.Tensor, samples: Sequence[torch.Tensor]) -> Judgement:
-    unequal = candidate != exact
+def _judge_whole(candidate: torch.Tensor, reference: torch.Tensor, steady: torch.Tensor | None) -> Judgement:
+    unequal = candidate != reference
+    explained = 0.0 if steady is None else float((unequal & ~steady).double().mean())
     share = float(unequal.double().mean())
-    noise = max((float((sample != exact).double().mean()) for sample in samples), default=0.0)
-    allowed = MARGIN * noise + WHOLE_NUMBERS
-    at = unravel(int(unequal.reshape(-1).byte().argmax()), tuple(candidate.shape)) if share else ()
-    values = (float(exact[at]), float(candidate[at])) if share else (None, None)
-    return Judgement(share > allowed, share, allowed, at, *values)
+    if steady is not None:
+        unequal = unequal & steady
+    if not bool(unequal.any()):
+        return Judgement(False, share, explained)
+    at = unravel(int(unequal.reshape(-1).byte().argmax()), tuple(reference.shape))
+    return Judgement(True, share, explained, at, _number(reference[at]), _number(candidate[at]), math.inf)
 
 
 def _judge_floats(
-    candidate: torch.Tensor, exact: torch.Tensor, samples: Sequence[torch.Tensor], eps: float
+    candidate: torch.Tensor, reference: torch.Tensor, floor: torch.Tensor, finite: torch.Tensor
 ) -> Judgement:
-    exact = exact.double()
-    finite = exact.isfinite()
-    for sample in samples:  # where rounding alone overflows, nothing is known
-        finite &= sample.isfinite()
-    wanted = exact.masked_fill(~finite, 0.0)
-    scale, power = float(wanted.abs().max()), _rms(wanted)
-    errors = [(each.double() - exact).abs_().masked_fill_(~finite, 0.0) for each in (candidate, *samples)]
-    if not bool(errors[0].isfinite().all()):
-        at = unravel(int((~errors[0].isfinite()).reshape(-1).byte().argmax()), tuple(exact.shape))
-        return Judgement(True, math.inf, 0.0, at, float(exact[at]), float(candidate[at]))
-    error, place = errors[0].reshape(-1).max(0)
-    noise = max((float(each.max()) for each in errors[1:]), default=0.0)
-    few = ROUNDINGS * eps + LIBRARY * min(eps, _SINGLE)
-    allowed = MARGIN * noise + few * scale
-    rms_noise = max((_rms(each) for each in errors[1:]), default=0.0)
-    rms, rms_allowed = _rms(errors[0]), MARGIN * rms_noise + few / 2 * power
-    at = unravel(int(place), tuple(exact.shape))
-    wrong = float(error) > allowed or rms > rms_allowed
-    size = scale or 1.0
-    figures = (float(error) / size, allowed / size)
-    if wrong and float(error) <= allowed:
-        figures = (rms / (power or 1.0), rms_allowed / (power or 1.0))
-    return Judgement(wrong, *figures, at, float(exact[at]), float(candidate[at]))
+    wide = torch.complex128 if reference.is_complex() else torch.float64
+    error = torch.where(finite, (candidate.to(wide) - reference.to(wide)).abs(), 0.0)
+    ratio = error / floor
+    worst, place = ratio.reshape(-1).max(0)
+    many = float(torch.linalg.vector_norm(ratio)) / math.sqrt(ratio.numel()) if ratio.numel() >= _MANY else 0.0
+    at = unravel(int(place), tuple(reference.shape))
+    size = float(reference[at].abs()) or 1.0
+    margin = MARGIN if float(worst) > MARGIN or many <= MARGIN_OF_MANY else MARGIN_OF_MANY
+    wrong = float(worst) > MARGIN or many > MARGIN_OF_MANY
+    return Judgement(
+        wrong,
+        float(error[at]) / size,
+        margin * float(floor[at]) / size,
+        at,
+        _number(reference[at]),
+        _number(candidate[at]),
+        float(worst) if margin == MARGIN else many,
+    )
 
 
-def _rms(values: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(values)) / math.sqrt(values.numel())
+def _number(value: torch.Tensor) -> float | None:
+    """One element as a float; None for a complex number with an imaginary part."""
+    number = value.item()
+    if isinstance(number, complex):
+        return number.real if number.imag == 0 else None
+    return float(number)

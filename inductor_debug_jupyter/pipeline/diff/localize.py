@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -30,10 +30,8 @@ from inductor_debug_jupyter.pipeline.diff.localize_kernels import (
     KernelWatch,
     Suspect,
     structure_of,
-    teacher_forced,
 )
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
-from inductor_debug_jupyter.pipeline.diff.replay import EXACT, PERTURBED, Form
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, target_name
@@ -71,18 +69,17 @@ def localize(
         timeout: seconds for the candidate's run, or for each part of it.
     """
     started = time.perf_counter()
-    forms = (PERTURBED,) if held_as is None else (PERTURBED, replace(EXACT, held_as=held_as))
     search: KernelWatch | OpSearch
     crashes: tuple[CrashRecord, ...] = ()
     if backend.name == INDUCTOR and not backend.isolated:
-        search = KernelWatch(forms, free_running)
+        search = KernelWatch(free_running)
         with observed(search):
             execution = call.execute(backend, config, timeout)
-        found, more = _Looking(search.suspects, forms, compile_with_inductor).culprits()
+        found, more = _Looking(search.suspects, compile_with_inductor).culprits()
         search.compiles += more
         notes = [*search.notes, *_trouble(execution)]
     else:
-        search, found, notes, crashes = _by_ops(call, backend, config, forms, free_running, timeout)
+        search, found, notes, crashes = _by_ops(call, backend, config, held_as, free_running, timeout)
     if not search.findings:
         notes.append("nothing was looked at: the candidate ran no kernel whose result could be told")
     return LocalizationRecord(
@@ -102,7 +99,7 @@ def _by_ops(
     call: Call,
     backend: Backend,
     config: ComparisonConfig,
-    forms: tuple[Form, ...],
+    held_as: torch.dtype | None,
     free_running: bool,
     timeout: float | None,
 ) -> tuple[OpSearch, list[Culprit], list[str], tuple[CrashRecord, ...]]:
@@ -110,7 +107,7 @@ def _by_ops(
     keeper = AotKeeper()
     execution = call.execute(Backend("aot", keeper), config)
     assert backend.compiler is not None
-    search = OpSearch(as_compiler(backend.compiler), forms, free_running=free_running, timeout=timeout)
+    search = OpSearch(as_compiler(backend.compiler), held_as, free_running=free_running, timeout=timeout)
     try:
         for kept in keeper.graphs:
             search.search(kept)
@@ -139,7 +136,6 @@ class _Looking:
     """Looks into wrong kernels for the op that it is."""
 
     suspects: Sequence[Suspect]
-    forms: tuple[Form, ...]
     compiler: Compiler
     compiles: int = 0
     _answers: dict[tuple[Any, ...], tuple[tuple[int, ...], bool, str]] = field(default_factory=dict)
@@ -188,7 +184,7 @@ class _Looking:
             return False
         known = {**(suspect.known or {}), **values}
         nodes, _ = suspect.evaluator.slice_of(node.name, known.keys() - {node.name})
-        return teacher_forced(suspect.evaluator, nodes, known, values[node.name], self.forms).wrong
+        return suspect.evaluator.judge(nodes, known, values[node.name]).wrong
 
     def _only_fused(self, suspect: Suspect, computing: list[int]) -> tuple[tuple[int, ...], bool, str]:
         """The intermediate results whose writing makes the error go away: no fewer would do.
@@ -221,7 +217,7 @@ class _Looking:
         values = self._values(suspect, outputs)
         assert suspect.known is not None
         value = values[suspect.nodes[-1].name]
-        return teacher_forced(suspect.evaluator, suspect.nodes, suspect.known, value, self.forms).wrong
+        return suspect.evaluator.judge(suspect.nodes, suspect.known, value).wrong
 
 
 def _op_name(node: torch.fx.Node) -> str:

@@ -14,16 +14,15 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement
 from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
 from inductor_debug_jupyter.pipeline.diff.replay import (
-    AS_IS,
-    EXACT,
-    PERTURBED,
+    BESIDE,
     Evaluator,
-    Form,
     Lockstep,
     UnreplayableError,
+    beside,
+    judge_beside,
 )
 from inductor_debug_jupyter.pipeline.diff.windows import BUDGET
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, target_name
@@ -88,13 +87,11 @@ class KernelWatch:
     """Judges every kernel; give it to :func:`~inductor_debug_jupyter.pipeline.torch_compat.kernel_calls.observed`.
 
     Args:
-        forms: what else rounding may do, beside the ops as they are.
         free_running: also run whole references beside the candidate.
         suspects_kept: so many bytes of wrong values' inputs are kept, to look into their kernels; one value is enough
             of those that are computed alike, as in the layers of a model.
     """
 
-    forms: tuple[Form, ...] = (PERTURBED,)
     free_running: bool = True
     suspects_kept: int = BUDGET
     findings: list[Finding] = field(default_factory=list)
@@ -124,10 +121,7 @@ class KernelWatch:
         references = None
         if self.free_running:
             wanted = [name for call in graph.calls for name in call.nodes]
-            references = tuple(
-                Lockstep(graph.graph_module, self._theirs(known, index), form, wanted)
-                for index, form in enumerate((AS_IS, EXACT))
-            )
+            references = beside(graph.graph_module, [self._theirs(known, index) for index in range(BESIDE)], wanted)
         self._runs[id(graph)] = _Run(plan, known, references)
 
     def _theirs(self, known: Mapping[str, Any], index: int) -> dict[str, Any]:
@@ -158,10 +152,10 @@ class KernelWatch:
         nodes, starts = run.plan.slices[name]
         stage = "backward" if graph.is_backward else "forward"
         known = {start: run.known[start] for start in starts if start in run.known}
-        free = self._free(run, name, value)
+        free = None if run.references is None else judge_beside(run.references, name, value)
         node = run.plan.evaluator.nodes[name]
         try:
-            judgement = teacher_forced(run.plan.evaluator, nodes, known, value, self.forms)
+            judgement = run.plan.evaluator.judge(nodes, known, value)
             finding = Finding(stage, node, call.kernel, judgement, free)
         except Exception as error:  # whatever an op raises when it is run by itself; KeyError: a value was not seen
             reason = str(error) if isinstance(error, UnreplayableError) else f"{type(error).__name__}: {error}"
@@ -187,14 +181,6 @@ class KernelWatch:
             self.memory.there(value)
         return kept
 
-    def _free(self, run: _Run, name: str, value: torch.Tensor) -> Judgement | None:
-        if run.references is None:
-            return None
-        own, exact = (reference.value(name) for reference in run.references)
-        if not isinstance(own, torch.Tensor) or not isinstance(exact, torch.Tensor):
-            return None
-        return judge(value, exact, [own]) if own.shape == value.shape == exact.shape else None
-
     def end(self, graph: GeneratedGraph, outputs: Any) -> None:
         """Remember what the references have where the candidate gives something: the backward will be given it."""
         run = self._runs.pop(id(graph))
@@ -208,10 +194,10 @@ class KernelWatch:
         ours = list(outputs)
         if graph.is_backward or any(len(each) != len(ours) for each in theirs):
             return
-        for value, own, exact in zip(ours, *theirs, strict=True):
-            if isinstance(value, torch.Tensor) and isinstance(own, torch.Tensor) and value.numel():
+        for value, *references in zip(ours, *theirs, strict=True):
+            if isinstance(value, torch.Tensor) and isinstance(references[0], torch.Tensor) and value.numel():
                 # The candidate's own tensor is kept too: its address must not be given to another one.
-                self._saved[value.data_ptr(), tuple(value.shape)] = own, exact, value
+                self._saved[value.data_ptr(), tuple(value.shape)] = *references, value
 
 
 def structure_of(nodes: Sequence[torch.fx.Node]) -> tuple[Any, ...]:
@@ -221,34 +207,6 @@ def structure_of(nodes: Sequence[torch.fx.Node]) -> tuple[Any, ...]:
         (target_name(node), tuple(numbers.get(each, -1) for each in node.all_input_nodes), str(node.meta.get("val")))
         for node in nodes
     )
-
-
-def teacher_forced(
-    evaluator: Evaluator,
-    nodes: list[torch.fx.Node] | tuple[torch.fx.Node, ...],
-    known: Mapping[str, Any],
-    value: torch.Tensor,
-    forms: tuple[Form, ...],
-) -> Judgement:
-    """Judge a value against the same nodes, run eagerly from the candidate's own inputs.
-
-    Raises:
-        Exception: whatever an op raises; :class:`UnreplayableError` when it cannot be run again.
-    """
-    own = evaluator.evaluate(nodes, known, AS_IS)
-    try:
-        exact = evaluator.evaluate(nodes, known, EXACT)
-    except UnreplayableError:
-        raise
-    except Exception:  # an op without float64: eager mode itself is all there is to measure against
-        exact = own
-    if not isinstance(own, torch.Tensor) or own.shape != value.shape or own.dtype != value.dtype:
-        raise UnreplayableError("eager mode makes another shape or dtype of it")
-    samples = [own]
-    if exact is not own:
-        samples += [evaluator.evaluate(nodes, known, form) for form in forms]
-    held = next((form.held_as for form in forms if form.held_as is not None), None)
-    return judge(value, exact, samples, held)
 
 
 def as_node(value: torch.Tensor, node: torch.fx.Node) -> torch.Tensor | None:

@@ -14,12 +14,18 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.limits import time_limit
 from inductor_debug_jupyter.pipeline.diff.localize_failures import Failure, FailureSearch
-from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect, teacher_forced
+from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect
 from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
-from inductor_debug_jupyter.pipeline.diff.replay import AS_IS, EXACT, Evaluator, Form, Lockstep, UnreplayableError
+from inductor_debug_jupyter.pipeline.diff.replay import (
+    BESIDE,
+    Evaluator,
+    Lockstep,
+    UnreplayableError,
+    beside,
+    judge_beside,
+)
 from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, windows
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.replay import KeptGraph
@@ -31,14 +37,14 @@ class OpSearch:
 
     Args:
         compiler: the backend.
-        forms: what else rounding may do, beside the ops as they are.
+        held_as: the format that the device holds floats in, if it is narrower than the tensors' own.
         budget: bytes of values that one part may have.
         free_running: also run whole references beside the candidate.
         timeout: seconds for each part, in the main thread; a backend in a process of its own keeps its own time.
     """
 
     compiler: Compiler
-    forms: tuple[Form, ...]
+    held_as: torch.dtype | None = None
     budget: int = BUDGET
     free_running: bool = True
     timeout: float | None = None
@@ -117,8 +123,7 @@ class OpSearch:
         if not self.free_running:
             return ()
         wanted = [node.name for part in parts for node in part.nodes if isinstance(node_value(node), torch.Tensor)]
-        forms = (EXACT, AS_IS, *(form for form in self.forms if form.held_as is not None))
-        return tuple(Lockstep(graph_module, inputs, form, wanted) for form in forms)
+        return beside(graph_module, [inputs] * BESIDE, wanted, self.held_as)
 
     def _look(
         self,
@@ -132,16 +137,12 @@ class OpSearch:
         value = known[node.name]
         others = known.keys() - {node.name}
         nodes, _ = evaluator.slice_of(node.name, others)
-        held = next((form.held_as for form in self.forms if form.held_as is not None), None)
-        free = None
-        theirs = [reference.value(node.name) for reference in references]
-        if theirs and all(isinstance(each, torch.Tensor) and each.shape == value.shape for each in theirs):
-            free = judge(value, theirs[0], theirs[1:], held)
+        free = judge_beside(references, node.name, value, self.held_as) if references else None
         if why_not:
             self.findings.append(Finding(stage, node, "", None, None, why_not))
             return
         try:
-            judgement = teacher_forced(evaluator, nodes, known, value, self.forms)
+            judgement = evaluator.judge(nodes, known, value, self.held_as)
             finding = Finding(stage, node, "", judgement, free)
         except Exception as error:  # whatever an op raises when it is run by itself
             finding = Finding(stage, node, "", None, free, _line(error))
@@ -157,7 +158,7 @@ def _eagerly(evaluator: Evaluator, part: Window, known: dict[str, Any]) -> dict[
         if isinstance(node_value(node), torch.Tensor):
             nodes, _ = evaluator.slice_of(node.name, known.keys() | values.keys())
             with torch.no_grad():
-                values[node.name] = evaluator.evaluate(nodes, known | values, AS_IS)
+                values[node.name] = evaluator.evaluate(nodes, known | values)
     return values
 
 

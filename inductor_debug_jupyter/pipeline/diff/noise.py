@@ -1,8 +1,10 @@
-"""Tell a bug from what the format's rounding explains.
+"""Tell a bug from what rounding explains, for the outputs of two whole executions.
 
-Tolerances know nothing of the model: a hundred layers of rounding can exceed what one op may do. So when an output is
-outside its tolerance, the model runs once more in float64, and both sides are measured against that, by the policy of
-:mod:`judging`: a candidate that is not much further from it than the reference is itself differs by rounding.
+Tolerances know nothing of the model: a hundred layers of rounding can exceed what one op may do, and an absolute
+tolerance of 1e-5 lets any fault pass in a softmax over 50,000 classes. So whatever is not equal to the bit is judged
+by :mod:`judging` against floors: the model runs a few times more in eager mode under stochastic arithmetic, in the
+dtypes that it has, or as a device computes that says in which format it does. Tolerances that the user gave are the
+user's word: what is within them passes.
 """
 
 from __future__ import annotations
@@ -14,64 +16,107 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
-from inductor_debug_jupyter.pipeline.diff.judging import judge
+from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call, Execution
+from inductor_debug_jupyter.pipeline.diff.floors import Floors
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
 from inductor_debug_jupyter.pipeline.records import OutputDiff
-from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
-
-_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 
 
-def explained_by_rounding(
+def judge_outputs(
     outputs: Iterable[OutputDiff],
     call: Call,
     config: ComparisonConfig,
     reference: Mapping[str, Any],
     candidate: Mapping[str, Any],
+    *,
+    reference_is_eager: bool = True,
+    held_as: torch.dtype | None = None,
 ) -> tuple[tuple[OutputDiff, ...], list[str]]:
-    """The outputs, those that rounding explains marked as such, and notes on why others could not be judged."""
+    """The outputs, each that is not equal judged by its floor, and notes on those that could not be.
+
+    Args:
+        outputs: what tolerances say of them.
+        call: the model, to be run again.
+        config: what the user said.
+        reference: the reference's values by path.
+        candidate: the candidate's.
+        reference_is_eager: whether the reference ran in eager mode; if not, eager mode runs once more, as what the
+            runs with noise are compared with.
+        held_as: the format that the candidate's device holds floats in, if it is narrower than their own.
+    """
     outputs = tuple(outputs)
-    suspects = [output.path for output in outputs if output.verdict == "mismatch" and _is_narrow(output, reference)]
+    suspects = [output.path for output in outputs if _is_open(output, config, reference, candidate)]
     if not suspects:
         return outputs, []
-    exact = _in_float64(call).execute(Backend(EAGER), config)
-    if exact.error:
-        return outputs, [f"bug or rounding is not known: in float64 the model raised {exact.error}"]
-    judged = {path: _judge(reference[path], candidate.get(path), exact.values.get(path)) for path in suspects}
+    floors, notes = _floors(call, config, {path: reference[path] for path in suspects}, reference_is_eager, held_as)
+    judged: dict[str, Judgement] = {}
+    for path in suspects:
+        spread = floors.spreads.get(path)
+        if spread is not None and spread.runs:
+            judged[path] = judge(candidate[path], replace(spread, base=reference[path]), held_as)
+    unjudged = [path for path in suspects if path not in judged]
+    if unjudged and not notes:
+        notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
     return tuple(
-        replace(output, verdict="rounding", reason=reason) if (reason := judged.get(output.path)) else output
-        for output in outputs
-    ), []
+        _told(output, judged[output.path], held_as) if output.path in judged else output for output in outputs
+    ), notes
 
 
-def _is_narrow(output: OutputDiff, reference: Mapping[str, Any]) -> bool:
-    value = reference.get(output.path)
-    same = output.shape == output.candidate_shape and output.dtype == output.candidate_dtype
-    return same and isinstance(value, torch.Tensor) and value.dtype in _NARROW and bool(value.numel())
+def _is_open(
+    output: OutputDiff, config: ComparisonConfig, reference: Mapping[str, Any], candidate: Mapping[str, Any]
+) -> bool:
+    """Whether an output differs in its values alone, and the user has not said how far it may."""
+    ours, theirs = candidate.get(output.path), reference.get(output.path)
+    if output.verdict not in {"mismatch", "rounding"} or not (
+        isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)
+    ):
+        return False
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype or not ours.numel() or ours.layout != torch.strided:
+        return False
+    said = config.atol is not None or config.rtol is not None or config.max_mismatch_percentage > 0
+    return output.verdict == "mismatch" or not said
 
 
-def _in_float64(call: Call) -> Call:
-    """The same call with every float widened; the user's module stays as it is."""
+def _floors(
+    call: Call,
+    config: ComparisonConfig,
+    reference: Mapping[str, Any],
+    reference_is_eager: bool,
+    held_as: torch.dtype | None,
+) -> tuple[Floors, list[str]]:
+    """The floors of these values, and why there are none if there are none."""
 
-    def widen(tensor: torch.Tensor) -> torch.Tensor:
-        wide = tensor.detach().double() if tensor.is_floating_point() else tensor
-        return wide.requires_grad_(tensor.requires_grad)
+    def values(execution: Execution) -> Mapping[str, Any]:
+        if execution.error:
+            raise RuntimeError(execution.error)
+        return {**execution.after, **execution.values}
 
-    args, kwargs = map_tensors(widen, (call.args, dict(call.kwargs)))
-    return replace(call, args=args, kwargs=kwargs, in_float64=True)
+    def again(seed: int) -> Mapping[str, Any]:
+        with StochasticArithmetic(seed, held_as):
+            return values(call.execute(Backend(EAGER), config))
+
+    base: Mapping[str, Any] = reference
+    if not reference_is_eager:
+        plain = call.execute(Backend(EAGER), config)
+        if plain.error:
+            return Floors(), [f"bug or rounding is not known: in eager mode the model raised {plain.error}"]
+        base = {path: value for path, value in values(plain).items() if path in reference}
+    floors = Floors.of(base, again)
+    notes = []
+    if floors.problems and not any(spread.runs for spread in floors.spreads.values()):
+        notes.append(f"bug or rounding is not known: under stochastic arithmetic the model raised {floors.problems[0]}")
+    return floors, notes
 
 
-def _judge(reference: Any, candidate: Any, exact: Any) -> str:
-    """One sentence when rounding explains the difference, else an empty string."""
-    if not isinstance(exact, torch.Tensor) or not exact.shape == reference.shape == candidate.shape:
-        return ""
-    exact, theirs = exact.detach(), float((reference.detach().double() - exact.detach().double()).abs().max())
-    # Noise is small: a reference far from float64 ran something else (other dropout masks), and shows nothing.
-    largest_noise = torch.finfo(reference.dtype).eps ** 0.5 * float(exact.abs().max())
-    found = judge(candidate.detach(), exact, [reference.detach()])
-    if found.wrong or not theirs <= largest_noise:  # nor does anything explain NaN and infinity
-        return ""
-    return (
-        f"outside its tolerance, but {found.error:.1e} of its largest element from float64, where rounding explains "
-        f"{found.allowed:.1e}"
-    )
+def _told(output: OutputDiff, found: Judgement, held_as: torch.dtype | None) -> OutputDiff:
+    """The output with the verdict that its floor gives, and why."""
+    what = "rounding" if held_as is None else str(held_as).removeprefix("torch.")
+    figures = f"{found.floors:.3g}× what {what} explains at {list(found.index)}"
+    if not found.wrong:
+        as_given = f"as {what} gives it" if held_as is not None else "rounding"
+        return replace(output, verdict="rounding", reason=f"{as_given}: at most {figures}")
+    reason = f"{figures}: {found.expected!r} expected, {found.found!r} found"
+    return replace(output, verdict="mismatch", reason="; ".join(filter(None, [output.reason, reason])))
+
+

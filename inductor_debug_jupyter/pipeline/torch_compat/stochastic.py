@@ -1,0 +1,262 @@
+"""Run eager code with every rounding off at random: Monte Carlo arithmetic.
+
+Rounding is deterministic, so one run does not show how much of a result it decides. While
+:class:`StochasticArithmetic` is active, what each op computes is moved at random by a unit in the last place of the
+format that it is written in. Two such runs differ as two correct compilers may differ: next to -1e9, after a
+cancellation, in a long sum, in a denormal. Verificarlo and CADNA do the same for C.
+
+What is perturbed follows what is known of kernels:
+
+- Ops that move, select or compare data round nothing (:data:`_EXACT`), and neither do views and ops without floats.
+- Sums, differences, products and quotients of two numbers round their result once (:data:`_ROUNDED_ONCE`).
+- Everything else is taken for backward stable: the exact result of inputs that are each a little off, rounded. For
+  sums of n terms "a little" grows as the fourth root of n, which is what blocked summation does.
+- Functions that tend to a constant (``erf``, ``tanh``, …) are off by a unit of that constant, not of their result.
+- A result with at least twelve zero bits at its end is taken for exact: counting, masks, powers of two.
+
+The noise is drawn from a table of its own; torch's generators stay where they are, so dropout draws what it would.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
+
+_SEED: Final = 20_260_101
+_TABLE: Final = 1_048_573
+"""Numbers in the table of noise: a prime, so that rows of a tensor do not get the same noise."""
+_SINGLE: Final = float(torch.finfo(torch.float32).eps)
+_LIBRARY: Final = 2.0
+"""Units of float32 by which a mathematical function may be off, beside the rounding of its result."""
+_OF_A_NARROW_INPUT: Final = 0.5
+"""Units of a 16-bit input: kernels widen it, so only a value that was not rounded before differs by that much."""
+_TRAILING: Final = 0xFFF
+_SENTINEL: Final = 0.25
+"""Numbers beyond this share of the largest of a format stand for minus infinity; rounding does not move them."""
+
+_EXACT: Final = frozenset(
+    (
+        *("relu", "neg", "abs", "sign", "clone", "where", "full", "full_like", "copy", "cat", "stack", "index"),
+        *("embedding", "gather", "amax", "amin", "max", "min", "aminmax", "maximum", "minimum", "fmax", "fmin"),
+        *("clamp", "clamp_min", "clamp_max", "hardtanh", "threshold", "threshold_backward", "hardtanh_backward"),
+        *("zeros", "zeros_like", "ones", "ones_like", "new_zeros", "new_ones", "new_full", "empty", "empty_like"),
+        *("new_empty", "new_empty_strided", "empty_strided", "scalar_tensor", "fill", "zero", "eye", "arange"),
+        *("scatter", "select_scatter", "slice_scatter", "as_strided_scatter", "diagonal_scatter", "select_backward"),
+        *("slice_backward", "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "replication_pad2d", "flip"),
+        *("max_pool2d_with_indices", "max_pool3d_with_indices", "repeat", "repeat_interleave", "roll", "rot90"),
+        *("topk", "sort", "argsort", "argmax", "argmin", "kthvalue", "median", "mode", "tril", "triu", "take"),
+        *("index_select", "masked_fill", "masked_select", "masked_scatter", "nonzero", "unique", "_unique2"),
+        *("floor", "ceil", "round", "trunc", "frac", "isnan", "isinf", "im2col", "unfold_copy", "pixel_shuffle"),
+        *("rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "uniform"),
+        *("normal", "exponential", "multinomial", "inductor_random", "inductor_randint", "inductor_lookup_seed"),
+        *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "lift_fresh", "lift_fresh_copy"),
+        *("_local_scalar_dense", "set", "resize", "view_as_real", "view_as_complex", "_conj_physical", "complex"),
+        *("real", "imag", "_reshape_alias", "_unsafe_view", "_to_copy", "convert_element_type", "contiguous"),
+        *("alias_copy", "view_copy", "permute_copy", "expand_copy", "broadcast_in_dim", "nan_to_num", "copysign"),
+        *("getitem", "split_with_sizes_copy", "unbind_copy", "bitwise_and", "bitwise_or", "logical_not"),
+    )
+)
+"""Ops that round nothing, but for a cast to a narrower format."""
+_ROUNDED_ONCE: Final = frozenset(
+    ("add", "sub", "rsub", "mul", "div", "true_divide", "sqrt", "rsqrt", "reciprocal", "square", "native_dropout")
+)
+_TENDS_TO_A_CONSTANT: Final = frozenset(("erf", "erfc", "tanh", "sin", "cos", "sigmoid", "logit", "gelu", "sinc"))
+_SUMS_ROWS: Final = frozenset(
+    (
+        *("_softmax", "_log_softmax", "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
+        *("native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward"),
+        *("native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit", "cumsum", "cumprod"),
+        *("_fused_rms_norm", "_fused_rms_norm_backward", "logcumsumexp", "_native_batch_norm_legit_no_training"),
+    )
+)
+"""Ops that sum over rows and give as many elements as they get."""
+_REDUCTIONS: Final = frozenset(
+    ("sum", "mean", "var", "std", "var_mean", "prod", "linalg_vector_norm", "logsumexp", "norm")
+)
+
+
+class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it is active, every op that rounds is a unit in the last place off, at random.
+
+    Args:
+        seed: which random numbers; the same seed gives the same run.
+        held_as: the format that a device holds every float in, where that is narrower than the tensors' own: each
+            result is rounded to it, and the unit is that format's. What is beyond its range becomes its largest
+            number for an even seed and infinite for an odd one: devices do either.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, seed: int, held_as: torch.dtype | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._random = random.Random(_SEED + seed)  # noqa: S311 - noise, not a secret
+        self._held_as = held_as
+        self._saturates = seed % 2 == 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Perturb what the op reads and what it writes, as far as it rounds."""
+        kwargs = kwargs or {}
+        if getattr(func, "is_view", False) or getattr(func, "namespace", "") == "prim":
+            return func(*args, **kwargs)
+        name = _bare(func)
+        if name in _EXACT:
+            result = func(*args, **kwargs)
+            narrowed = name in {"_to_copy", "convert_element_type", "copy"} and _narrows(args, kwargs, result)
+            if not narrowed and self._held_as is None:
+                return result
+            return self._written(func, args, result, 1.0 if narrowed else 0.0)
+        if name not in _ROUNDED_ONCE:
+            args, kwargs = self._read(func, name, args, kwargs)
+        result = func(*args, **kwargs)
+        return self._written(func, args, result, 1.0, _constant_of(name, args))
+
+    def _read(self, func: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The inputs, each a little off; what the op writes to stays the tensor that it is."""
+        written = _written_to(func)
+        units = _terms(name, args) ** 0.25
+
+        def moved(value: torch.Tensor) -> torch.Tensor:
+            if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
+                return value
+            narrow = value.dtype.itemsize <= 2 and self._held_as is None
+            return self._moved(value, _OF_A_NARROW_INPUT if narrow else units)
+
+        arguments = getattr(getattr(func, "_schema", None), "arguments", ())
+        names = [argument.name for argument in arguments]
+        given = [
+            value if index < len(names) and names[index] in written else map_tensors(moved, value)
+            for index, value in enumerate(args)
+        ]
+        named = {key: value if key in written else map_tensors(moved, value) for key, value in kwargs.items()}
+        return tuple(given), named
+
+    def _written(
+        self, func: Any, args: Any, result: Any, units: float, constant: float | torch.Tensor | None = None
+    ) -> Any:
+        """The result a little off: a new tensor, or in place where the op wrote in place."""
+        in_place = {id(value) for value in _tensors_written_to(func, args)}
+
+        def moved(value: torch.Tensor) -> torch.Tensor:
+            if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
+                return value
+            made = self._held(self._moved(value, units, constant) if units else value)
+            return value.copy_(made) if id(value) in in_place else made
+
+        return map_tensors(moved, result)
+
+    def _moved(self, value: torch.Tensor, units: float, constant: float | torch.Tensor | None = None) -> torch.Tensor:
+        if not value.numel():
+            return value
+        if value.is_complex():
+            parts = torch.view_as_real(value.resolve_conj())
+            size = value.abs().unsqueeze(-1).to(parts.dtype)
+            off = parts + size * self._noise(parts) * (units * torch.finfo(parts.dtype).eps)
+            return torch.view_as_complex(torch.where(off.isfinite(), off, parts).contiguous())
+        if value.dtype.itemsize == 1:  # float8 has no arithmetic
+            return self._moved(value.float(), units * torch.finfo(value.dtype).eps / _SINGLE).to(value.dtype)
+        eps = _eps(value.dtype, self._held_as)
+        noise = self._noise(value)
+        off = torch.addcmul(value, value, noise, value=units * eps)
+        if constant is not None:
+            off = off + noise * constant * (_LIBRARY * max(_SINGLE, _eps(value.dtype, None) / 2))
+        mobile = value.abs() < _SENTINEL * torch.finfo(value.dtype).max
+        if value.dtype is torch.float32 and constant is None and self._held_as is None:
+            mobile &= (value.view(torch.int32) & _TRAILING) != 0
+        return torch.where(mobile, off, value)
+
+    def _held(self, value: torch.Tensor) -> torch.Tensor:
+        held = self._held_as
+        if held is None or not value.is_floating_point() or value.dtype.itemsize <= held.itemsize:
+            return value
+        if self._saturates:
+            largest = torch.finfo(held).max
+            value = torch.where(value.isinf(), value, value.clamp(-largest, largest))
+        return value.to(held).to(value.dtype)
+
+    def _noise(self, value: torch.Tensor) -> torch.Tensor:
+        """A number from -1 to 1 for each element, from a random place of the table on."""
+        table = _table(value.dtype, value.device)
+        count, start = value.numel(), self._random.randrange(_TABLE)
+        if start + count > len(table):
+            table = table.repeat(1 + (start + count) // len(table))
+        return table[start : start + count].view(value.shape)
+
+
+@functools.lru_cache(maxsize=8)
+def _table(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(_SEED)
+    return (torch.rand(_TABLE, generator=generator, dtype=torch.float64) * 2 - 1).to(device=device, dtype=dtype)
+
+
+def _bare(func: Any) -> str:
+    """The op's name without its namespace, overload and the underscore of one that writes in place."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return str(getattr(func, "__name__", func))
+    name: str = schema.name.rpartition("::")[2]
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+@functools.lru_cache(maxsize=4096)
+def _written_to(func: Any) -> frozenset[str]:
+    """The arguments that an op writes to, by name."""
+    arguments = getattr(getattr(func, "_schema", None), "arguments", ())
+    return frozenset(each.name for each in arguments if each.alias_info is not None and each.alias_info.is_write)
+
+
+def _tensors_written_to(func: Any, args: Any) -> list[torch.Tensor]:
+    written = _written_to(func)
+    if not written:
+        return []
+    names = [argument.name for argument in func._schema.arguments]
+    return of_kind(torch.Tensor, [value for name, value in zip(names, args, strict=False) if name in written])
+
+
+def _narrows(args: Any, kwargs: Any, result: Any) -> bool:
+    """Whether a cast loses digits."""
+    sources = [value for value in of_kind(torch.Tensor, (args, kwargs)) if value.is_floating_point()]
+    results = [value for value in of_kind(torch.Tensor, result) if value.is_floating_point()]
+    if not sources or not results:
+        return False
+    return max(float(torch.finfo(each.dtype).eps) for each in results) > min(
+        float(torch.finfo(each.dtype).eps) for each in sources
+    )
+
+
+def _eps(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
+    own = float(torch.finfo(dtype).eps)
+    return own if held_as is None else max(own, float(torch.finfo(held_as).eps))
+
+
+def _constant_of(name: str, args: Any) -> float | torch.Tensor | None:
+    """What a function tends to: 1, or for ``gelu`` its own input."""
+    if name not in _TENDS_TO_A_CONSTANT:
+        return None
+    return args[0].abs() if name == "gelu" and isinstance(args[0], torch.Tensor) else 1.0
+
+
+def _terms(name: str, args: Any) -> float:
+    """About how many terms each sum inside an op has."""
+    tensors = [value for value in of_kind(torch.Tensor, args) if value.is_floating_point() or value.is_complex()]
+    if not tensors:
+        return 1.0
+    first = tensors[0]
+    if "convolution" in name and len(tensors) > 1:
+        weight = tensors[2] if "backward" in name and len(tensors) > 2 else tensors[1]
+        of_weights = first.numel() / max(1, first.shape[1]) if "backward" in name else 1.0
+        return max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights)
+    if name in _SUMS_ROWS:
+        return float(max([1, *first.shape]))
+    if len(tensors) == 1:
+        dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
+        whole = first.numel() if dims is None else math.prod(first.shape[dim] for dim in dims if isinstance(dim, int))
+        return float(max(1, whole if name in _REDUCTIONS else max([1, *first.shape])))
+    first, second = tensors[-2:] if name in {"addmm", "baddbmm", "addmv"} else tensors[:2]
+    return float(max([1, *first.shape[-1:], *second.shape[-2:-1]]))
