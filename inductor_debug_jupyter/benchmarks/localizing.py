@@ -20,13 +20,15 @@ from inductor_debug_jupyter.benchmarks.models.model import Built, transformers
 from inductor_debug_jupyter.pipeline.adapters import StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.stick import Audit, parse_fault
 from inductor_debug_jupyter.pipeline.diff import KernelDiffHarness
+from inductor_debug_jupyter.pipeline.diff.floors import Floors
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import KernelWatch
 from inductor_debug_jupyter.pipeline.records import Culprit, LocalizationRecord
 from inductor_debug_jupyter.pipeline.torch_compat import regions
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
-from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _WIDTH = 64
 
@@ -310,14 +312,21 @@ def _backward(outputs: Sequence[torch.Tensor]) -> None:
 def _check_outputs(
     found: CleanRun, module: torch.nn.Module, inputs: Sequence[Any], outputs: Sequence[torch.Tensor], seed: int
 ) -> None:
-    """The outputs as a whole: eager mode and float64 run them too."""
-    with torch.no_grad():
-        eager = of_kind(torch.Tensor, module(*inputs))
-        wide = map_tensors(lambda each: each.double() if each.is_floating_point() else each, list(inputs))
-        exact = of_kind(torch.Tensor, copy.deepcopy(module).double()(*wide))
-    for index, (ours, theirs, right) in enumerate(zip(outputs, eager, exact, strict=True)):
-        found.outputs_outside += not torch.allclose(ours, theirs, rtol=1.3e-6, atol=1e-5)
-        if judge(ours.detach(), right, [theirs]).wrong:
+    """The outputs as a whole: eager mode runs them too, as it is and under stochastic arithmetic."""
+
+    def eager() -> dict[str, torch.Tensor]:
+        with torch.no_grad():
+            return {str(index): each for index, each in enumerate(of_kind(torch.Tensor, module(*inputs)))}
+
+    def again(noise_seed: int) -> dict[str, torch.Tensor]:
+        with StochasticArithmetic(noise_seed):
+            return eager()
+
+    floors = Floors.of(eager(), again)
+    for index, ours in enumerate(outputs):
+        spread = floors.spreads[str(index)]
+        found.outputs_outside += not torch.allclose(ours, spread.base, rtol=1.3e-6, atol=1e-5)
+        if judge(ours.detach(), spread).wrong:
             found.alarms.append(f"seed {seed}: output {index}")
 
 

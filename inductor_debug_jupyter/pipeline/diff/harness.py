@@ -21,7 +21,8 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
     resolve_backend,
 )
 from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
-from inductor_debug_jupyter.pipeline.diff.localize import localize
+from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, localize
+from inductor_debug_jupyter.pipeline.diff.localize_passes import search_above
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.noise import judge_outputs
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
@@ -164,7 +165,7 @@ class KernelDiffHarness:
         if self.candidate.compiler is None:
             named = self.candidate.name
             raise UsageError(f"test_backend={named!r}; localize() needs a candidate that compiles, such as 'inductor'")
-        found = localize(
+        found, execution = localize(
             replace(self._call, kept=None),
             self.candidate,
             self.config,
@@ -173,6 +174,13 @@ class KernelDiffHarness:
             free_running=free_running,
             timeout=self._limit_here(self.candidate),
         )
+        if not found.crashes and not any(culprit.allowed is None for culprit in found.culprits):
+            # What no op explains must not look like a pass: the outputs as a whole are judged too.
+            whole, _ = self._compare(replace(self.config, heatmaps=False), execution)
+            found = replace(found, verdict=whole.verdict, notes=(*found.notes, *differing(whole)))
+        if found.verdict == "mismatch" and not found.culprits and self.candidate.name == INDUCTOR:
+            above = search_above(replace(self._call, kept=None), self.config)
+            found = replace(found, culprits=above.culprits, notes=(*found.notes, *above.notes))
         if not generate_visualizations:
             return found
         images, notes = draw_localization(found, output_dir)
@@ -194,12 +202,17 @@ class KernelDiffHarness:
         recording.save(path)
         return recording
 
-    def _compare(self, config: ComparisonConfig) -> tuple[DiffRecord, LivePairs]:
+    def _compare(
+        self, config: ComparisonConfig, candidate_execution: Execution | None = None
+    ) -> tuple[DiffRecord, LivePairs]:
         sides = [("reference", self.reference), ("candidate", self.candidate)]
         done: list[Execution] = []
         notes: list[str] = []
         for role, backend in sides:
-            execution = self._call.execute(backend, config, self._limit_here(backend))
+            if role == "candidate" and candidate_execution is not None:
+                execution = candidate_execution
+            else:
+                execution = self._call.execute(backend, config, self._limit_here(backend))
             done.append(execution)
             notes += [f"{role} ({backend.name}): {why}" for why in execution.incomplete]
             if execution.crash is not None:
@@ -326,6 +339,13 @@ def _with_spread(output: OutputDiff, spreads: Mapping[str, Mapping[str, float]])
     if verdict == "mismatch" and error is not None and error <= 2 * max(unsteady.values()):
         verdict, reason = "not_compared", f"{reason}: whether it is wrong cannot be told"
     return replace(output, verdict=verdict, reason="; ".join(filter(None, [output.reason, reason])))
+
+
+def differing(record: DiffRecord) -> list[str]:
+    """Which outputs are wrong, in one line; nothing when none is."""
+    wrong = [output.path for output in record.outputs if output.verdict == "mismatch"]
+    more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+    return [f"outputs that differ: {', '.join(wrong[:5])}{more}"] if wrong else []
 
 
 def is_empty(output: OutputDiff) -> bool:

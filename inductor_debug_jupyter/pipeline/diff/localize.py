@@ -56,8 +56,8 @@ def localize(
     held_as: torch.dtype | None = None,
     free_running: bool = True,
     timeout: float | None = None,
-) -> LocalizationRecord:
-    """Find what is wrong on a backend.
+) -> tuple[LocalizationRecord, Execution | None]:
+    """Find what is wrong on a backend; with it the candidate's execution, if it ran as a whole.
 
     Args:
         call: the model and its inputs.
@@ -71,10 +71,11 @@ def localize(
     started = time.perf_counter()
     search: KernelWatch | OpSearch
     crashes: tuple[CrashRecord, ...] = ()
+    whole: Execution | None = None
     if backend.name == INDUCTOR and not backend.isolated:
         search = KernelWatch(free_running)
         with observed(search):
-            execution = call.execute(backend, config, timeout)
+            execution = whole = call.execute(backend, config, timeout)
         found, more = _Looking(search.suspects, compile_with_inductor).culprits()
         search.compiles += more
         notes = [*search.notes, *_trouble(execution)]
@@ -82,7 +83,7 @@ def localize(
         search, found, notes, crashes = _by_ops(call, backend, config, held_as, free_running, timeout)
     if not search.findings:
         notes.append("nothing was looked at: the candidate ran no kernel whose result could be told")
-    return LocalizationRecord(
+    record = LocalizationRecord(
         model_name,
         backend.name,
         tuple(found),
@@ -93,6 +94,7 @@ def localize(
         search.memory.peak,
         crashes=crashes,
     )
+    return record, whole
 
 
 def _by_ops(

@@ -118,5 +118,3 @@ def _told(output: OutputDiff, found: Judgement, held_as: torch.dtype | None) -> 
         return replace(output, verdict="rounding", reason=f"{as_given}: at most {figures}")
     reason = f"{figures}: {found.expected!r} expected, {found.found!r} found"
     return replace(output, verdict="mismatch", reason="; ".join(filter(None, [output.reason, reason])))
-
-

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from inductor_debug_jupyter.pipeline.records.crash import CrashRecord
+from inductor_debug_jupyter.pipeline.records.diff import Verdict
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
@@ -20,9 +21,9 @@ NodeStatus = Literal["introduced", "amplified", "rounding", "not_compared"]
 class NodeError:
     """One node of a graph on the candidate.
 
-    ``error`` is that of the node alone, on the candidate's own inputs (teacher-forced), relative to the largest
-    element; ``allowed`` is what rounding explains. ``free_error`` is against a reference that ran from the start
-    (free-running), with ``free_allowed`` beside it.
+    ``error`` is that of the node alone, on the candidate's own inputs (teacher-forced), at the worst element and
+    relative to it; ``allowed`` is what rounding explains there. ``free_error`` is against a reference that ran from
+    the start (free-running), with ``free_allowed`` beside it.
     """
 
     graph: str
@@ -73,6 +74,7 @@ class Culprit(InWords):
 class LocalizationRecord(InWords):
     """Every node that could be looked at, in the order of execution, and those that are to blame.
 
+    ``verdict`` is that of the outputs as a whole: without culprits, only ``match`` and ``rounding`` are a pass.
     ``crashes`` tells how a candidate's own process ended, with the end of what it wrote.
     """
 
@@ -86,6 +88,7 @@ class LocalizationRecord(InWords):
     peak_bytes: int = 0
     images: tuple[str, ...] = ()
     crashes: tuple[CrashRecord, ...] = ()
+    verdict: Verdict = "not_compared"
 
     @property
     def compared(self) -> int:

@@ -74,10 +74,14 @@ def _headline(record: LocalizationRecord) -> str:
     name = f"{plain(record.model) or 'model'} on {plain(record.candidate)}"
     if not record.compared and not record.culprits:
         return f"? {name}: NOTHING WAS COMPARED"
+    if not record.culprits and record.verdict == "mismatch":
+        return f"✗ {name}: outputs differ, and no op was found that explains it ({of_all})"
     if not record.culprits and record.crashes:
         return f"? {name}: its process ended, and no op alone does that ({of_all})"
     if not record.culprits and record.compared < len(record.nodes):
         return f"? {name}: no culprit among the values that could be looked at ({of_all})"
+    if not record.culprits and record.verdict == "not_compared":
+        return f"? {name}: rounding explains every value, but the outputs were not compared ({of_all})"
     if not record.culprits:
         return f"✓ {name}: rounding explains every value ({of_all})"
     amplified = sum(node.status == "amplified" for node in record.nodes)
@@ -96,7 +100,7 @@ def _culprit_lines(culprit: Culprit) -> list[str]:
     if culprit.kernel:
         lines.append(f"  kernel {plain(culprit.kernel)}")
     if culprit.allowed is not None:  # else it ended its process: there is no value
-        error = "not finite" if culprit.error is None else f"{culprit.error:.2e} of the largest element"
+        error = "not finite" if culprit.error is None else f"{culprit.error:.2e} of the element"
         lines.append(f"  error {error}; rounding explains {culprit.allowed:.2e}")
     if culprit.expected is not None or culprit.found is not None:
         told = ("not finite" if value is None else f"{value:.9g}" for value in (culprit.expected, culprit.found))

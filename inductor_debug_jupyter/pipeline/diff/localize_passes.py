@@ -1,0 +1,242 @@
+"""Where the meaning of a graph changed before any code was generated: a pass, or a decomposition.
+
+When outputs differ and every kernel computes what its graph says, the graph itself is at fault.
+
+- A pass: the graph before it and the graph after it are run on the same inputs (:mod:`torch_compat.passes` keeps
+  both, with the arguments of a real call). The first pass whose two graphs give different results is to blame, and
+  the op is the one that it dropped or changed.
+- A decomposition: each op of the graph that is not yet decomposed is run as it is, and as Inductor takes it apart, on
+  the same inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
+from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
+from inductor_debug_jupyter.pipeline.diff.floors import Floors, Spread
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
+from inductor_debug_jupyter.pipeline.diff.replay import BESIDE, RUNS, Lockstep, beside, judge_beside
+from inductor_debug_jupyter.pipeline.diff.state import random_state_kept
+from inductor_debug_jupyter.pipeline.records import Culprit
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, mutated_inputs, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.passes import PassChange, PassKeeper, decompositions
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
+
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Above:
+    """What was found above the kernels, and what could not be looked at."""
+
+    culprits: tuple[Culprit, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def search_above(call: Call, config: ComparisonConfig) -> Above:
+    """The pass or the decompositions of Inductor's that change what a model computes."""
+    passes = PassKeeper()
+    execution = call.execute(Backend("passes", passes), config)
+    notes = [f"Inductor's passes were not looked at: {execution.error}"] if execution.error else []
+    found = [culprit for lowered in passes.lowered for culprit in _changed_by_pass(lowered.changes, lowered.values)]
+    if not found:
+        keeper = AotKeeper()
+        call.execute(Backend("aot", keeper), config)
+        found = [culprit for kept in keeper.graphs for culprit in _wrongly_decomposed(kept)]
+    return Above(tuple(found), tuple(notes))
+
+
+def _changed_by_pass(changes: Sequence[PassChange], values: Mapping[str, Any]) -> list[Culprit]:
+    """The ops that the first pass to blame dropped or changed; passes inside of another come before it."""
+    for change in changes:
+        names = [node.name for node in change.before.graph.nodes if node.op == "placeholder"]
+        if any(name not in values for name in names):
+            continue  # a graph that was never called
+        inputs = {name: values[name] for name in names}
+        found = _first_difference(change, inputs)
+        if found is not None:
+            nodes, judgement = found
+            return [_culprit(node, change, judgement) for node in nodes]
+    return []
+
+
+def _first_difference(
+    change: PassChange, inputs: Mapping[str, Any]
+) -> tuple[Sequence[torch.fx.Node], Judgement] | None:
+    """The nodes of the graph before the pass that mean something else after it; None when all results are equal."""
+    try:
+        base = _results(change.before, inputs)
+        after = _results(change.after, inputs)
+    except Exception:  # a graph that cannot be run by itself shows nothing
+        return None
+
+    def again(seed: int) -> Mapping[str, Any]:
+        return _results(change.before, inputs, seed)
+
+    floors: Floors | None = None
+    wrong: Judgement | None = None
+    for name, value in base.items():
+        other = after.get(name)
+        if isinstance(value, torch.Tensor) != isinstance(other, torch.Tensor):
+            wrong = Judgement(True, math.inf, 0.0)
+        elif isinstance(value, torch.Tensor) and not _is_same(value, other):
+            floors = floors or Floors.of(base, again)
+            wrong = _judged(other, floors.spreads[name])
+        if wrong is not None and wrong.wrong:
+            return _to_blame(change, inputs), wrong
+    return None
+
+
+def _judged(value: torch.Tensor, spread: Spread) -> Judgement:
+    if value.shape != spread.base.shape or value.dtype != spread.base.dtype:
+        return Judgement(True, math.inf, 0.0)
+    return judge(value, spread)
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _results(graph_module: torch.fx.GraphModule, inputs: Mapping[str, Any], seed: int | None = None) -> dict[str, Any]:
+    """What a graph gives, and its inputs as it leaves them; from copies and from the same random numbers."""
+    own = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
+    with random_state_kept(), torch.no_grad():
+        torch.manual_seed(_SEED)
+        if seed is None:
+            outputs = torch.fx.Interpreter(graph_module).run(*own.values())
+        else:
+            with StochasticArithmetic(seed):
+                outputs = torch.fx.Interpreter(graph_module).run(*own.values())
+    given = outputs if isinstance(outputs, list | tuple) else [outputs]
+    return {f"output {index}": value for index, value in enumerate(given)} | own
+
+
+def _to_blame(change: PassChange, inputs: Mapping[str, Any]) -> Sequence[torch.fx.Node]:
+    """The nodes before the pass that it dropped in front of the first difference, or that it changed there."""
+    before = {node.name: node for node in change.before.graph.nodes}
+    after = {node.name: node for node in change.after.graph.nodes}
+    first = _first_wrong_node(change, inputs, [name for name in before if name in after])
+    here = before[first] if first is not None else next(node for node in before.values() if node.op == "output")
+    dropped = [node for node in here.all_input_nodes if node.name not in after]
+    if here.op == "output":
+        dropped = dropped or [node for node in before.values() if node.op != "output" and node.name not in after]
+    lost = [node for node in before.values() if mutated_inputs(node) and node.name not in after]
+    if here.op == "output" and lost:
+        dropped = [source for node in lost for source in node.all_input_nodes if source.op != "placeholder"] or lost
+    return dropped or ([here] if here.op != "output" else [])
+
+
+def _first_wrong_node(change: PassChange, inputs: Mapping[str, Any], common: Iterable[str]) -> str | None:
+    names = list(common)
+    references = beside(change.before, [inputs] * BESIDE, names)
+    changed = Lockstep(change.after, inputs, None, names)
+    with torch.no_grad():
+        for name in names:
+            value = changed.value(name)
+            if isinstance(value, torch.Tensor) and (found := judge_beside(references, name, value)) and found.wrong:
+                return name
+    return None
+
+
+def _culprit(node: torch.fx.Node, change: PassChange, judgement: Judgement) -> Culprit:
+    whose = f" ({change.author})" if change.author else " of Inductor's"
+    reason = f"the pass {change.name}{whose} changed what is computed here: the graphs before and after it differ"
+    return _culprit_of(node, _stage_of(change.before), judgement, reason)
+
+
+def _stage_of(graph_module: torch.fx.GraphModule) -> str:
+    """Which graph it is, by the names that AOTAutograd gives placeholders."""
+    names = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
+    has_tangents = any(name.startswith("tangents_") for name in names)
+    if any(name.startswith(("primals_", "arg")) for name in names):
+        return "joint" if has_tangents else "forward"
+    return "backward" if has_tangents else "dynamo"
+
+
+def _culprit_of(node: torch.fx.Node, graph: str, judgement: Judgement, reason: str) -> Culprit:
+    return Culprit(
+        target_name(node),
+        node.name,
+        graph,
+        module_path=module_path_of(node),
+        source=lines_of(node)[0],
+        error=judgement.error if math.isfinite(judgement.error) else None,
+        allowed=judgement.allowed,
+        index=judgement.index,
+        expected=_finite(judgement.expected),
+        found=_finite(judgement.found),
+        reason=reason,
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _wrongly_decomposed(kept: KeptGraph) -> list[Culprit]:
+    """The ops of a graph whose decomposition computes something else, on the arguments of its real call."""
+    if kept.args is None:
+        return []
+    table = decompositions()
+    found: list[Culprit] = []
+    search = _DecompositionSearch(kept.graph_module, table, found, kept.stage)
+    with random_state_kept(), torch.no_grad():
+        copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in kept.args]
+        search.run(*copies)
+    return found
+
+
+class _DecompositionSearch(torch.fx.Interpreter):
+    """Runs a graph, and beside each op that has a decomposition also that."""
+
+    def __init__(
+        self, graph_module: torch.fx.GraphModule, table: Mapping[Any, Any], found: list[Culprit], stage: str
+    ) -> None:
+        super().__init__(graph_module)
+        self._table = table
+        self._found = found
+        self._stage = stage
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run a node, and compare it with what it is taken apart into."""
+        result = super().run_node(n)
+        decompose = self._table.get(n.target) if n.op == "call_function" else None
+        if decompose is None or mutated_inputs(n):
+            return result
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        try:
+            taken_apart = decompose(*args, **kwargs)
+        except Exception:  # a decomposition may refuse
+            return result
+        if taken_apart is not NotImplemented and (wrong := self._compare(n, args, kwargs, result, taken_apart)):
+            reason = "its decomposition, which Inductor uses in its place, computes something else"
+            self._found.append(_culprit_of(n, self._stage, wrong, reason))
+        return result
+
+    def _compare(self, node: torch.fx.Node, args: Any, kwargs: Any, result: Any, other: Any) -> Judgement | None:
+        ours, theirs = (of_kind(torch.Tensor, value) for value in (other, result))
+        if len(ours) != len(theirs):
+            return Judgement(True, math.inf, 0.0)
+        if all(map(_is_same, ours, theirs)):
+            return None
+        spreads = [Spread(value) for value in theirs]
+        target: Any = node.target
+        for seed in range(RUNS):
+            with StochasticArithmetic(seed):
+                run = of_kind(torch.Tensor, target(*args, **kwargs))
+            for spread, value in zip(spreads, run, strict=True):
+                spread.add(value)
+        judged = [_judged(value, spread) for value, spread in zip(ours, spreads, strict=True)]
+        return next((each for each in judged if each.wrong), None)
