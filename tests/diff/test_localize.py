@@ -13,6 +13,7 @@ from torch import nn
 
 from inductor_debug_jupyter import KernelDiffHarness, StickAdapter, capture
 from inductor_debug_jupyter.benchmarks.kernel_faults import KernelFault
+from inductor_debug_jupyter.pipeline.diff.floors import Spread
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.errors import UsageError
@@ -148,7 +149,7 @@ def test_memory_is_that_of_a_part_whatever_the_graph() -> None:
 
     keeper = AotKeeper()
     torch.compile(Deep(), backend=keeper)(torch.zeros(1000, 10))
-    search = OpSearch(lambda graph_module, _: graph_module, (), budget=100_000, free_running=False)
+    search = OpSearch(lambda graph_module, _: graph_module, budget=100_000, free_running=False)
     search.search(keeper.graphs[0])
     assert len(search.findings) == 60
     assert search.compiles > 10
@@ -185,19 +186,19 @@ def test_eager_mode_cannot_be_searched() -> None:
 
 def test_the_policy_knows_noise_from_faults() -> None:
     torch.manual_seed(0)
-    exact = torch.randn(1000, dtype=torch.float64)
-    own = exact.float()
-    assert not judge(own, exact, [own]).wrong
-    assert not judge(own * (1 + 1e-7), exact, [own]).wrong
-    assert judge(own * (1 + 1e-5), exact, [own]).wrong
+    own = torch.randn(1000)
+    spread = Spread(own)
+    for sign in (1, -1):
+        spread.add(own * (1 + sign * 1e-7))
+    assert not judge(own, spread).wrong
+    assert not judge(own * (1 + 2e-7), spread).wrong
+    assert judge(own * (1 + 1e-5), spread).wrong
     one = own.clone()
     one[7] += 1e-4
-    found = judge(one, exact, [own])
+    found = judge(one, spread)
     assert (found.wrong, found.index) == (True, (7,))
     one[7] = math.nan
-    assert judge(one, exact, [own]).error == math.inf
-    overflown = torch.full((3,), math.inf)
-    assert not judge(overflown, torch.full((3,), 1e39, dtype=torch.float64), [overflown]).wrong
+    assert judge(one, spread).error == math.inf
 
 
 def test_many_wrong_kernels_that_differ_are_each_looked_into() -> None:

@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.diff.floors import Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
-from inductor_debug_jupyter.pipeline.diff.replay import BESIDE, RUNS, Lockstep, beside, judge_beside
+from inductor_debug_jupyter.pipeline.diff.replay import BESIDE, RUNS, Lockstep, beside, has_no_values, judge_beside
 from inductor_debug_jupyter.pipeline.diff.state import random_state_kept
 from inductor_debug_jupyter.pipeline.records import Culprit
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, mutated_inputs, target_name
@@ -213,7 +213,7 @@ class _DecompositionSearch(torch.fx.Interpreter):
         """Run a node, and compare it with what it is taken apart into."""
         result = super().run_node(n)
         decompose = self._table.get(n.target) if n.op == "call_function" else None
-        if decompose is None or mutated_inputs(n):
+        if decompose is None or mutated_inputs(n) or has_no_values(n):
             return result
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         try:

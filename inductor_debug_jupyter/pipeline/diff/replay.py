@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, judge
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
@@ -81,6 +81,8 @@ class Evaluator:
         Raises:
             Exception: whatever an op raises; :class:`UnreplayableError` when it cannot be run again.
         """
+        if has_no_values(nodes[-1]):
+            raise UnreplayableError(f"{nodes[-1].name} is memory that nobody has written to")
         own = self.evaluate(nodes, known)
         if not isinstance(own, torch.Tensor) or own.shape != value.shape or own.dtype != value.dtype:
             raise UnreplayableError("eager mode makes another shape or dtype of it")
@@ -92,6 +94,16 @@ class Evaluator:
                 run = self.evaluate(nodes, known)
             spread.add(run)  # outside: the comparison itself must not be noisy
         return judge(value, spread, held_as)
+
+
+_UNWRITTEN: Final = frozenset(
+    ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted")
+)
+
+
+def has_no_values(node: torch.fx.Node) -> bool:
+    """Whether a node makes memory whose content is undefined by contract."""
+    return any(name in _UNWRITTEN for name in target_name(node).split(".")[1:2])
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -11,6 +11,7 @@ What is perturbed follows what is known of kernels:
 - Sums, differences, products and quotients of two numbers round their result once (:data:`_ROUNDED_ONCE`).
 - Everything else is taken for backward stable: the exact result of inputs that are each a little off, rounded. For
   sums of n terms "a little" grows as the fourth root of n, which is what blocked summation does.
+- Kernels for 16-bit formats compute in those or in float32. Runs with an odd seed do the latter, op by op.
 - Functions that tend to a constant (``erf``, ``tanh``, …) are off by a unit of that constant, not of their result.
 - A result with at least twelve zero bits at its end is taken for exact: counting, masks, powers of two.
 
@@ -67,7 +68,12 @@ _EXACT: Final = frozenset(
 _ROUNDED_ONCE: Final = frozenset(
     ("add", "sub", "rsub", "mul", "div", "true_divide", "sqrt", "rsqrt", "reciprocal", "square", "native_dropout")
 )
-_TENDS_TO_A_CONSTANT: Final = frozenset(("erf", "erfc", "tanh", "sin", "cos", "sigmoid", "logit", "gelu", "sinc"))
+_TENDS_TO_A_CONSTANT: Final = frozenset(
+    (
+        *("erf", "erfc", "tanh", "sin", "cos", "sigmoid", "logit", "gelu", "sinc"),
+        *("_log_softmax", "log_softmax", "logsumexp"),  # a sum near 1, of which the logarithm is taken
+    )
+)
 _SUMS_ROWS: Final = frozenset(
     (
         *("_softmax", "_log_softmax", "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
@@ -115,6 +121,8 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name not in _ROUNDED_ONCE:
             args, kwargs = self._read(func, name, args, kwargs)
         result = func(*args, **kwargs)
+        if not self._saturates and self._held_as is None:
+            result = _as_in_float32(func, args, kwargs, result)
         return self._written(func, args, result, 1.0, _constant_of(name, args))
 
     def _read(self, func: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -165,7 +173,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         noise = self._noise(value)
         off = torch.addcmul(value, value, noise, value=units * eps)
         if constant is not None:
-            off = off + noise * constant * (_LIBRARY * max(_SINGLE, _eps(value.dtype, None) / 2))
+            off = off + noise * constant * (_LIBRARY * _of_functions(value.dtype, self._held_as))
         mobile = value.abs() < _SENTINEL * torch.finfo(value.dtype).max
         if value.dtype is torch.float32 and constant is None and self._held_as is None:
             mobile &= (value.view(torch.int32) & _TRAILING) != 0
@@ -230,9 +238,32 @@ def _narrows(args: Any, kwargs: Any, result: Any) -> bool:
     )
 
 
+def _as_in_float32(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    """What an op gives when its 16-bit inputs are widened first, in the dtypes that it really gives."""
+    floats = [value for value in of_kind(torch.Tensor, (args, kwargs)) if value.is_floating_point()]
+    if _written_to(func) or not floats or any(value.dtype.itemsize != 2 for value in floats):
+        return result
+
+    def widened(value: torch.Tensor) -> torch.Tensor:
+        return value.float() if value.is_floating_point() else value
+
+    wide_args, wide_kwargs = map_tensors(widened, (args, kwargs))
+    try:
+        wide = func(*wide_args, **{key: value for key, value in wide_kwargs.items() if key != "dtype"})
+    except (RuntimeError, NotImplementedError):
+        return result
+    theirs = iter(of_kind(torch.Tensor, wide))
+    return map_tensors(lambda value: next(theirs, value).to(value.dtype), result)
+
+
 def _eps(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
     own = float(torch.finfo(dtype).eps)
     return own if held_as is None else max(own, float(torch.finfo(held_as).eps))
+
+
+def _of_functions(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
+    """The unit in which mathematical functions are computed: 16-bit formats are widened to float32 for them."""
+    return min(float(torch.finfo(dtype).eps), _SINGLE) if held_as is None else _eps(dtype, held_as)
 
 
 def _constant_of(name: str, args: Any) -> float | torch.Tensor | None:
