@@ -244,3 +244,20 @@ def test_what_is_added_up_in_place_is_judged_after_the_last_time() -> None:
     assert len(changed) == 1
     assert [(culprit.op, culprit.graph) for culprit in found.culprits] == [("aten.cos.default", "backward")]
     assert "torch.sin(self.words(tokens))" in found.culprits[0].source.text
+
+
+def test_what_is_only_wrong_in_one_piece_is_found_on_any_backend() -> None:
+    def drops_inner_relu(graph_module: torch.fx.GraphModule, inputs: list[torch.Tensor]):
+        graph = graph_module.graph
+        for node in list(graph.nodes):
+            if "relu" in str(node.target) and all(user.op != "output" for user in node.users):
+                node.replace_all_uses_with(node.args[0])
+        graph_module.recompile()
+        return graph_module.forward
+
+    found = KernelDiffHarness(Net(), (X,), test_backend=drops_inner_relu).localize()
+    (culprit,) = found.culprits
+    assert (culprit.op, culprit.only_fused) == ("aten.relu.default", True)
+    assert culprit.source is not None
+    assert culprit.source.line == line_of("torch.relu")
+    assert found.verdict == "mismatch"

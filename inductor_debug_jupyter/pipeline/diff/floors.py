@@ -105,7 +105,7 @@ def _usual(size: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
     some_bands, some = bands[::step], deviations[::step]
     moving = some > 0
     medians: dict[int, float] = {}
-    for band in some_bands[moving].unique().tolist():
+    for band in torch.unique(some_bands[moving]).tolist():
         chosen = some[moving & (some_bands == band)]
         if len(chosen) >= _ENOUGH:
             medians[int(band)] = float(chosen.median())

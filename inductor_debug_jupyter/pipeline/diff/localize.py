@@ -114,6 +114,10 @@ def _by_ops(
         for kept in keeper.graphs:
             search.search(kept)
         found = [_culprit(suspect, suspect.finding.node, spec=_spec(suspect, backend)) for suspect in search.suspects]
+        if not found and not search.failures.ops and not search.failures.others:
+            wholes = [suspect for kept in keeper.graphs for suspect in search.as_a_whole(kept)]
+            found, more = _Looking(wholes, search.compiler, held_as).culprits()
+            search.compiles += more
     finally:
         if backend.close is not None:
             backend.close()
@@ -139,6 +143,7 @@ class _Looking:
 
     suspects: Sequence[Suspect]
     compiler: Compiler
+    held_as: torch.dtype | None = None
     compiles: int = 0
     _answers: dict[tuple[Any, ...], tuple[tuple[int, ...], bool, str]] = field(default_factory=dict)
 
@@ -186,7 +191,7 @@ class _Looking:
             return False
         known = {**(suspect.known or {}), **values}
         nodes, _ = suspect.evaluator.slice_of(node.name, known.keys() - {node.name})
-        return suspect.evaluator.judge(nodes, known, values[node.name]).wrong
+        return suspect.evaluator.judge(nodes, known, values[node.name], self.held_as).wrong
 
     def _only_fused(self, suspect: Suspect, computing: list[int]) -> tuple[tuple[int, ...], bool, str]:
         """The intermediate results whose writing makes the error go away: no fewer would do.
@@ -212,14 +217,14 @@ class _Looking:
             rest = rest[: enough - 1]
             if rest and not wrong_with(()):
                 break
-        reason = "wrong only while its result stays in the kernel: written to memory, the error is gone"
+        reason = "wrong only while its result stays inside what is compiled: written to memory, the error is gone"
         return tuple(found), True, reason
 
     def _still_wrong(self, suspect: Suspect, outputs: set[torch.fx.Node]) -> bool:
         values = self._values(suspect, outputs)
         assert suspect.known is not None
         value = values[suspect.nodes[-1].name]
-        return suspect.evaluator.judge(suspect.nodes, suspect.known, value).wrong
+        return suspect.evaluator.judge(suspect.nodes, suspect.known, value, self.held_as).wrong
 
 
 def _op_name(node: torch.fx.Node) -> str:

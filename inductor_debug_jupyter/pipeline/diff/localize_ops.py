@@ -7,6 +7,8 @@ fusion: an error that only fused code has is found by :mod:`localize_kernels`, n
 
 from __future__ import annotations
 
+import math
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -26,7 +28,7 @@ from inductor_debug_jupyter.pipeline.diff.replay import (
     beside,
     judge_beside,
 )
-from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, windows
+from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, window_of, windows
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.replay import KeptGraph
 
@@ -70,6 +72,35 @@ class OpSearch:
         for reference in references:
             if reference.problem:
                 self.notes.append(f"{kept.stage}: a reference beside the candidate stopped at {reference.problem}")
+
+    def as_a_whole(self, kept: KeptGraph) -> list[Suspect]:
+        """The outputs that are wrong when a graph is compiled in one piece, though each op by itself is right."""
+        evaluator = Evaluator(kept.graph_module)
+        placeholders = [node.name for node in kept.graph_module.graph.nodes if node.op == "placeholder"]
+        computing = [node for part in windows(kept.graph_module, math.inf, sys.maxsize) for node in part.nodes]
+        wanted = {node for node in kept.graph_module.graph.output_node().all_input_nodes if node in set(computing)}
+        if kept.args is None or not wanted:
+            return []
+        known = dict(zip(placeholders, kept.args, strict=True))
+        try:
+            self.compiles += 1
+            with time_limit(self.timeout):
+                values = window_of(computing).run(evaluator.graph_module, known, self.compiler, wanted)
+        except Exception as error:  # whatever a backend raises
+            self.notes.append(f"{kept.stage}: as a whole the graph raised {_line(error)}")
+            return []
+        found = []
+        for name, value in values.items():
+            nodes, _ = evaluator.slice_of(name, known.keys())
+            try:
+                judgement = evaluator.judge(nodes, known, value, self.held_as)
+            except Exception as error:  # whatever an op raises when it is run by itself
+                self.notes.append(f"{kept.stage}: {name} was not compared as a whole: {_line(error)}")
+                continue
+            if judgement.wrong:
+                finding = Finding(kept.stage, evaluator.nodes[name], "", judgement)
+                found.append(Suspect(finding, evaluator, tuple(nodes), known))
+        return found
 
     def _go_through(
         self,

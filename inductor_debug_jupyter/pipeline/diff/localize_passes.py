@@ -21,9 +21,9 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
-from inductor_debug_jupyter.pipeline.diff.floors import Floors, Spread
+from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
-from inductor_debug_jupyter.pipeline.diff.replay import BESIDE, RUNS, Lockstep, beside, has_no_values, judge_beside
+from inductor_debug_jupyter.pipeline.diff.replay import BESIDE, Lockstep, beside, has_no_values, judge_beside
 from inductor_debug_jupyter.pipeline.diff.state import random_state_kept
 from inductor_debug_jupyter.pipeline.records import Culprit
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, mutated_inputs, target_name
@@ -89,7 +89,7 @@ def _first_difference(
         other = after.get(name)
         if isinstance(value, torch.Tensor) != isinstance(other, torch.Tensor):
             wrong = Judgement(True, math.inf, 0.0)
-        elif isinstance(value, torch.Tensor) and not _is_same(value, other):
+        elif isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor) and not _is_same(value, other):
             floors = floors or Floors.of(base, again)
             wrong = _judged(other, floors.spreads[name])
         if wrong is not None and wrong.wrong:

@@ -91,7 +91,7 @@ def window_of(nodes: Sequence[torch.fx.Node]) -> Window:
     return Window(tuple(nodes), tuple(starts))
 
 
-def windows(graph_module: torch.fx.GraphModule, budget: int = BUDGET, most: int = MOST_NODES) -> Iterator[Window]:
+def windows(graph_module: torch.fx.GraphModule, budget: float = BUDGET, most: int = MOST_NODES) -> Iterator[Window]:
     """A graph's computing nodes in parts whose values fit the budget; results of one op stay together."""
     part: list[torch.fx.Node] = []
     size = 0

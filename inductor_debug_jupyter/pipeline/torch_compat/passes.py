@@ -85,9 +85,10 @@ def _inner_compile(lowered: LoweredGraph) -> Callable[..., Any]:
     """What stands in the place of code generation: the post-grad passes, and the graph as it then is."""
 
     def inner_compile(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
-        from torch._inductor.compile_fx import _recursive_post_grad_passes, fake_tensor_prop, view_to_reshape
+        from torch._inductor.compile_fx import _recursive_post_grad_passes, fake_tensor_prop
+        from torch._inductor.fx_passes.post_grad import view_to_reshape
 
-        view_to_reshape(graph)
+        view_to_reshape(graph)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             fake_mode = fake_tensor_prop(graph, list(example_inputs))
         with V.set_fake_mode(fake_mode), _watching(lowered):

@@ -282,7 +282,7 @@ def _terms(name: str, args: Any) -> float:
     if "convolution" in name and len(tensors) > 1:
         weight = tensors[2] if "backward" in name and len(tensors) > 2 else tensors[1]
         of_weights = first.numel() / max(1, first.shape[1]) if "backward" in name else 1.0
-        return max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights)
+        return float(max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights))
     if name in _SUMS_ROWS:
         return float(max([1, *first.shape]))
     if len(tensors) == 1:
