@@ -45,10 +45,13 @@ class Facts:
     shares: frozenset[str] = frozenset()
 
     @property
-    def visible_strides(self) -> tuple[int | None, ...]:
-        """The strides that can be told from outside: with one element or none there is nowhere to step to."""
-        if 0 in self.shape:
-            return (None,) * len(self.shape)
+    def visible_strides(self) -> tuple[int | None, ...] | None:
+        """The strides that can be told from outside: with one element or none there is nowhere to step to.
+
+        None for a tensor that has no strides, or no elements.
+        """
+        if 0 in self.shape or len(self.shape) != len(self.strides):
+            return None
         return tuple(stride if size > 1 else None for size, stride in zip(self.shape, self.strides, strict=True))
 
 
@@ -115,7 +118,7 @@ class Contract:
                 judged.append(output)
                 continue
             reasons = [*self._kept(one, other), *([] if self.elsewhere else _sharing(one, other, candidate))]
-            if one.shape == other.shape and one.visible_strides != other.visible_strides and not self.elsewhere:
+            if not self.elsewhere and _are_laid_out_differently(one, other):
                 moved[output.path] = (one, other)
             judged.append(_broken(output, reasons))
         if moved:
@@ -138,6 +141,11 @@ class Contract:
             role, lacking = ("reference", "candidate") if reference.requires_grad else ("candidate", "reference")
             reasons.append(f"the {role} can go backward from it, the {lacking} cannot: there it is detached")
         return reasons
+
+
+def _are_laid_out_differently(reference: Facts, candidate: Facts) -> bool:
+    strides = reference.visible_strides, candidate.visible_strides
+    return reference.shape == candidate.shape and None not in strides and strides[0] != strides[1]
 
 
 def _sharing(reference: Facts, candidate: Facts, known: Mapping[str, Facts]) -> list[str]:

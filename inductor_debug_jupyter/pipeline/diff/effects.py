@@ -55,10 +55,12 @@ class Effects:
         self.changed = {path for path, value in after.items() if _is_changed(before.get(path), value)}
         self.changed |= before.keys() - after.keys()
 
-    def frozen(self) -> None:
-        """Copy what a later call could write to, and let go of what did not change."""
+    def freeze(self, before: Mapping[str, torch.Tensor]) -> None:
+        """Copy what a later call could write to; what did not change is still what it was before the run."""
         self.values = {path: _copied(value) for path, value in self.values.items()}
-        self.after = {path: _copied(value) for path, value in self.after.items() if path in self.changed}
+        self.after = {
+            path: _copied(value) if path in self.changed else before[path] for path, value in self.after.items()
+        }
 
 
 def _copied(value: Any) -> Any:

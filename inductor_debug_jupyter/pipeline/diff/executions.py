@@ -143,6 +143,8 @@ class Execution:
         changed: those of them that it wrote to, replaced, made or took away.
         facts: what the tensors are beside their values; not known of a recording.
         notes: what could not be looked into.
+        broken: how the backend did not keep to the graph that it was given, beside the values.
+        spoiled: the user's own tensors that the run wrote to, though it had copies: what follows starts from these.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -154,6 +156,8 @@ class Execution:
     changed: set[str] = field(default_factory=set)
     facts: dict[str, Facts] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    spoiled: list[str] = field(default_factory=list)
 
     def add(self, number: int, effects: Effects) -> None:
         """Take in what a call did."""
@@ -213,6 +217,7 @@ class _CountedCompiler:
     kept: CompiledGraphs | None = None
     compiled: int = 0
     failures: list[str] = field(default_factory=list)
+    miscounted: dict[str, None] = field(default_factory=dict)
     _inductor_debug: bool = True
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
@@ -220,7 +225,7 @@ class _CountedCompiler:
         key = None if self.kept is None or options else self.kept.key(self.backend, graph_module, example_inputs)
         if self.kept is not None and (known := self.kept.get(key)) is not None:
             self.compiled += 1
-            return known
+            return self._counting_outputs(known, graph_module)
         try:
             run = runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
         except Exception as error:
@@ -229,7 +234,24 @@ class _CountedCompiler:
         self.compiled += 1
         if self.kept is not None:
             self.kept.put(key, run)
-        return run
+        return self._counting_outputs(run, graph_module)
+
+    def _counting_outputs(self, run: Callable[..., Any], graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
+        """The same, noting when it gives more or fewer outputs than the graph has: Dynamo takes those that it knows."""
+        (outputs,) = graph_module.graph.output_node().args
+        if not isinstance(outputs, tuple | list) or getattr(run, "_boxed_call", False):
+            return run
+        wanted = len(outputs)
+
+        def counted(*args: Any) -> Any:
+            made = run(*args)
+            if isinstance(made, tuple | list) and len(made) != wanted:
+                self.miscounted[f"a graph of {wanted} outputs gave {len(made)}"] = None
+            elif not isinstance(made, tuple | list):
+                self.miscounted[f"a graph of {wanted} outputs gave no tuple or list, but {type(made).__name__}"] = None
+            return made
+
+        return counted
 
     def incomplete(self) -> list[str]:
         """Why the candidate is not what was asked for."""
@@ -280,6 +302,7 @@ class Call:
             return Execution(backend.recording.values)
         execution = Execution()
         started = time.perf_counter()
+        compiler = _CountedCompiler(backend, self.kept) if backend.compiler else None
         try:
             with ExitStack() as stack:
                 stack.enter_context(random_state_kept())
@@ -290,7 +313,8 @@ class Call:
                 stack.enter_context(_untouched(before, execution))
                 memo: Memo = {}
                 model = stack.enter_context(own_module(self.model, memo, widen=self.in_float64))
-                compiler = _CountedCompiler(backend, self.kept) if backend.compiler else None
+                if compiler is not None:
+                    stack.callback(lambda: execution.broken.extend(compiler.miscounted))
                 run = stack.enter_context(self.through(model)) if self.through else _run(stack, model, compiler)
                 for number in range(1, self.calls + 1):
                     self._call_once(execution, number, run, model, before, memo, config)
@@ -328,7 +352,7 @@ class Call:
                 differentiate(effects, outputs, state, self.gradients)
             effects.note_state(before, state_of(model, args, kwargs))
             if number < self.calls:
-                effects.frozen()
+                effects.freeze(before)
                 without_gradients(state)
         finally:
             execution.add(number, effects)
@@ -336,15 +360,12 @@ class Call:
 
 @contextmanager
 def _untouched(tensors: Mapping[str, torch.Tensor], execution: Execution) -> Iterator[None]:
-    """Say which of the user's own tensors a run wrote to all the same: something holds them that cannot be seen."""
+    """Note which of the user's own tensors a run wrote to all the same: something holds them that is not reached."""
     versions = {path: _version(tensor) for path, tensor in tensors.items()}
     try:
         yield
     finally:
-        if written := [path for path, tensor in tensors.items() if _version(tensor) != versions[path]]:
-            named = ", ".join(written[:5])
-            why = f"{named}: written to itself, not to a copy: something holds it that cannot be seen from the model"
-            execution.incomplete.append(why)
+        execution.spoiled += [path for path, tensor in tensors.items() if _version(tensor) != versions[path]]
 
 
 def _version(tensor: torch.Tensor) -> tuple[int, int]:

@@ -227,6 +227,12 @@ class KernelDiffHarness:
             notes += remarks
         elif candidate.crash is not None and len(done) == 2:
             outputs = worst_first(_partial(reference, candidate, candidate.crash, config))
+        if spoiled := list(dict.fromkeys(path for execution in done for path in execution.spoiled)):
+            why = f"the run wrote to the user's own {', '.join(spoiled[:5])}: something that was not reached holds it"
+            notes.append(why)
+            outputs = tuple(_untold(output, why) for output in outputs)
+        if candidate.broken and len(done) == 2:
+            outputs = (OutputDiff("graph", "mismatch", "; ".join(candidate.broken)), *outputs)
         complete = not any(execution.incomplete for execution in done)
         record = DiffRecord(
             model=self.model_name,
@@ -338,7 +344,13 @@ def _partial(
 
 
 def _some(values: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
-    return {path: values[path] for path in paths if path in values}
+    wanted = set(paths)
+    return {path: value for path, value in values.items() if path in wanted}
+
+
+def _untold(output: OutputDiff, why: str) -> OutputDiff:
+    """An output of two runs that did not start alike: that it differs tells nothing."""
+    return replace(output, verdict="not_compared", reason=why) if output.verdict == "mismatch" else output
 
 
 def is_empty(output: OutputDiff) -> bool:

@@ -1,8 +1,9 @@
 """The mutable objects that a callable reaches, each as something whose contents can be read, and written back.
 
-A :class:`Holder` is a dict, a list, a closure cell, some names of a namespace, the default arguments of a function, the
-arguments of a ``functools.partial``, or the state of a random number generator. Reading one is a shallow copy. Writing
-changes only what is another object than before, so that putting things back touches nothing that nobody changed.
+A :class:`Holder` is a dict, a list, a set, a closure cell, some names of a namespace, the default arguments of a
+function, the arguments of a ``functools.partial``, or the state of a random number generator. Reading one is a shallow
+copy. Writing changes only what is another object than before, so that putting things back touches nothing that nobody
+changed.
 """
 
 from __future__ import annotations
@@ -75,6 +76,24 @@ class ListHolder:
         if len(items) != len(self.target) or any(map(operator.is_not, self.target, items)):
             self.target.clear()
             self.target.extend(items)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SetHolder:
+    """A set; it has no order, and its items go by a number."""
+
+    target: set[Any]
+
+    def read(self) -> Contents:
+        """Number → item."""
+        return dict(enumerate(self.target))
+
+    def write(self, contents: Contents) -> None:
+        """Only when the items are other objects."""
+        items = list(contents.values())
+        if {id(each) for each in self.target} != {id(each) for each in items}:
+            self.target.clear()
+            self.target.update(items)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

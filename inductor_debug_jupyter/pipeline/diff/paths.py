@@ -15,10 +15,15 @@ def path_of_call(number: int, path: str) -> str:
     return path if number == 1 else f"call {number}: {path}"
 
 
+def call_number(path: str) -> int:
+    """Which call it is of, from 1."""
+    number = path.partition(": ")[0].removeprefix("call ")
+    return int(number) if path.startswith("call ") and number.isdecimal() else 1
+
+
 def own_path(path: str) -> str:
     """The path without the call that it is of."""
-    call, _, own = path.partition(": ")
-    return own if own and call.startswith("call ") and call.removeprefix("call ").isdecimal() else path
+    return path.partition(": ")[2] if call_number(path) > 1 else path
 
 
 def is_gradient(path: str) -> bool:

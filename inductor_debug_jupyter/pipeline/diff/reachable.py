@@ -1,13 +1,15 @@
 """What a callable reaches: the tensors that a run of it can read and write, and the objects that hold them.
 
 A walk over Python objects, breadth first, from a module, a function, a bound method, a partial or any other callable
-object. It goes through parameters, buffers, submodules and attributes; through dicts, lists, deques and tuples; through
-closure variables, default arguments, ``__wrapped__`` and the globals that a function's code names, that of functions
-inside it included; and through those methods and class attributes that some code on the way names. A tensor goes by the
-expression that gets there, without the functions in between: ``lin.weight`` for ``def f(x): return lin(x)``.
+object. It goes through parameters, buffers, submodules and attributes; through dicts, lists, deques, sets and tuples;
+through closure variables, default arguments, ``__wrapped__`` and the globals that a function's code names, that of
+functions inside it included; and through those methods and class attributes that some code on the way names.
+
+A tensor goes by the expression that gets there, without the functions in between: ``lin.weight`` for
+``def f(x): return lin(x)``. What is in a set with others has no name that would hold, and is not listed.
 
 What is not reached: globals of torch, numpy and the standard library, objects of their classes (optimizers and
-schedulers are), sets, weak references, what a C extension holds, and names that are looked up by ``eval`` or
+schedulers are), iterators, weak references, what a C extension holds, and names that are looked up by ``eval`` or
 ``globals()``. Attributes are read where they are kept, never through properties or ``__getattr__``: nobody's code runs.
 """
 
@@ -17,7 +19,7 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -32,6 +34,7 @@ from inductor_debug_jupyter.pipeline.diff.holders import (
     ListHolder,
     NamesHolder,
     PartialHolder,
+    SetHolder,
     SlotsHolder,
     cell_value,
     generator_holder,
@@ -86,8 +89,11 @@ class Reached:
     notes: tuple[str, ...] = ()
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Every tensor by its path."""
-        return {leaf.path: leaf.tensor for leaf in self.leaves}
+        """Every tensor by the path that it was found by first: an optimizer holds a module's parameters too."""
+        once: dict[int, Leaf] = {}
+        for leaf in self.leaves:
+            once.setdefault(id(leaf.tensor), leaf)
+        return {leaf.path: leaf.tensor for leaf in once.values()}
 
 
 def reach(model: Any) -> Reached:
@@ -105,9 +111,10 @@ class _Item:
     name: str = ""
     kind: str | None = None
     depth: int = 0
+    in_a_set: bool = False
 
     def child(self, value: Any, name: str, kind: str | None = None) -> _Item:
-        return _Item(value, name, kind or self.kind, self.depth + 1)
+        return _Item(value, name, kind or self.kind, self.depth + 1, self.in_a_set)
 
     def attribute(self, value: Any, name: str, kind: str = ATTRIBUTE) -> _Item:
         return self.child(value, f"{self.name}.{name}" if self.name else name, kind)
@@ -149,6 +156,9 @@ class _Walk:
         self._waiting.extend(self._inside(item))
 
     def _leaf(self, item: _Item, tensor: torch.Tensor) -> None:
+        if item.in_a_set:
+            self.notes.append("tensors in a set have no order, and were not compared")
+            return
         kind, name, number = item.kind or ATTRIBUTE, item.name, 1
         while f"{kind}:{name}" in self._paths:
             number += 1
@@ -170,7 +180,7 @@ class _Walk:
             return self._module(item, value)
         if isinstance(value, dict):
             return self._mapping(item, value)
-        if isinstance(value, list | tuple | deque):
+        if isinstance(value, list | tuple | deque | set):
             return self._sequence(item, value)
         if isinstance(value, FunctionType):
             return self._function(item, value)
@@ -216,12 +226,13 @@ class _Walk:
             for position, (key, value) in enumerate(list(values.items()))
         ]
 
-    def _sequence(self, item: _Item, values: list[Any] | tuple[Any, ...] | deque[Any]) -> Iterable[_Item]:
+    def _sequence(self, item: _Item, values: list[Any] | tuple[Any, ...] | deque[Any] | set[Any]) -> Iterable[_Item]:
         if self._too_large(item, values):
             return []
         if not isinstance(values, tuple):
-            self._hold(ListHolder(values))
-        return [item.child(value, f"{item.name}[{index}]") for index, value in enumerate(values)]
+            self._hold(SetHolder(values) if isinstance(values, set) else ListHolder(values))
+        inside = replace(item, in_a_set=item.in_a_set or (isinstance(values, set) and len(values) > 1))
+        return [inside.child(value, f"{item.name}[{index}]") for index, value in enumerate(values)]
 
     def _too_large(self, item: _Item, values: Any) -> bool:
         if len(values) <= LARGEST_CONTAINER:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
-from inductor_debug_jupyter.pipeline.diff.paths import own_path
+from inductor_debug_jupyter.pipeline.diff.paths import call_number, own_path
 from inductor_debug_jupyter.pipeline.records import OutputDiff
 
 _EXACTLY: Final = ComparisonConfig(atol=0.0, rtol=0.0, equal_nan=True)
@@ -44,10 +44,10 @@ def with_spread(output: OutputDiff, spreads: Mapping[str, Mapping[str, float]]) 
 
 
 def one_of_each_call(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
-    """Of what several calls gave, in their order: the first call's, and a later call's only where it is worse."""
+    """Of what several calls gave, the first call's, and a later call's only where it is worse."""
     shown: dict[str, int] = {}
     kept = []
-    for output in outputs:
+    for output in sorted(outputs, key=lambda output: call_number(output.path)):
         path = own_path(output.path)
         badness = _BADNESS.index(output.verdict)
         if path not in shown or badness > shown[path]:
