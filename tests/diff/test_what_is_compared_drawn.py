@@ -1,7 +1,7 @@
-"""Drawn models with one planted fault beside the numbers: the verdict, the path that is named, and nothing of the user's.
+"""Drawn models with one fault beside the numbers: the verdict, the path that is named, nothing of the user's changed.
 
-A model is a stack of drawn parts over modules and tensors that it reaches in a drawn way. The backend is AOTAutograd with
-eager kernels; a fault wraps what it made. Seeded, so that a failure can be run again: the test's id has the seed.
+A model is a stack of drawn parts over modules and tensors that it reaches in a drawn way. The backend is AOTAutograd
+with eager kernels; a fault wraps what it made. Seeded, so that a failure can be run again: the test's id has the seed.
 """
 
 from __future__ import annotations
