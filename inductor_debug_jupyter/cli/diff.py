@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, what in (("atol", "absolute"), ("rtol", "relative")):
         explained = f"the {what} tolerance; default that of torch.testing for the dtype"
         parser.add_argument(f"--{name}", metavar="NUMBER", help=explained)
-    parser.add_argument("--equal-nan", action="store_true", help="NaN on both sides is equal")
+    parser.add_argument(
+        "--equal-nan", action=argparse.BooleanOptionalAction, help="NaN on both sides is equal; default that it is"
+    )
     parser.add_argument("--pictures", metavar="FOLDER", help="also write heatmaps there, as PNG")
     parser.add_argument("--format", default="text", metavar="text|json", help="default text")
 

@@ -53,7 +53,7 @@ def dying(when: Callable[[list[str]], bool], wrong: str = "", *, told: str = "",
 @pytest.mark.parametrize("told", ["", "aten.relu.default (node relu)"])
 def test_the_op_is_found_and_what_comes_after_it_is_judged(told: str) -> None:
     relu = "aten.relu.default"
-    search = OpSearch(dying(lambda ops: relu in ops, "exp", told=told), ())
+    search = OpSearch(dying(lambda ops: relu in ops, "exp", told=told))
     search.search(kept_graph())
     assert [(each.node.name, each.failure.sentence.split(" ")[:4]) for each in search.failures.ops] == [
         ("relu", ["chip", "died", "of", "SIGSEGV"])
@@ -73,7 +73,7 @@ def test_the_op_is_found_and_what_comes_after_it_is_judged(told: str) -> None:
 
 
 def test_ops_that_end_it_only_together_are_told_of() -> None:
-    search = OpSearch(dying(lambda ops: {"aten.cos.default", "aten.exp.default"} <= set(ops)), ())
+    search = OpSearch(dying(lambda ops: {"aten.cos.default", "aten.exp.default"} <= set(ops)))
     search.search(kept_graph())
     assert search.failures.ops == []
     (note,) = search.failures.notes
@@ -85,7 +85,7 @@ def test_ops_that_end_it_only_together_are_told_of() -> None:
 
 
 def test_a_process_that_does_not_even_start_ends_the_search() -> None:
-    search = OpSearch(dying(lambda _: True, phase="import"), ())
+    search = OpSearch(dying(lambda _: True, phase="import"))
     search.search(kept_graph())
     assert search.failures.ended == 1
     assert {finding.reason for finding in search.findings} == {"the search stopped before it"}
@@ -98,7 +98,7 @@ def test_a_process_that_does_not_even_start_ends_the_search() -> None:
 
 def test_there_is_an_end_to_trying(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(localize_failures, "MOST_CRASHES", 3)
-    search = OpSearch(dying(lambda _: True), ())
+    search = OpSearch(dying(lambda _: True))
     search.search(kept_graph())
     assert search.failures.ended == 3
     (note,) = search.failures.notes
@@ -119,7 +119,7 @@ def raising(when: Callable[[list[str]], bool], error: Exception, wrong: str = ""
 
 def test_an_op_that_raises_is_named_and_what_comes_after_it_is_judged() -> None:
     relu, cos = "aten.relu.default", "aten.cos.default"
-    search = OpSearch(raising(lambda ops: relu in ops or cos in ops, RuntimeError("no such unit"), "exp"), ())
+    search = OpSearch(raising(lambda ops: relu in ops or cos in ops, RuntimeError("no such unit"), "exp"))
     search.search(kept_graph())
     culprits = [each.culprit() for each in search.failures.ops]
     assert [each.node for each in culprits] == ["relu", "cos"]
@@ -133,7 +133,7 @@ def test_an_op_that_raises_is_named_and_what_comes_after_it_is_judged() -> None:
 
 
 def test_no_smaller_part_is_tried_when_time_is_over() -> None:
-    search = OpSearch(raising(lambda _: True, TimeoutError("no answer within 3 s")), ())
+    search = OpSearch(raising(lambda _: True, TimeoutError("no answer within 3 s")))
     search.search(kept_graph())
     assert search.failures.notes == [
         "forward: the search stopped: the candidate raised TimeoutError: no answer within 3 s"
@@ -144,7 +144,7 @@ def test_no_smaller_part_is_tried_when_time_is_over() -> None:
 
 def test_a_candidate_that_always_raises_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(localize_failures, "MOST_ERRORS", 5)
-    search = OpSearch(raising(lambda _: True, ValueError("")), ())
+    search = OpSearch(raising(lambda _: True, ValueError("")))
     search.search(kept_graph())
     (note,) = search.failures.notes
     assert note.endswith("it has raised 5 times, which is enough")

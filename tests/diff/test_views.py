@@ -117,7 +117,11 @@ def test_a_search_is_told_in_the_tab_with_its_crashes_and_notes() -> None:
     assert [crash["stderr"][0] for crash in view["crashes"]] == ["unit 3"]
     nodes = tuple(NodeError("forward", "mm", "aten.mm.default", status) for status in ("rounding", "not_compared"))
     assert localization_text(LocalizationRecord("m", "chip", nodes=nodes)).startswith("? m on chip: no culprit among")
-    assert localization_text(LocalizationRecord("m", "chip", nodes=nodes[:1])).startswith("✓ m on chip: rounding")
+    fine = LocalizationRecord("m", "chip", nodes=nodes[:1], verdict="rounding")
+    assert localization_text(fine).startswith("✓ m on chip: rounding")
+    assert localization_text(LocalizationRecord("m", "chip", nodes=nodes[:1])).startswith("? m on chip: rounding")
+    differs = LocalizationRecord("m", "chip", nodes=nodes[:1], verdict="mismatch")
+    assert localization_text(differs).startswith("✗ m on chip: outputs differ")
     unexplained = LocalizationRecord("m", "chip", crashes=(CRASH,))
     assert "NOTHING WAS COMPARED" in localization_text(unexplained)
     assert "| unit 3" in localization_text(unexplained)

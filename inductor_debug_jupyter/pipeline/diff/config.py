@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import torch
@@ -42,7 +42,8 @@ class ComparisonConfig:
             only one side is NaN or infinite are never let through.
         flatten_lists: compare each item of a list or tuple as an output of its own; otherwise its items are stacked
             and compared as one.
-        equal_nan: NaN on both sides is equal.
+        equal_nan: NaN on both sides is equal. By default it is not when two tensors are compared, as in
+            ``torch.testing``, and it is when two executions are: a NaN that both sides have is no fault of one of them.
         check_dtype: different dtypes are a mismatch, whatever the values.
         heatmaps: keep a small picture of where the errors are, of the worst outputs.
 
@@ -54,7 +55,7 @@ class ComparisonConfig:
     rtol: float | None = None
     max_mismatch_percentage: float = 0.0
     flatten_lists: bool = True
-    equal_nan: bool = False
+    equal_nan: bool | None = None
     check_dtype: bool = True
     heatmaps: bool = True
 
@@ -64,9 +65,15 @@ class ComparisonConfig:
                 _check_number(name, getattr(self, name), math.inf, "allowed: a number that is not negative, or None")
         limits = "allowed: a number from 0 to 100"
         _check_number("max_mismatch_percentage", self.max_mismatch_percentage, 100, limits)
+        if self.equal_nan is not None and not isinstance(self.equal_nan, bool):
+            raise OptionError(f"equal_nan={self.equal_nan!r}; allowed: True or False")
         for field in fields(self):
             if isinstance(field.default, bool) and not isinstance(getattr(self, field.name), bool):
                 raise OptionError(f"{field.name}={getattr(self, field.name)!r}; allowed: True or False")
+
+    def for_executions(self) -> ComparisonConfig:
+        """The same for what two executions gave: NaN in the same place is equal unless that was ruled out."""
+        return self if self.equal_nan is not None else replace(self, equal_nan=True)
 
     def tolerances(self, *dtypes: torch.dtype) -> tuple[float, float]:
         """The atol and rtol in force for these dtypes: the widest of their defaults where none was given."""

@@ -11,13 +11,12 @@ whatever it gives up on, and a comparison of eager with eager proves nothing.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,14 @@ from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, Backend
 from inductor_debug_jupyter.pipeline.adapters.backend_adapter import DYNAMO, backend_names
 from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.contract import Facts
+from inductor_debug_jupyter.pipeline.diff.effects import Effects, differentiate, state_of, without_gradients
 from inductor_debug_jupyter.pipeline.diff.limits import time_limit
 from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
+from inductor_debug_jupyter.pipeline.diff.paths import path_of_call
+from inductor_debug_jupyter.pipeline.diff.reachable import reach
 from inductor_debug_jupyter.pipeline.diff.recording import SUFFIX, Recording
-from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, own_module, random_state_kept
+from inductor_debug_jupyter.pipeline.diff.state import Memo, clone_inputs, memo_copy, own_module, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
 from inductor_debug_jupyter.pipeline.torch_compat import regions
@@ -38,14 +41,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 log = logging.getLogger("inductor_debug_jupyter")
 
-GRADIENT = "grad:"
-"""How the path of a gradient starts."""
-INPUT = "input:"
-"""How the path of an input starts that the model wrote to."""
-BUFFER = "buffer:"
-"""Likewise of a buffer."""
 EAGER = "eager"
-_SEED = 1234
 _LONGEST_MESSAGE = 400
 
 Compiler = Callable[..., Any]
@@ -135,14 +131,20 @@ def isolated_backend(value: Any, option: str, timeout: float | None, memory: int
 class Execution:
     """What one side did.
 
+    What a later call did goes by the same paths with ``call 2:`` and so on in front (:mod:`paths`).
+
     Attributes:
         values: outputs and gradients by path.
         seconds: how long it took, compiling included.
         error: what it raised; empty when it ran.
         crash: how the process ended that it ran in, if it did.
         incomplete: why what ran is not, or not all, what should have run; empty when it is.
-        after: inputs and buffers as the run left them.
-        changed: those of them that it wrote to.
+        after: inputs, and tensors that the model reaches, as the run left them.
+        changed: those of them that it wrote to, replaced, made or took away.
+        facts: what the tensors are beside their values; not known of a recording.
+        notes: what could not be looked into.
+        broken: how the backend did not keep to the graph that it was given, beside the values.
+        spoiled: the user's own tensors that the run wrote to, though it had copies: what follows starts from these.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -152,6 +154,27 @@ class Execution:
     incomplete: list[str] = field(default_factory=list)
     after: dict[str, torch.Tensor] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    facts: dict[str, Facts] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    spoiled: list[str] = field(default_factory=list)
+
+    def add(self, number: int, effects: Effects) -> None:
+        """Take in what a call did."""
+
+        def marked(found: Mapping[str, Any]) -> dict[str, Any]:
+            return {path_of_call(number, path): value for path, value in found.items()}
+
+        self.values = {**self.values, **marked(effects.values)}
+        self.after |= marked(effects.after)
+        self.changed |= {path_of_call(number, path) for path in effects.changed}
+        self.facts |= {
+            path_of_call(number, path): replace(
+                facts, shares=frozenset(path_of_call(number, each) for each in facts.shares)
+            )
+            for path, facts in effects.facts.items()
+        }
+        self.incomplete += [why for why in effects.incomplete if why not in self.incomplete]
 
 
 @dataclass(eq=False)
@@ -194,6 +217,7 @@ class _CountedCompiler:
     kept: CompiledGraphs | None = None
     compiled: int = 0
     failures: list[str] = field(default_factory=list)
+    miscounted: dict[str, None] = field(default_factory=dict)
     _inductor_debug: bool = True
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
@@ -201,7 +225,7 @@ class _CountedCompiler:
         key = None if self.kept is None or options else self.kept.key(self.backend, graph_module, example_inputs)
         if self.kept is not None and (known := self.kept.get(key)) is not None:
             self.compiled += 1
-            return known
+            return self._counting_outputs(known, graph_module)
         try:
             run = runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
         except Exception as error:
@@ -210,7 +234,24 @@ class _CountedCompiler:
         self.compiled += 1
         if self.kept is not None:
             self.kept.put(key, run)
-        return run
+        return self._counting_outputs(run, graph_module)
+
+    def _counting_outputs(self, run: Callable[..., Any], graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
+        """The same, noting when it gives more or fewer outputs than the graph has: Dynamo takes those that it knows."""
+        (outputs,) = graph_module.graph.output_node().args
+        if not isinstance(outputs, tuple | list) or getattr(run, "_boxed_call", False):
+            return run
+        wanted = len(outputs)
+
+        def counted(*args: Any) -> Any:
+            made = run(*args)
+            if isinstance(made, tuple | list) and len(made) != wanted:
+                self.miscounted[f"a graph of {wanted} outputs gave {len(made)}"] = None
+            elif not isinstance(made, tuple | list):
+                self.miscounted[f"a graph of {wanted} outputs gave no tuple or list, but {type(made).__name__}"] = None
+            return made
+
+        return counted
 
     def incomplete(self) -> list[str]:
         """Why the candidate is not what was asked for."""
@@ -238,17 +279,22 @@ class Call:
 
     The backward starts from ``gradients``, one for each output that requires one; without them from 1 for an output
     that is one number, and from fixed random weights for any other. With ``through`` the model is not compiled: that
-    is a context with the function to call in its place.
+    is a context with the function to call in its place. ``noise`` is a context around what the model computes.
+
+    With ``calls`` above 1 the model, compiled once, is called so often in a row, as a loop does: each call with new
+    copies of the inputs and without gradients, but from the model's state and the random numbers that the last one
+    left. So a fault shows that only a later call has, and one that comes of values that were baked in at the first.
     """
 
     model: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     backward: bool = False
-    in_float64: bool = False
+    noise: AbstractContextManager[Any] | None = None
     kept: CompiledGraphs | None = None
     gradients: Sequence[torch.Tensor] | None = None
     through: Callable[[Any], AbstractContextManager[Callable[..., Any]]] | None = None
+    calls: int = 1
 
     def execute(self, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Execution:
         """Run it, on copies and from the generators' present state. What the model raises becomes ``error``."""
@@ -256,30 +302,25 @@ class Call:
             return Execution(backend.recording.values)
         execution = Execution()
         started = time.perf_counter()
+        compiler = _CountedCompiler(backend, self.kept) if backend.compiler else None
         try:
             with ExitStack() as stack:
                 stack.enter_context(random_state_kept())
                 stack.enter_context(time_limit(timeout))
                 stack.enter_context(torch.inference_mode(False))
                 stack.enter_context(torch.set_grad_enabled(self.backward))
-                args, kwargs = clone_inputs((self.args, dict(self.kwargs)))
-                model = stack.enter_context(own_module(self.model))
-                if self.in_float64 and isinstance(model, torch.nn.Module):
-                    model = (copy.deepcopy(model) if model is self.model else model).double()
-                compiler = _CountedCompiler(backend, self.kept) if backend.compiler else None
-                before = self._written(model, args, kwargs, copied=True)
+                before = state_of(self.model, self.args, dict(self.kwargs))
+                stack.enter_context(_untouched(before, execution))
+                memo: Memo = {}
+                model = stack.enter_context(own_module(self.model, memo))
+                if compiler is not None:
+                    stack.callback(lambda: execution.broken.extend(compiler.miscounted))
                 run = stack.enter_context(self.through(model)) if self.through else _run(stack, model, compiler)
-                outputs = run(*args, **kwargs)
-                values = flatten_outputs(outputs, flatten_lists=config.flatten_lists)
-                execution.values = values
-                if self.backward:
-                    self._differentiate(execution, values, model, args, kwargs)
-                execution.after = self._written(model, args, kwargs)
-                execution.changed = {
-                    path for path, value in execution.after.items() if _changed(before.get(path), value)
-                }
+                for number in range(1, self.calls + 1):
+                    self._call_once(execution, number, run, model, before, memo, config)
                 if compiler is not None:
                     execution.incomplete += compiler.incomplete()
+                execution.notes += reach(model).notes
         except Exception as error:
             log.debug("%s raised", backend.name, exc_info=True)
             execution.error = describe(error)
@@ -290,58 +331,46 @@ class Call:
         execution.seconds = time.perf_counter() - started
         return execution
 
-    def _written(self, model: Any, args: Any, kwargs: Any, *, copied: bool = False) -> dict[str, torch.Tensor]:
-        """Inputs and buffers by path: what a model may write to."""
-        if self.in_float64:
-            return {}
-        found = {INPUT + name: value for name, value in flatten_outputs(_bound(model, args, kwargs)).items()}
-        if isinstance(model, torch.nn.Module):
-            found |= {BUFFER + name: value for name, value in model.named_buffers()}
-        tensors = {path: value for path, value in found.items() if isinstance(value, torch.Tensor) and _is_plain(value)}
-        return {path: value.detach().clone() for path, value in tensors.items()} if copied else tensors
-
-    def _differentiate(self, execution: Execution, values: dict[str, Any], model: Any, args: Any, kwargs: Any) -> None:
-        """Go backward from every output with the same fixed weights on both sides, and collect the gradients.
-
-        The weights are random rather than 1: the sum of a softmax has no gradient at all.
-        """
-        outputs = [each for each in values.values() if isinstance(each, torch.Tensor) and each.requires_grad]
-        if not outputs:
-            execution.incomplete.append("no output requires a gradient: there were no gradients to compare")
-            return
-        torch.autograd.backward(outputs, self._weights(outputs))
-        named = flatten_outputs(_bound(model, args, kwargs))
-        if isinstance(model, torch.nn.Module):
-            named |= dict(model.named_parameters())
-        for name, tensor in named.items():
-            if isinstance(tensor, torch.Tensor) and tensor.is_leaf and tensor.requires_grad:
-                values[GRADIENT + name] = tensor.grad
-
-    def _weights(self, outputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        if self.gradients is None:
-            generator = torch.Generator().manual_seed(_SEED)
-            return [
-                torch.randn(output.shape, generator=generator).to(output) if output.ndim else torch.ones_like(output)
-                for output in outputs
-            ]
-        ours, theirs = ([tuple(each.shape) for each in group] for group in (outputs, self.gradients))
-        if ours != theirs:
-            raise OptionError(f"gradients have the shapes {theirs}; allowed: those of the outputs, {ours}")
-        return [each.detach() for each in self.gradients]
+    def _call_once(
+        self,
+        execution: Execution,
+        number: int,
+        run: Callable[..., Any],
+        model: Any,
+        before: Mapping[str, torch.Tensor],
+        memo: Memo,
+        config: ComparisonConfig,
+    ) -> None:
+        """One call, and what it did; when the backward raises, what the forward gave is kept."""
+        effects = Effects()
+        try:
+            args, kwargs = clone_inputs((self.args, dict(self.kwargs)), memo_copy(memo))
+            with self.noise or nullcontext():
+                outputs = flatten_outputs(run(*args, **kwargs), flatten_lists=config.flatten_lists)
+            state = state_of(model, args, kwargs)
+            effects.note_forward(outputs, state)
+            if self.backward:
+                differentiate(effects, outputs, state, self.gradients, self.noise or nullcontext())
+            effects.note_state(before, state_of(model, args, kwargs))
+            if number < self.calls:
+                effects.freeze(before)
+                without_gradients(state)
+        finally:
+            execution.add(number, effects)
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_quantized and not tensor.is_nested
+@contextmanager
+def _untouched(tensors: Mapping[str, torch.Tensor], execution: Execution) -> Iterator[None]:
+    """Note which of the user's own tensors a run wrote to all the same: something holds them that is not reached."""
+    versions = {path: _version(tensor) for path, tensor in tensors.items()}
+    try:
+        yield
+    finally:
+        execution.spoiled += [path for path, tensor in tensors.items() if _version(tensor) != versions[path]]
 
 
-def _changed(before: torch.Tensor | None, after: torch.Tensor) -> bool:
-    """Whether a run wrote to it; NaN that was there before is no change."""
-    if before is None or before.shape != after.shape or before.dtype != after.dtype:
-        return True
-    same = before == after.detach()
-    if before.is_floating_point() or before.is_complex():
-        same |= before.isnan() & after.detach().isnan()
-    return not bool(same.all())
+def _version(tensor: torch.Tensor) -> tuple[int, int]:
+    return -1 if tensor.is_inference() else tensor._version, id(tensor.grad) if tensor.is_leaf else 0
 
 
 def _run(stack: ExitStack, model: Any, compiler: _CountedCompiler | None) -> Callable[..., Any]:
@@ -352,15 +381,6 @@ def _run(stack: ExitStack, model: Any, compiler: _CountedCompiler | None) -> Cal
     stack.enter_context(regions.undisturbed())
     stack.enter_context(caches_bypassed())
     return regions.compile_alone(model, compiler)
-
-
-def _bound(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by the names that the model gives them, or by position when it has no readable signature."""
-    try:
-        signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
-        return dict(signature.bind(*args, **kwargs).arguments)
-    except (TypeError, ValueError):
-        return {f"input_{index}": value for index, value in enumerate(args)} | kwargs
 
 
 def describe(error: BaseException) -> str:

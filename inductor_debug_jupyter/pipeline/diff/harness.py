@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.contract import Contract, Facts
 from inductor_debug_jupyter.pipeline.diff.executions import (
-    EAGER,
     Backend,
     Call,
     CompiledGraphs,
@@ -23,16 +24,17 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
 from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
 from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, localize
 from inductor_debug_jupyter.pipeline.diff.localize_passes import search_above
-from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.noise import judge_outputs
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
 from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_of
+from inductor_debug_jupyter.pipeline.diff.repeats import one_of_each_call, spread_of, with_spread
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.store import Shelf
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
@@ -60,13 +62,16 @@ class KernelDiffHarness:
             is a result and not the end of this process. ``eager`` is the model's own code and runs here.
         timeout: give up on a side after so many seconds (main thread only); it then counts as not compared. With
             ``isolate``: after so many seconds for one step of the backend (compile, run, backward); 600 when not said.
-        backward: also compare the gradients of parameters and of inputs that require one.
+        backward: also compare the gradients of inputs and of all tensors that the model reaches and that require one.
         memory_limit: with ``isolate``, bytes that the process may have, torch included.
         kwargs: keyword arguments beside positional ``inputs``.
-        repeats: run each side so often; an output that differs from run to run is told from one that is wrong.
+        repeats: call each side so often in a row, compiled once, and compare every call; the model's state goes on
+            from call to call. All of it is then run once more from the start: an output on which the reference does
+            not agree with itself is told from one that is wrong.
 
-    Inputs and buffers that a side wrote to are compared too. What a backend made of a graph is kept: a harness that
-    compares again compiles no more.
+    What a side wrote to is compared too: inputs, parameters, buffers, and tensors in attributes, globals and closures
+    (:mod:`reachable` says how far that goes); so are strides, devices and shared memory of the outputs
+    (:mod:`contract`). What a backend made of a graph is kept: a harness that compares again compiles no more.
 
     Raises:
         UsageError: an argument cannot be understood, or with ``isolate`` a backend cannot go to another process.
@@ -109,7 +114,9 @@ class KernelDiffHarness:
         self.model_name = model_name or getattr(model, "__name__", None) or type(model).__name__
         self.reference = self._backend(reference_backend, "reference_backend")
         self.candidate = self._backend(test_backend, "test_backend")
-        self._call = Call(model, args, named, backward, kept=CompiledGraphs())
+        self._call = Call(model, args, named, backward, kept=CompiledGraphs(), calls=repeats)
+        if self._recorded:
+            self._call = replace(self._call, calls=1)
 
     def _backend(self, value: Any, option: str) -> Backend:
         if self.isolate:
@@ -165,8 +172,9 @@ class KernelDiffHarness:
         if self.candidate.compiler is None:
             named = self.candidate.name
             raise UsageError(f"test_backend={named!r}; localize() needs a candidate that compiles, such as 'inductor'")
+        once = replace(self._call, kept=None, calls=1)
         found, execution = localize(
-            replace(self._call, kept=None),
+            once,
             self.candidate,
             self.config,
             model_name=self.model_name,
@@ -179,7 +187,7 @@ class KernelDiffHarness:
             whole, _ = self._compare(replace(self.config, heatmaps=False), execution)
             found = replace(found, verdict=whole.verdict, notes=(*found.notes, *differing(whole)))
         if found.verdict == "mismatch" and not found.culprits and self.candidate.name == INDUCTOR:
-            above = search_above(replace(self._call, kept=None), self.config)
+            above = search_above(once, self.config)
             found = replace(found, culprits=above.culprits, notes=(*found.notes, *above.notes))
         if not generate_visualizations:
             return found
@@ -194,7 +202,7 @@ class KernelDiffHarness:
             StoreError: the file cannot be written.
         """
         side = self.candidate if backend is None else self._backend(backend, "backend")
-        execution = self._call.execute(side, self.config, self._limit_here(side))
+        execution = replace(self._call, calls=1).execute(side, self.config, self._limit_here(side))
         if execution.error:
             raise InductorDebugError(f"{side.name} raised {execution.error}")
         values = {**execution.values, **_some(execution.after, execution.changed)}
@@ -202,15 +210,20 @@ class KernelDiffHarness:
         recording.save(path)
         return recording
 
-    def _compare(
-        self, config: ComparisonConfig, candidate_execution: Execution | None = None
-    ) -> tuple[DiffRecord, LivePairs]:
+    @property
+    def _recorded(self) -> bool:
+        return self.reference.recording is not None or self.candidate.recording is not None
+
+    def _compare(self, config: ComparisonConfig, watched: Execution | None = None) -> tuple[DiffRecord, LivePairs]:
+        """Run both and compare; ``watched`` is an execution of the candidate that there is already, of one call."""
+        if self.repeats > 1:
+            watched = None
         sides = [("reference", self.reference), ("candidate", self.candidate)]
         done: list[Execution] = []
         notes: list[str] = []
         for role, backend in sides:
-            if role == "candidate" and candidate_execution is not None:
-                execution = candidate_execution
+            if role == "candidate" and watched is not None:
+                execution = watched
             else:
                 execution = self._call.execute(backend, config, self._limit_here(backend))
             done.append(execution)
@@ -225,29 +238,16 @@ class KernelDiffHarness:
         outputs: tuple[OutputDiff, ...] = ()
         pairs = LivePairs()
         if not any(execution.error for execution in done):
-            written = reference.changed | candidate.changed
-            ours, theirs = ({**side.values, **_some(side.after, written)} for side in (candidate, reference))
-            if self.reference.recording is not None or self.candidate.recording is not None:
-                # A recording has only what was recorded; the other side's inputs were none of that.
-                ours, theirs = dict(candidate.values), dict(reference.values)
-            outputs = compare_flat(theirs, ours, config)
-            outputs, remarks = judge_outputs(
-                outputs,
-                self._call,
-                config,
-                theirs,
-                ours,
-                reference_is_eager=self.reference.name == EAGER,
-                held_as=self.candidate.held_as,
-            )
-            outputs, unsteady = self._repeated(outputs, reference, candidate, config)
-            notes += unsteady
-            outputs = worst_first(outputs)
-            pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else pairs
+            outputs, pairs, remarks = self._judged(reference, candidate, config)
             notes += remarks
-            notes += self._remarks(outputs)
         elif candidate.crash is not None and len(done) == 2:
             outputs = worst_first(_partial(reference, candidate, candidate.crash, config))
+        if spoiled := list(dict.fromkeys(path for execution in done for path in execution.spoiled)):
+            why = f"the run wrote to the user's own {', '.join(spoiled[:5])}: something that was not reached holds it"
+            notes.append(why)
+            outputs = tuple(_untold(output, why) for output in outputs)
+        if candidate.broken and len(done) == 2:
+            outputs = (OutputDiff("graph", "mismatch", "; ".join(candidate.broken)), *outputs)
         complete = not any(execution.incomplete for execution in done)
         record = DiffRecord(
             model=self.model_name,
@@ -255,17 +255,65 @@ class KernelDiffHarness:
             candidate=self.candidate.name,
             verdict=overall_verdict(outputs, complete=complete),
             outputs=outputs,
-            notes=tuple(notes),
+            notes=tuple(dict.fromkeys(notes)),
             reference_seconds=reference.seconds,
             candidate_seconds=candidate.seconds if len(done) == 2 else 0.0,
             crashes=tuple(execution.crash for execution in done if execution.crash is not None),
         )
         return record, pairs
 
+    def _judged(
+        self, reference: Execution, candidate: Execution, config: ComparisonConfig
+    ) -> tuple[tuple[OutputDiff, ...], LivePairs, list[str]]:
+        """Two executions compared: what came out, the tensors behind it, and notes.
+
+        Rounding is asked about numbers only: what else an output must be is held against it after that.
+        """
+        theirs, ours, notes = self._sides(reference, candidate)
+        outputs = compare_flat(theirs, ours, config)
+        outputs, remarks = judge_outputs(
+            outputs,
+            self._call,
+            config,
+            theirs,
+            ours,
+            reference_is_eager=self.reference.compiler is None and self.reference.recording is None,
+            held_as=self.candidate.held_as,
+        )
+        outputs, unsteady = self._repeated(outputs, reference, candidate, config)
+        outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)
+        outputs = worst_first(one_of_each_call(outputs))
+        pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else LivePairs()
+        notes += [*reference.notes, *unsteady, *remarks, *broken, *self._remarks(outputs)]
+        return outputs, pairs, notes
+
+    def _sides(self, reference: Execution, candidate: Execution) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+        """Everything to compare of the reference and of the candidate: outputs, gradients, and what either wrote to."""
+        if not self._recorded:
+            written = reference.changed | candidate.changed
+            theirs, ours = ({**side.values, **_some(side.after, written)} for side in (reference, candidate))
+            return theirs, ours, []
+        notes = ["strides and shared memory were not compared: a recording does not have them"]
+        if self.repeats > 1:
+            notes.append("only one call was compared: a recording has no more")
+        recorded = {*reference.values} if self.reference.recording is not None else {*candidate.values}
+        theirs, ours = ({**side.values, **_some(side.after, recorded)} for side in (reference, candidate))
+        if unknown := sorted((reference.changed | candidate.changed) - recorded):
+            notes.append(f"written to, and not in the recording: {', '.join(unknown[:5])}")
+        return theirs, ours, notes
+
+    def _contract(self, config: ComparisonConfig) -> Contract:
+        def traced() -> list[Mapping[str, Facts]]:
+            plainly = replace(self._call, kept=None)
+            backends = [Backend("traced", partial(compile_as_traced, decomposed=each)) for each in (False, True)]
+            return [plainly.execute(backend, config, self.timeout).facts for backend in backends]
+
+        return Contract(self._call.backward, self.isolate and self.candidate.isolated, traced)
+
     def _repeated(
         self, outputs: tuple[OutputDiff, ...], reference: Execution, candidate: Execution, config: ComparisonConfig
     ) -> tuple[tuple[OutputDiff, ...], list[str]]:
-        """The same outputs, told which of them differ from run to run, and notes on that."""
+        """The same outputs, told which of them differ when all is run again from the start, and notes on that."""
         spreads: dict[str, dict[str, float]] = {}
         notes = []
         for role, backend, first in (
@@ -274,19 +322,14 @@ class KernelDiffHarness:
         ):
             if self.repeats == 1 or backend.recording is not None:
                 continue
-            spread = spreads[role] = {}
-            for _ in range(self.repeats - 1):
-                again = self._call.execute(backend, config, self._limit_here(backend))
-                if again.error:
-                    notes.append(f"the {role} ({backend.name}) ran once, and raised the next time: {again.error}")
-                    break
-                for path, value in first.values.items():
-                    result = compare_tensors(value, again.values.get(path), atol=0.0, rtol=0.0)
-                    if result.verdict not in {"match", "not_compared"}:
-                        spread[path] = max(spread.get(path, 0.0), result.max_absolute_error)
-            if spread:
+            again = self._call.execute(backend, config, self._limit_here(backend))
+            if again.error:
+                notes.append(f"the {role} ({backend.name}) ran once, and raised the next time: {again.error}")
+                continue
+            spreads[role] = spread_of(first.values, again.values)
+            if spread := spreads[role]:
                 notes.append(f"the {role} ({backend.name}) is nondeterministic: {len(spread)} outputs differ by run")
-        return tuple(_with_spread(output, spreads) for output in outputs), notes
+        return tuple(with_spread(output, spreads) for output in outputs), notes
 
     def _limit_here(self, backend: Backend) -> float | None:
         """A process of its own keeps its own time; a signal could not end a step there."""
@@ -324,21 +367,13 @@ def _partial(
 
 
 def _some(values: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
-    return {path: values[path] for path in paths if path in values}
+    wanted = set(paths)
+    return {path: value for path, value in values.items() if path in wanted}
 
 
-def _with_spread(output: OutputDiff, spreads: Mapping[str, Mapping[str, float]]) -> OutputDiff:
-    """An output that differs from run to run says so; one whose error is no larger than that is not called wrong."""
-    unsteady = {role: spread[output.path] for role, spread in spreads.items() if output.path in spread}
-    if not unsteady:
-        return output
-    told = " and ".join(f"the {role} by up to {largest:.3g}" for role, largest in unsteady.items())
-    reason = f"differs from run to run, {told}"
-    verdict = output.verdict
-    error = output.max_absolute_error
-    if verdict == "mismatch" and error is not None and error <= 2 * max(unsteady.values()):
-        verdict, reason = "not_compared", f"{reason}: whether it is wrong cannot be told"
-    return replace(output, verdict=verdict, reason="; ".join(filter(None, [output.reason, reason])))
+def _untold(output: OutputDiff, why: str) -> OutputDiff:
+    """An output of two runs that did not start alike: that it differs tells nothing."""
+    return replace(output, verdict="not_compared", reason=why) if output.verdict == "mismatch" else output
 
 
 def differing(record: DiffRecord) -> list[str]:

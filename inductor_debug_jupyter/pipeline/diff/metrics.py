@@ -226,8 +226,8 @@ def _compare(
         return unread("not_compared", "there are no elements: nothing was compared")
     try:
         one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
-        figures = Figures(one_pass(one, other, Limits(atol, rtol, config.equal_nan)), one.numel())
-        closer = look_closer(one, other, equal_nan=config.equal_nan) if details else None
+        figures = Figures(one_pass(one, other, Limits(atol, rtol, bool(config.equal_nan))), one.numel())
+        closer = look_closer(one, other, equal_nan=bool(config.equal_nan)) if details else None
         verdict, reason, values = _judge(figures, one, other, (atol, rtol), dtypes, config)
         return _result(figures, verdict, reason, values, (atol, rtol), shape, dtypes, closer)
     except (RuntimeError, TypeError, ValueError) as error:  # an exotic dtype or device that torch cannot convert

@@ -41,8 +41,8 @@ def judge_outputs(
         config: what the user said.
         reference: the reference's values by path.
         candidate: the candidate's.
-        reference_is_eager: whether the reference ran in eager mode; if not, eager mode runs once more, as what the
-            runs with noise are compared with.
+        reference_is_eager: whether the reference ran in eager mode. Eager mode runs once more, as what the runs with
+            noise are compared with; what then is not as the reference has it does not repeat itself, and has no floor.
         held_as: the format that the candidate's device holds floats in, if it is narrower than their own.
     """
     outputs = tuple(outputs)
@@ -74,6 +74,8 @@ def _is_open(
         return False
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype or not ours.numel() or ours.layout != torch.strided:
         return False
+    if config.equal_nan is False and bool((theirs != theirs).any()):
+        return False  # the user has said that NaN is never right
     said = config.atol is not None or config.rtol is not None or config.max_mismatch_percentage > 0
     return output.verdict == "mismatch" or not said
 
@@ -90,23 +92,34 @@ def _floors(
     def values(execution: Execution) -> Mapping[str, Any]:
         if execution.error:
             raise RuntimeError(execution.error)
+        if execution.spoiled:
+            raise RuntimeError(f"it wrote to the user's own {execution.spoiled[0]}")
         return {**execution.after, **execution.values}
 
     def again(seed: int) -> Mapping[str, Any]:
-        with StochasticArithmetic(seed, held_as):
-            return values(call.execute(Backend(EAGER), config))
+        noisy = replace(call, noise=StochasticArithmetic(seed, held_as))
+        return values(noisy.execute(Backend(EAGER), config))
 
-    base: Mapping[str, Any] = reference
-    if not reference_is_eager:
-        plain = call.execute(Backend(EAGER), config)
-        if plain.error:
-            return Floors(), [f"bug or rounding is not known: in eager mode the model raised {plain.error}"]
-        base = {path: value for path, value in values(plain).items() if path in reference}
-    floors = Floors.of(base, again)
+    try:
+        plain = values(call.execute(Backend(EAGER), config))
+    except RuntimeError as error:
+        return Floors(), [f"bug or rounding is not known: in eager mode the model raised {error}"]
     notes = []
+    base = {path: plain[path] for path in reference if path in plain}
+    if reference_is_eager and (unlike := [path for path in base if not _same(base[path], reference[path])]):
+        notes.append(f"bug or rounding is not known of what eager mode does not repeat: {', '.join(unlike[:5])}")
+        base = {path: value for path, value in base.items() if path not in unlike}
+    floors = Floors.of(base, again)
     if floors.problems and not any(spread.runs for spread in floors.spreads.values()):
         notes.append(f"bug or rounding is not known: under stochastic arithmetic the model raised {floors.problems[0]}")
     return floors, notes
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal to the bit; NaN is equal to NaN."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or one.shape != other.shape:
+        return False
+    return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def _told(output: OutputDiff, found: Judgement, held_as: torch.dtype | None) -> OutputDiff:

@@ -20,6 +20,7 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Place, look_closer, number_text
 from inductor_debug_jupyter.pipeline.diff.heatmap import error_heatmap
 from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
+from inductor_debug_jupyter.pipeline.diff.paths import is_gradient
 from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
@@ -113,6 +114,7 @@ def compare_flat(
     reference: Mapping[str, Any], candidate: Mapping[str, Any], config: ComparisonConfig
 ) -> tuple[OutputDiff, ...]:
     """The same for outputs that are flat already."""
+    config = config.for_executions()
     paths = dict.fromkeys([*reference, *candidate])
     found = (compare_leaf(p, reference.get(p, _ABSENT), candidate.get(p, _ABSENT), config) for p in paths)
     outputs = tuple(each for each in found if each is not None)
@@ -131,7 +133,7 @@ def _with_heatmaps(
     for output in differing[:HEATMAPS_KEPT]:
         one, other = _stacked(reference[output.path]), _stacked(candidate[output.path])
         if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and one.ndim:
-            heatmap = error_heatmap(one, other, equal_nan=config.equal_nan)
+            heatmap = error_heatmap(one, other, equal_nan=bool(config.equal_nan))
             closer = _closer(one, other, config)
             drawn[output.path] = dataclasses.replace(output, heatmap=heatmap, **closer)
     return tuple(drawn.get(output.path, output) for output in outputs)
@@ -140,7 +142,7 @@ def _with_heatmaps(
 def _closer(reference: torch.Tensor, candidate: torch.Tensor, config: ComparisonConfig) -> dict[str, Any]:
     """What a second look finds, as fields of an output."""
     one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
-    found = look_closer(one, other, equal_nan=config.equal_nan)
+    found = look_closer(one, other, equal_nan=bool(config.equal_nan))
     return {
         "max_ulp": _finite(found.max_ulp),
         "mean_ulp": _finite(found.mean_ulp),
@@ -163,13 +165,37 @@ def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonCo
     if any(missing):
         role, other = ("reference", candidate) if missing[0] else ("candidate", reference)
         there = "candidate" if missing[0] else "reference"
-        return OutputDiff(path, "mismatch", f"the {role} has no such output; the {there} has {_what(other)}")
+        what = "gradient" if is_gradient(path) else "such output"
+        return OutputDiff(path, "mismatch", f"the {role} has no {what}; the {there} has {_what(other)}")
     reference, candidate = _stacked(reference), _stacked(candidate)
     if isinstance(reference, _NUMERIC) and isinstance(candidate, _NUMERIC):
-        result = compare_tensors(reference, candidate, config)
+        if (kinds := (_kind(reference), _kind(candidate)))[0] != kinds[1]:
+            return _compare_objects(path, reference, candidate, unlike=True)
+        result = compare_tensors(reference, candidate, _exactly(config) if _is_whole(reference) else config)
         if result.dtype or isinstance(reference, torch.Tensor):
             return _as_output(path, result)
     return _compare_objects(path, reference, candidate)
+
+
+def _kind(value: Any) -> str:
+    """Tensor, array or number: a caller can use one only as what it is.
+
+    What numpy gives for a single number is one too: Dynamo makes an array without dimensions of it.
+    """
+    if isinstance(value, torch.Tensor):
+        return "tensor"
+    return "array" if isinstance(value, numpy.ndarray) and value.ndim else "number"
+
+
+def _is_whole(value: Any) -> bool:
+    """Integers and truth values: they are equal or not."""
+    if isinstance(value, torch.Tensor):
+        return not (value.is_floating_point() or value.is_complex() or value.is_quantized)
+    return bool(numpy.asarray(value).dtype.kind in "biu")
+
+
+def _exactly(config: ComparisonConfig) -> ComparisonConfig:
+    return dataclasses.replace(config, atol=0.0, rtol=0.0)
 
 
 def _is_nothing(value: Any) -> bool:
@@ -189,15 +215,15 @@ def _stacked(value: Any) -> Any:
         return value
 
 
-def _compare_objects(path: str, reference: Any, candidate: Any) -> OutputDiff:
-    """What has no elements is compared with ``==``, if its class says what that means."""
+def _compare_objects(path: str, reference: Any, candidate: Any, *, unlike: bool = False) -> OutputDiff:
+    """What has no elements is compared with ``==``, if its class says what that means; ``unlike`` kinds differ."""
 
     def found(verdict: Verdict, reason: str = "") -> OutputDiff:
         return OutputDiff(
             path, verdict, reason, dtype=type(reference).__name__, candidate_dtype=type(candidate).__name__
         )
 
-    if isinstance(reference, _NUMERIC) != isinstance(candidate, _NUMERIC):
+    if unlike or isinstance(reference, _NUMERIC) != isinstance(candidate, _NUMERIC):
         return found("mismatch", f"{_what(reference)} against {_what(candidate)}")
     if not _has_equality(reference) and reference is not candidate:
         why = f"{_what(reference)} has no == of its own, and is not a tensor or a container of tensors"
@@ -221,6 +247,8 @@ def _what(value: Any) -> str:
     """A value in a few words."""
     if isinstance(value, torch.Tensor):
         return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    if isinstance(value, numpy.ndarray):
+        return f"a numpy array {value.dtype} {list(value.shape)}"
     if isinstance(value, str | bytes | int | float | complex):
         text = repr(value)
         return text if len(text) <= 60 else text[:59] + "…"

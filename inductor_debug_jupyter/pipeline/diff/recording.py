@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+import numpy
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -53,13 +54,17 @@ class Recording:
         tensors: dict[str, torch.Tensor] = {}
         plain: dict[str, Any] = {}
         odd: dict[str, str] = {}
+        arrays: list[str] = []
         for name, value in self.values.items():
+            if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+                arrays.append(name)
+                value = torch.from_numpy(value.copy())
             if isinstance(value, torch.Tensor):
                 tensors[name], kind = _storable(value)
                 odd |= {name: kind} if kind else {}
             else:
                 plain[name] = value if isinstance(value, _PLAIN) else repr(value)
-        manifest = {"version": _VERSION, **self.manifest, "plain": plain, "complex": odd}
+        manifest = {"version": _VERSION, **self.manifest, "plain": plain, "complex": odd, "arrays": arrays}
         make_folder(target.parent)
         unfinished = target.with_name(f".{target.name}.{os.getpid()}")
         with explained("write", target):
@@ -87,7 +92,8 @@ class Recording:
         if not isinstance(manifest, dict) or manifest.get("version", _VERSION) != _VERSION:
             raise UsageError(f"{source}: manifest version {manifest.get('version')!r}; allowed: {_VERSION}")
         plain, odd = manifest.pop("plain", {}), manifest.pop("complex", {})
-        return cls(_Stored(source, names, plain, odd), manifest, source.name)
+        arrays = frozenset(manifest.pop("arrays", ()))
+        return cls(_Stored(source, names, plain, odd, arrays), manifest, source.name)
 
 
 def manifest_of(model: str, backend: str, device: str = "cpu") -> dict[str, str]:
@@ -99,8 +105,16 @@ def manifest_of(model: str, backend: str, device: str = "cpu") -> dict[str, str]
 class _Stored(Mapping[str, Any]):
     """The values in a file."""
 
-    def __init__(self, path: Path, names: list[str], plain: Mapping[str, Any], odd: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        names: list[str],
+        plain: Mapping[str, Any],
+        odd: Mapping[str, str],
+        arrays: frozenset[str] = frozenset(),
+    ) -> None:
         self._path = path
+        self._arrays = arrays
         self._plain = plain
         self._odd = odd
         self._names = [*names, *plain]
@@ -112,7 +126,8 @@ class _Stored(Mapping[str, Any]):
             raise KeyError(name)
         with safe_open(str(self._path), framework="pt") as opened:
             tensor: torch.Tensor = opened.get_tensor(name)
-        return torch.view_as_complex(tensor) if name in self._odd else tensor
+        tensor = torch.view_as_complex(tensor) if name in self._odd else tensor
+        return tensor.numpy() if name in self._arrays else tensor
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

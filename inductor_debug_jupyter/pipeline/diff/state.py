@@ -1,7 +1,10 @@
 """Two executions that start alike, and leave the user's things as they were.
 
 Each side gets its own copy of the module and of the inputs, and starts from the same state of every random number
-generator; afterwards the generators are where the user left them.
+generator; afterwards the generators are where the user left them. What cannot be copied as a whole (a function and what
+it closes over, a module that refuses to be copied, globals that a module's code names) is used itself: while it runs,
+the tensors that it reaches are replaced by copies, and afterwards everything is put back. So no run ever writes to a
+tensor of the user's, and a graph that the user has not gone backward through yet stays whole.
 """
 
 from __future__ import annotations
@@ -9,16 +12,21 @@ from __future__ import annotations
 import copy
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy
 import torch
 
+from inductor_debug_jupyter.pipeline.diff.holders import Holder
+from inductor_debug_jupyter.pipeline.diff.reachable import reach
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 log = logging.getLogger("inductor_debug_jupyter")
+
+Memo = dict[Any, Any]
+"""As ``copy.deepcopy`` keeps it: id → copy. Tensors that share memory do so in their copies too."""
 
 
 @contextmanager
@@ -33,12 +41,13 @@ def random_state_kept() -> Iterator[None]:
         numpy.random.set_state(arrays)
 
 
-def clone_inputs(inputs: Any) -> Any:
+def clone_inputs(inputs: Any, memo: Memo | None = None) -> Any:
     """A deep copy that keeps strides, ``requires_grad`` and which inputs share memory; gradients do not come along.
 
-    A tensor that was computed (not a leaf) becomes a leaf, so that its gradient can be read.
+    A tensor that was computed (not a leaf) becomes a leaf, so that its gradient can be read. With the ``memo`` of a
+    model's copy, an input that is a tensor of the model is that of the copy.
     """
-    memo: dict[int, Any] = {}
+    memo = {} if memo is None else memo
     originals: list[torch.Tensor] = []
     map_tensors(originals.append, inputs)
     for tensor in originals:
@@ -47,48 +56,77 @@ def clone_inputs(inputs: Any) -> Any:
     return copy.deepcopy(inputs, memo)
 
 
-@contextmanager
-def own_module(model: Any) -> Iterator[Any]:
-    """The model to run: a deep copy of a module, without gradients. A plain function is its own copy.
+def memo_copy(memo: Mapping[Any, Any]) -> Memo:
+    """What was copied so far, to go on from more than once; torch keeps the copies of storages in a dict of its own."""
+    return {key: dict(value) if key == "torch" else value for key, value in memo.items()}
 
-    A module that refuses to be copied (``torch.nn.utils.weight_norm`` makes such) is used itself, and its parameters,
-    buffers, gradients and attributes are put back afterwards.
+
+@contextmanager
+def own_module(model: Any, memo: Memo | None = None) -> Iterator[Any]:
+    """The model to run: a deep copy of a module, without gradients, or a callable that holds copies meanwhile.
+
+    Args:
+        model: a module or any other callable.
+        memo: what else is copied with it.
     """
+    memo = {} if memo is None else memo
+    held = reach(model).holders
+    own, held = _copied_module(model, held, memo)
+    with _replaced(held, lambda tensor: _copied_tensor(tensor, memo)):
+        if isinstance(own, torch.nn.Module):
+            own.zero_grad(set_to_none=True)
+        yield own
+
+
+def _copied_module(model: Any, held: tuple[Holder, ...], memo: Memo) -> tuple[Any, tuple[Holder, ...]]:
+    """What to run, and the user's own objects that it still reaches."""
     if not isinstance(model, torch.nn.Module):
-        yield model
-        return
+        return model, held
+    own_memo = memo_copy(memo)
     try:
-        module = copy.deepcopy(model)
+        module = copy.deepcopy(model, own_memo)
     except Exception as error:  # deepcopy calls into user code
-        log.debug("%s cannot be copied (%s): it is restored instead", type(model).__name__, error)
-        with _module_restored(model):
-            model.zero_grad(set_to_none=True)
-            yield model
-        return
-    module.zero_grad(set_to_none=True)
-    yield module
+        log.debug("%s cannot be copied (%s): it is put back instead", type(model).__name__, error)
+        return model, held
+    memo.update(own_memo)
+    theirs = {id(holder.target) for holder in held}
+    return module, tuple(holder for holder in reach(module).holders if id(holder.target) in theirs)
 
 
 @contextmanager
-def _module_restored(model: torch.nn.Module) -> Iterator[None]:
-    tensors = [*model.parameters(), *model.buffers()]
-    values = [tensor.detach().clone() for tensor in tensors]
-    gradients = [tensor.grad for tensor in tensors]
-    tables = ("_parameters", "_buffers", "_modules")
-    attributes = [
-        (module, dict(module.__dict__), {name: dict(module.__dict__[name]) for name in tables})
-        for module in model.modules()
-    ]
+def _replaced(holders: Iterable[Holder], replacement: Callable[[Any], Any]) -> Iterator[None]:
+    """Every tensor and array in these replaced; at the end they hold what they held before."""
+    before = [(holder, holder.read()) for holder in holders]
     try:
+        for holder, contents in before:
+            holder.write({_mapped(key, replacement): _mapped(value, replacement) for key, value in contents.items()})
         yield
     finally:
-        for module, names, contents in attributes:
-            module.__dict__.clear()
-            module.__dict__.update(names)
-            for name, entries in contents.items():
-                module.__dict__[name].clear()
-                module.__dict__[name].update(entries)
-        with torch.no_grad():
-            for tensor, value, gradient in zip(tensors, values, gradients, strict=True):
-                tensor.copy_(value)
-                tensor.grad = gradient
+        for holder, contents in reversed(before):
+            holder.write(contents)
+
+
+def _mapped(value: Any, replacement: Callable[[Any], Any]) -> Any:
+    """The value with tensors replaced, also in tuples: these cannot be changed, and have no holder."""
+    if isinstance(value, torch.Tensor | numpy.ndarray):
+        return replacement(value)
+    if not isinstance(value, tuple) or isinstance(value, torch.Size):
+        return value
+    items = [_mapped(item, replacement) for item in value]
+    if all(one is other for one, other in zip(items, value, strict=True)):
+        return value
+    make: Any = getattr(type(value), "_make", type(value))
+    return make(items)
+
+
+def _copied_tensor(value: Any, memo: Memo) -> Any:
+    """A copy without a gradient and without a history."""
+    if id(value) not in memo:
+        computed = isinstance(value, torch.Tensor) and not value.is_leaf
+        made = copy.deepcopy(value.detach() if computed else value, memo)
+        if isinstance(made, torch.Tensor):
+            made.requires_grad_(value.requires_grad)
+            made.grad = None
+        memo[id(value)] = made
+        memo.setdefault(id(memo), []).append(value)  # as deepcopy does: its id must not be given to another
+    return memo[id(value)]

@@ -61,11 +61,16 @@ StageCompiler = Callable[[torch.fx.GraphModule, str], Callable[..., Any]]
 
 
 def compile_with_aot(
-    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compiler: StageCompiler
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compiler: StageCompiler,
+    *,
+    decomposed: bool = False,
 ) -> Callable[..., Any]:
     """Trace with AOTAutograd, forward and backward at once, and run what ``compiler`` makes of each graph.
 
-    The graphs are functional: what the user's code writes into its inputs is written by AOTAutograd, on the host.
+    The graphs are functional: what the user's code writes into its inputs is written by AOTAutograd, on the host. With
+    ``decomposed`` they have the ops that Inductor decomposes to.
     """
 
     def stage(name: str) -> Callable[..., Any]:
@@ -83,5 +88,37 @@ def compile_with_aot(
             bw_compiler=stage("backward"),
             inference_compiler=stage("forward"),
             partition_fn=min_cut_rematerialization_partition,
+            decompositions=_inductors_decompositions() if decomposed else None,
         )(copy, list(example_inputs))
     return (lambda *args: run(*args)[0]) if alone else run
+
+
+def _inductors_decompositions() -> Any:
+    from torch._inductor.decomposition import select_decomp_table
+
+    return select_decomp_table()
+
+
+def compile_as_traced(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, decomposed: bool
+) -> Callable[..., Any]:
+    """A backend that runs eager kernels and lays every output out as AOTAutograd's trace says that it is laid out."""
+
+    def laid_out(graph: torch.fx.GraphModule, _: str) -> Callable[..., Any]:
+        (made,) = graph.graph.output_node().args
+        traced = [node.meta.get("val") if isinstance(node, torch.fx.Node) else None for node in cast("Any", made)]
+        return lambda *args: [_laid_out(*pair) for pair in zip(graph.forward(*args), traced, strict=True)]
+
+    return compile_with_aot(graph_module, example_inputs, laid_out, decomposed=decomposed)
+
+
+def _laid_out(value: Any, traced: Any) -> Any:
+    """The value with the strides of the traced tensor, where these are plain numbers."""
+    if not isinstance(value, torch.Tensor) or not isinstance(traced, torch.Tensor):
+        return value
+    strides = traced.stride()
+    if value.stride() == strides or not all(isinstance(stride, int) for stride in strides):
+        return value
+    if value.shape != traced.shape or 0 in strides:
+        return value
+    return torch.empty_strided(value.shape, strides, dtype=value.dtype, device=value.device).copy_(value)

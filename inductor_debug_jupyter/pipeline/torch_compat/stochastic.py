@@ -88,6 +88,10 @@ _REDUCTIONS: Final = frozenset(
 )
 
 
+_WRITTEN_UNSAID: Final = frozenset(("running_mean", "running_var"))
+"""Arguments that ``native_batch_norm`` writes to, though its schema does not say so."""
+
+
 class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is active, every op that rounds is a unit in the last place off, at random.
 
@@ -216,7 +220,8 @@ def _bare(func: Any) -> str:
 def _written_to(func: Any) -> frozenset[str]:
     """The arguments that an op writes to, by name."""
     arguments = getattr(getattr(func, "_schema", None), "arguments", ())
-    return frozenset(each.name for each in arguments if each.alias_info is not None and each.alias_info.is_write)
+    said = {each.name for each in arguments if each.alias_info is not None and each.alias_info.is_write}
+    return frozenset(said | {each.name for each in arguments if each.name in _WRITTEN_UNSAID})
 
 
 def _tensors_written_to(func: Any, args: Any) -> list[torch.Tensor]:
