@@ -1,8 +1,8 @@
-"""The fault zoo: is the tool right about faults that it has never seen, and silent where there is none?
+"""The fault zoo: drawn faults that the tool must be right about, and the same models without any.
 
 In: a seed. Out: marks for each case. Read it in this order:
 
-- :mod:`values`, :mod:`models`, :mod:`transformers`, :mod:`subjects`: what runs, built from a seed; :mod:`sites`: on
+- :mod:`values`, :mod:`models`, :mod:`miniatures`, :mod:`subjects`: what runs, built from a seed; :mod:`sites`: on
   which lines its ops are written;
 - :mod:`faults`, :mod:`backends`, :mod:`planted`: what is wrong, and how it gets into a backend;
 - :mod:`cases`: which faults go with which models, values and backends, and the draw;

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from inductor_debug_jupyter.benchmarks.truth.faults import ALTERATIONS, Alteration
-from inductor_debug_jupyter.benchmarks.truth.subjects import MODELS, TAIL_SITES, places
+from inductor_debug_jupyter.benchmarks.truth.subjects import MODELS, places
 from inductor_debug_jupyter.benchmarks.truth.values import REGIMES
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.torch_compat.planting import Place
@@ -51,13 +51,15 @@ KINDS = tuple(_WEIGHTS)
 
 _COMPOSITE = frozenset({"gelu", "silu", "softmax"})
 """What Inductor takes apart: these have a decomposition, and no lowering."""
-_LOWERED = frozenset("tanh sigmoid exp erf relu rsqrt cos sin bitwise_xor logical_xor log".split())
+_LOWERED = frozenset(
+    ["tanh", "sigmoid", "exp", "erf", "relu", "rsqrt", "cos", "sin", "bitwise_xor", "logical_xor", "log"]
+)
 _IN_KERNELS = frozenset({"tanh", "erf", "log"})
 """What the generated C++ spells as one call that nothing else uses."""
 _PASS_OPS = {
-    "pre-grad": frozenset("tanh gelu sigmoid silu softmax mul sub add relu".split()),
-    "joint": frozenset("tanh erf sigmoid sub mul add relu exp".split()),
-    "post-grad": frozenset("tanh erf sigmoid sub mul add relu exp".split()),
+    "pre-grad": frozenset(["tanh", "gelu", "sigmoid", "silu", "softmax", "mul", "sub", "add", "relu"]),
+    "joint": frozenset(["tanh", "erf", "sigmoid", "sub", "mul", "add", "relu", "exp"]),
+    "post-grad": frozenset(["tanh", "erf", "sigmoid", "sub", "mul", "add", "relu", "exp"]),
 }
 _SELECTIVE = frozenset({"add", "mul", "sub", "div", "masked_fill", "clone", "mean"})
 """Ops that a model has on other lines too: the fault is on the marked line only, so it must be planted by line."""
@@ -144,20 +146,32 @@ def parse_case(text: str) -> Case:
     raise OptionError(f"--case: {text!r} is not allowed; allowed: an id such as {_EXAMPLE}")
 
 
+_SEEDS = 1000
 _EXAMPLE = "lowering.scale.tanh/mlp/mask-1e9/inductor/17"
 
 
-def drawn(seed: int) -> Iterator[Case]:
-    """Faulty cases without end, each once; kinds by their weight, then models and regimes evenly."""
+def drawn(seed: int, texts: Collection[str] = ()) -> Iterator[Case]:
+    """Faulty cases without end, each once; kinds by their weight, then models, values and backends evenly.
+
+    With ``texts``, only cases whose id has all of them.
+
+    Raises:
+        OptionError: no case has them.
+    """
     chance = random.Random(seed)  # noqa: S311 - to be repeated, not to be secret
+    possible = {
+        kind: [case for case in _combinations(kind) if all(text in case.id for text in texts)] for kind in KINDS
+    }
+    weights = {kind: _WEIGHTS[kind] for kind, cases in possible.items() if cases}
+    if not weights:
+        raise OptionError(f"--only: {' '.join(texts)!r} is not allowed; allowed: a part of an id such as {_EXAMPLE}")
     seen: set[str] = set()
-    while True:
-        kind = chance.choices(KINDS, list(_WEIGHTS.values()))[0]
-        left = _combinations(kind)
+    while len(seen) < _SEEDS * sum(map(len, possible.values())):
+        left = possible[chance.choices(list(weights), list(weights.values()))[0]]
         for field in ("model", "regime", "backend"):
             chosen = chance.choice(sorted({getattr(case, field) for case in left}))
-            left = tuple(case for case in left if getattr(case, field) == chosen)
-        case = replace(chance.choice(left), seed=chance.randrange(1000))
+            left = [case for case in left if getattr(case, field) == chosen]
+        case = replace(chance.choice(left), seed=chance.randrange(_SEEDS))
         if case.id not in seen:
             seen.add(case.id)
             yield case
@@ -254,6 +268,41 @@ def _of_device(blank: Case) -> Iterator[Case]:
             yield replace(blank, alteration=fault, op=op, backend=backend)
 
 
-SAMPLE: tuple[str, ...] = ()
-"""The fixed cases that CI runs: every kind, on custom backends where those will do."""
-TAIL_OPS = frozenset(TAIL_SITES)
+SAMPLE = (
+    "lowering.inverted.sigmoid/twin/plain/inductor/1",
+    "decomposition.as-relu.gelu/mlp/mask-1e9/inductor/1",
+    "pre-grad.dropped.tanh/mlp/plain/inductor/1",
+    "joint.swapped.sub/mlp/plain/inductor/1",
+    "post-grad.scale.tanh/mlp/small/inductor/1",
+    "kernel.scale.erf/mlp/plain/inductor/1",
+    "backend.as-relu.gelu/mlp/mask-1e9/aot/2",
+    "backend.dropped.add/attention/mask-min/aot/5",
+    "backend.scale.softmax/gpt2/mask-inf/custom/3",
+    "backend.scale-small.rsqrt/llama/plain/aot/3",
+    "backend.scale.polar/graph-break/complex/aot/1",
+    "backend.scale.sigmoid/graph-break/denormal/custom/1",
+    "backend.scale.tanh/mlp/near-constant/aot/1",
+    "k-of-n.some.relu/conv-bn/plain/aot/3",
+    "k-of-n.off-by-one.cumsum/mlp/integers/aot/1",
+    "k-of-n.flipped.logical_xor/mlp/bools/custom/1",
+    "nan-swallowed.log-abs.log/mlp/nan/aot/2",
+    "wrong-dtype.in-bfloat16.gelu/vit/huge-beside-tiny/aot/3",
+    "wrong-dtype.output/dynamic/plain/custom/1",
+    "lost-write.last/in-place/plain/custom/1",
+    "lost-write.last/closure/plain/custom/1",
+    "lost-gradient.zero/mlp/plain/aot/1",
+    "lost-gradient.none/gru/plain/custom/1",
+    "wrong-stride/attention/plain/custom/1",
+    "wrong-alias.copied/in-place/plain/custom/1",
+    "call-2/autocast/plain/custom/1",
+    "adapter.copy-first-stick.clone/mlp/device/stick16/1",
+    "clean/mlp/plain/inductor/1",
+    "clean/mlp/mask-1e9/aot/2",
+    "clean/attention/mask-min/aot/5",
+    "clean/autocast/plain/custom/4",
+    "clean/mlp/device/stick16/1",
+    "clean/conv-bn/near-constant/aot/4",
+    "clean/in-place/nan/aot/1",
+    "clean/llama/mask-inf/aot/3",
+)
+"""The fixed cases that CI runs: every kind, on custom backends where those will do, and a few without a fault."""

@@ -7,6 +7,7 @@ Inductor's decompositions, ``erf`` behind them). A fault in one of them must be 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - what users write
@@ -24,7 +25,7 @@ class Mlp(nn.Module):
         self.first, self.second, self.third = nn.Linear(16, 32), nn.Linear(32, 32), nn.Linear(32, WIDTH)
         self.center = nn.Parameter(torch.randn(32) * 0.1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         """(8, 16) → (8, 24)."""
         h = self.first(x)
         h = torch.tanh(h)  # site: tanh
@@ -44,7 +45,7 @@ class ConvBn(nn.Module):
         self.stem, self.norm, self.deep = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3)
         self.head = nn.Linear(8, WIDTH)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         """(4, 3, 10, 10) → (4, 24)."""
         h = self.norm(self.stem(x))
         h = torch.relu(h)  # site: relu
@@ -87,9 +88,11 @@ class GraphBreak(nn.Module):
         return torch.sigmoid(h)  # site: sigmoid
 
 
-@torch.compiler.disable
-def _not_compiled(h: Tensor) -> Tensor:
+def _as_it_is(h: Tensor) -> Tensor:
     return h
+
+
+_not_compiled: Callable[[Tensor], Tensor] = torch.compiler.disable(_as_it_is)  # type: ignore[no-untyped-call]
 
 
 class Dynamic(nn.Module):

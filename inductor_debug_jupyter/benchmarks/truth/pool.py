@@ -24,6 +24,7 @@ from inductor_debug_jupyter.benchmarks.truth.trial import Outcome
 PATIENCE = 300.0
 """Seconds that one case may take."""
 CASES_A_CHILD = 40
+COMMAND = (sys.executable, "-m", "inductor_debug_jupyter.benchmarks.truth.worker")
 
 _FOREIGN = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG", "TORCHDYNAMO", "INDUCTOR_DEBUG", "MOCK_")
 
@@ -83,8 +84,8 @@ class _Child:
         root = str(Path(__file__).resolve().parents[3])
         path = os.pathsep.join(filter(None, (root, own.get("PYTHONPATH"))))
         threads = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "inductor_debug_jupyter.benchmarks.truth.worker"],
+        self._process = subprocess.Popen(  # noqa: S603 - our own worker
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

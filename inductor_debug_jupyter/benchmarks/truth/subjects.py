@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from inductor_debug_jupyter.benchmarks.models.model import transformers
-from inductor_debug_jupyter.benchmarks.truth import models, transformers as miniatures
+from inductor_debug_jupyter.benchmarks.truth import miniatures, models
 from inductor_debug_jupyter.benchmarks.truth.models import WIDTH
 from inductor_debug_jupyter.benchmarks.truth.sites import Sites, lines_with, sites_of
 from inductor_debug_jupyter.benchmarks.truth.values import REGIMES, Regime, Tail, float_input

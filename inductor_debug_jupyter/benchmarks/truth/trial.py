@@ -96,9 +96,7 @@ def how_a_fault_shows(case: Case) -> str:
     )
 
 
-def ask_the_tool(
-    case: Case, subject: Subject, backend: Any
-) -> tuple[str, tuple[str, ...], str, tuple[Blame, ...]]:
+def ask_the_tool(case: Case, subject: Subject, backend: Any) -> tuple[str, tuple[str, ...], str, tuple[Blame, ...]]:
     """What our own harness says."""
     harness = KernelDiffHarness(
         subject.call, subject.inputs, test_backend=backend, backward=case.backward, repeats=case.repeats

@@ -89,7 +89,7 @@ class Lowered:
     @staticmethod
     def each(value: Any, every: int, change: Callable[[Any, Any], Any]) -> Any:
         """``value`` with every ``every``-th element replaced: ``change(ops, element)`` is its new value."""
-        import sympy
+        import sympy  # type: ignore[import-untyped]
         from torch._inductor.ir import Pointwise
         from torch._inductor.virtualized import ops
 
@@ -99,9 +99,7 @@ class Lowered:
             flat = sympy.Integer(0)
             for size, at in zip(sizes, index, strict=True):
                 flat = flat * size + at
-            here = ops.eq(
-                ops.index_expr(sympy.Mod(flat, every), torch.int64), ops.constant(every // 2, torch.int64)
-            )
+            here = ops.eq(ops.index_expr(sympy.Mod(flat, every), torch.int64), ops.constant(every // 2, torch.int64))
             element = load(index)
             return ops.where(here, change(ops, element), element)
 
@@ -142,7 +140,7 @@ def decomposition_planted(name: str, wrong: Wrong) -> Iterator[None]:
 
     # The table that is used is a copy of the one that is changed, and is kept in a cache.
     clear = decomposition.fast_random_decomps.cache_clear
-    with _replaced(cast("dict[Any, Any]", decomposition.decompositions), name, _wrapped(wrong)):
+    with _replaced(decomposition.decompositions, name, _wrapped(wrong)):
         clear()
         try:
             yield
@@ -173,7 +171,7 @@ class _Pass:
 
 def drop(node: Node) -> None:
     """Take a node out: who used it uses its first operand."""
-    node.replace_all_uses_with(node.args[0])
+    node.replace_all_uses_with(cast("Node", node.args[0]))
     node.graph.erase_node(node)
 
 

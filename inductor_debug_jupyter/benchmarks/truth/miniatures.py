@@ -7,6 +7,7 @@ need nothing but torch; the library's own are drawn in a full run only.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - what users write
@@ -61,7 +62,7 @@ class Gpt2(nn.Module):
         self.masked = masked
         self.register_buffer("causal", torch.ones(8, 8, dtype=torch.bool).triu(1))
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor) -> Any:
         """(2, 8) whole numbers → (2, 8, 24)."""
         h = self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
         for layer in range(2):
@@ -139,7 +140,7 @@ class Vit(nn.Module):
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.up, self.down = nn.Linear(WIDTH, 48), nn.Linear(48, WIDTH)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         """(2, 3, 8, 8) → (2, 5, 24)."""
         h = self.patches(x).flatten(2).transpose(1, 2)
         h = torch.cat([self.first.expand(h.shape[0], -1, -1), h], 1)
