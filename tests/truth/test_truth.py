@@ -25,6 +25,7 @@ QUICK = [text for text in SAMPLE if "/inductor/" not in text and not text.starts
 FOUND = "backend.as-relu.gelu/mlp/mask-1e9/aot/2"
 
 
+@pytest.mark.timeout(900)
 def test_the_tool_is_right_about_the_fixed_sample(capsys: Capsys) -> None:
     code = main(["truth", "--sample", "--jobs", "1"])
     out = capsys.readouterr().out

@@ -47,14 +47,17 @@ def run(args: argparse.Namespace) -> int:
     wanted = whole_number(args.cases, "--cases", 1)
     seed = whole_number(args.seed, "--seed", 0)
     suite = _Suite(whole_number(args.jobs, "--jobs", 1))
-    if args.case or args.sample:
-        fixed = [parse_case(text) for text in args.case or SAMPLE]
-        suite.try_faulty(iter([case for case in fixed if not case.is_clean]), len(fixed))
-        suite.try_all([case for case in fixed if case.is_clean])
-    else:
-        suite.try_faulty(drawn(seed, args.only or ()), wanted)
-        suite.try_clean()
-    suite.print()
+    fixed = [parse_case(text) for text in args.case or (SAMPLE if args.sample else ())]
+    try:
+        if fixed:
+            suite.try_faulty(iter([case for case in fixed if not case.is_clean]), len(fixed))
+            suite.try_all([case for case in fixed if case.is_clean])
+        else:
+            suite.try_faulty(drawn(seed, args.only or ()), wanted)
+            suite.try_clean()
+    finally:  # also of a run that is interrupted: it may have taken an hour
+        if suite.scores or suite.hidden:
+            suite.print()
     return int(bool(suite.wrong) or not suite.scores)
 
 

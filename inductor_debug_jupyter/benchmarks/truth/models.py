@@ -50,7 +50,7 @@ class ConvBn(nn.Module):
         h = self.norm(self.stem(x))
         h = torch.relu(h)  # site: relu
         h = self.deep(h)
-        h = F.silu(h)  # site: silu (sigmoid)
+        h = F.silu(h)  # site: silu (exp)
         h = h.mean((2, 3))  # site: mean
         return self.head(h)
 

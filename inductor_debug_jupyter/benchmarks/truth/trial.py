@@ -22,7 +22,7 @@ from inductor_debug_jupyter.benchmarks.truth.showing import (
 )
 from inductor_debug_jupyter.benchmarks.truth.subjects import MODELS, Subject, regime
 from inductor_debug_jupyter.benchmarks.wording import error_line
-from inductor_debug_jupyter.pipeline.diff import KernelDiffHarness
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
 
 _STRUCTURE = ("wrong-stride", "wrong-alias")
 
@@ -99,7 +99,12 @@ def how_a_fault_shows(case: Case) -> str:
 def ask_the_tool(case: Case, subject: Subject, backend: Any) -> tuple[str, tuple[str, ...], str, tuple[Blame, ...]]:
     """What our own harness says."""
     harness = KernelDiffHarness(
-        subject.call, subject.inputs, test_backend=backend, backward=case.backward, repeats=case.repeats
+        subject.call,
+        subject.inputs,
+        test_backend=backend,
+        backward=case.backward,
+        repeats=case.repeats,
+        comparison_config=ComparisonConfig(equal_nan=True),  # else every model with a NaN inside is a mismatch
     )
     compared = harness.compare().record
     outputs = tuple(

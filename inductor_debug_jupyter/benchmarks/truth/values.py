@@ -90,7 +90,8 @@ class Tail(nn.Module):
             turned = torch.polar(h.abs() + 0.5, h)  # site: polar
             return turned * turned
         if self.kind == "nan":
-            logs = torch.log(h)  # site: log
+            centred = h - h.mean(-1, keepdim=True)
+            logs = torch.log(centred)  # site: log
             return torch.where(mask, logs, h)
         return self._device(h) if self.kind == "device" else h
 
