@@ -200,7 +200,7 @@ def test_the_marked_lines_are_where_the_graphs_have_their_ops(model: str) -> Non
             *subject.inputs
         )
     for op, lines in entry.sites().items():
-        if "(" in op:
+        if op[0] in "(<":
             continue
         case = Case("backend", model, "plain", "aot", 1, "scale", op)
         assert lines <= seen.get(op, set()), op

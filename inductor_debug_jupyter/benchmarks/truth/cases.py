@@ -230,8 +230,8 @@ def _of_ops(blank: Case) -> Iterator[Case]:
     if blank.kind == "wrong-dtype" and MODELS[blank.model].one_graph and blank.regime != "complex":
         yield replace(blank, alteration="output")
     own = MODELS[blank.model].sites()
-    outer = {op for op in own if "(" not in op} | set(REGIMES[blank.regime].ops)
-    inner = {op.strip("()") for op in own} - _COMPOSITE | set(REGIMES[blank.regime].ops)
+    outer = {op for op in own if op[0] not in "(<"} | set(REGIMES[blank.regime].ops)
+    inner = {op.strip("()") for op in own if op[0] != "<"} - _COMPOSITE | set(REGIMES[blank.regime].ops)
     for alteration in ALTERATIONS.values():
         if blank.model == "autocast" and alteration.name in _SMALL:
             continue

@@ -103,7 +103,7 @@ class Llama(nn.Module):
         attended, keys = self._attend(self._norm(h))
         h = h + attended
         x = self._norm(h)
-        gate = F.silu(self.gate(x))  # site: silu (exp)
+        gate = F.silu(self.gate(x))  # site: silu (exp) <sigmoid>
         return h + self.down(gate * self.up(x)), keys
 
     def _norm(self, x: Tensor) -> Tensor:
@@ -149,5 +149,5 @@ class Vit(nn.Module):
         scores = scores * 0.3
         weights = torch.softmax(scores, -1)  # site: softmax
         h = h + self.out((weights @ v).transpose(1, 2).reshape(h.shape))
-        inner = F.gelu(self.up(self.after(h)))  # site: gelu (erf)
+        inner = F.gelu(self.up(self.after(h)))  # site: gelu (erf) <exp>
         return h + self.down(inner)

@@ -1,7 +1,7 @@
 """The small models of the zoo, each with ops that are found on one line only.
 
-``# site: gelu (erf)`` behind a line says which ops a graph has for that line, at one level or another (``gelu`` before
-Inductor's decompositions, ``erf`` behind them). A fault in one of them must be blamed on that line.
+``# site: gelu (erf) <exp>`` behind a line says which ops a graph has for that line: ``gelu`` itself, ``erf`` behind
+Inductor's decompositions, ``exp`` only in its backward. A fault in one of them must be blamed on that line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Mlp(nn.Module):
         h = self.first(x)
         h = torch.tanh(h)  # site: tanh
         h = self.second(h)
-        h = F.gelu(h)  # site: gelu (erf)
+        h = F.gelu(h)  # site: gelu (erf) <exp>
         h = h - self.center  # site: sub
         h = self.third(h)
         gate = torch.sigmoid(h)  # site: sigmoid
@@ -50,7 +50,7 @@ class ConvBn(nn.Module):
         h = self.norm(self.stem(x))
         h = torch.relu(h)  # site: relu
         h = self.deep(h)
-        h = F.silu(h)  # site: silu (exp)
+        h = F.silu(h)  # site: silu (exp) <sigmoid>
         h = h.mean((2, 3))  # site: mean
         return self.head(h)
 
@@ -105,7 +105,7 @@ class Dynamic(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(7, 16) → (7, 24)."""
         h = self.first(x) / x.shape[0]
-        h = F.gelu(h)  # site: gelu (erf)
+        h = F.gelu(h)  # site: gelu (erf) <exp>
         h = self.second(h)
         return torch.softmax(h, -1)  # site: softmax (exp)
 

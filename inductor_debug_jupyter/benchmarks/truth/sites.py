@@ -1,8 +1,8 @@
 """Where the ops of the zoo's models are written: the lines that a fault must be blamed on.
 
-A line says its own ops (``# site: gelu (erf)``, in brackets what it has only behind
-Inductor's decompositions). The models of the ``transformers`` library have no such comments: there
-the line is the one that has a given text.
+A line says its own ops, ``# site: gelu (erf) <exp>``: in round brackets what it has only behind Inductor's
+decompositions, in pointed ones what only its backward has. The models of the ``transformers`` library have no such
+comments: there the line is the one that has a given text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.planting import Place
 _MARK = "# site:"
 
 Sites = Mapping[str, frozenset[Place]]
-"""Op → the lines that have it; an op in brackets is there only behind Inductor's decompositions."""
+"""Op → the lines that have it; an op in brackets (``(erf)``, ``<exp>``) is not there before decompositions."""
 
 
 def sites_of(*owners: type | Callable[..., Any]) -> dict[str, frozenset[Place]]:

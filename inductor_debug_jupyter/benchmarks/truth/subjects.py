@@ -214,7 +214,8 @@ TAIL_SITES = sites_of(Tail)
 def places(model: str, op: str) -> frozenset[tuple[str, int]]:
     """The lines of a model, and of its tail, that have an op."""
     own = MODELS[model].sites()
-    return own.get(op, frozenset()) | own.get(f"({op})", frozenset()) | TAIL_SITES.get(op, frozenset())
+    found = TAIL_SITES.get(op, frozenset())
+    return found.union(*(own.get(spelling, frozenset()) for spelling in (op, f"({op})", f"<{op}>")))
 
 
 def regime(name: str) -> Regime:
