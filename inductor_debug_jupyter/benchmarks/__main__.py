@@ -20,6 +20,7 @@ from inductor_debug_jupyter.benchmarks.suites import (
     panel,
     simulator,
     stages,
+    truth,
 )
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import OptionParser
@@ -38,6 +39,7 @@ SUITES: dict[str, Suite] = {
     "panel": panel,
     "fixits": fixits,
     "nodes": nodes,
+    "truth": truth,
 }
 """Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
 
