@@ -82,13 +82,9 @@ def unit(dtype: torch.dtype, held_as: torch.dtype | None = None) -> float:
 
 
 def quantum(dtype: torch.dtype, held_as: torch.dtype | None = None) -> float:
-    """What numbers near zero are rounded to; float32 and bfloat16 may be flushed to zero below their normal range."""
-    return max(_quantum(each) for each in (dtype, held_as) if each is not None)
-
-
-def _quantum(dtype: torch.dtype) -> float:
-    info = torch.finfo(dtype)
-    return float(info.smallest_normal) * (float(info.eps) if info.smallest_normal > 1e-30 else 1.0)
+    """The smallest number above zero, in the coarser of the two formats: what numbers near zero are rounded to."""
+    formats = [torch.finfo(each) for each in (dtype, held_as) if each is not None]
+    return max(float(each.smallest_normal) * float(each.eps) for each in formats)
 
 
 def _wide(value: torch.Tensor) -> torch.dtype:

@@ -124,12 +124,14 @@ def _results(graph_module: torch.fx.GraphModule, inputs: Mapping[str, Any], seed
 
 
 def _to_blame(change: PassChange, inputs: Mapping[str, Any]) -> Sequence[torch.fx.Node]:
-    """The nodes before the pass that it dropped in front of the first difference, or that it changed there."""
+    """The nodes before the pass whose results are no more read where the first difference is, or that node itself."""
     before = {node.name: node for node in change.before.graph.nodes}
     after = {node.name: node for node in change.after.graph.nodes}
     first = _first_wrong_node(change, inputs, [name for name in before if name in after])
     here = before[first] if first is not None else next(node for node in before.values() if node.op == "output")
-    dropped = [node for node in here.all_input_nodes if node.name not in after]
+    there = next((node for node in after.values() if node.op == here.op and node.name == here.name), None)
+    read = {node.name for node in there.all_input_nodes} if there is not None else set()
+    dropped = [node for node in here.all_input_nodes if node.name not in read]
     if here.op == "output":
         dropped = dropped or [node for node in before.values() if node.op != "output" and node.name not in after]
     lost = [node for node in before.values() if mutated_inputs(node) and node.name not in after]

@@ -123,22 +123,23 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return result
             return self._written(func, args, result, 1.0 if narrowed else 0.0)
         if name not in _ROUNDED_ONCE:
-            args, kwargs = self._read(func, name, args, kwargs)
+            args, kwargs = self._read(func, _terms(name, args) ** 0.25, args, kwargs)
+        elif self._held_as is not None:  # what the user gives such a device is rounded on its way there
+            args, kwargs = self._read(func, 0.5, args, kwargs)
         result = func(*args, **kwargs)
         if not self._saturates and self._held_as is None:
             result = _as_in_float32(func, args, kwargs, result)
         return self._written(func, args, result, 1.0, _constant_of(name, args))
 
-    def _read(self, func: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def _read(self, func: Any, units: float, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The inputs, each a little off; what the op writes to stays the tensor that it is."""
         written = _written_to(func)
-        units = _terms(name, args) ** 0.25
 
         def moved(value: torch.Tensor) -> torch.Tensor:
             if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
                 return value
             narrow = value.dtype.itemsize <= 2 and self._held_as is None
-            return self._moved(value, _OF_A_NARROW_INPUT if narrow else units)
+            return self._held(self._moved(value, _OF_A_NARROW_INPUT if narrow else units))
 
         arguments = getattr(getattr(func, "_schema", None), "arguments", ())
         names = [argument.name for argument in arguments]
