@@ -100,11 +100,13 @@ class Contract:
         backward: whether both sides ran with gradients.
         elsewhere: whether the candidate's outputs come from another process: their strides and shared memory are then
             those of the copies, and tell nothing.
+        strides: whether the candidate must keep them.
         traced: the facts of what torch's tracing alone makes of the model, once or more.
     """
 
     backward: bool
     elsewhere: bool
+    strides: bool
     traced: Callable[[], Sequence[Mapping[str, Facts]]]
 
     def applied(
@@ -118,7 +120,7 @@ class Contract:
                 judged.append(output)
                 continue
             reasons = [*self._kept(one, other), *([] if self.elsewhere else _sharing(one, other, candidate))]
-            if not self.elsewhere and _are_laid_out_differently(one, other):
+            if self.strides and not self.elsewhere and _are_laid_out_differently(one, other):
                 moved[output.path] = (one, other)
             judged.append(_broken(output, reasons))
         if moved:
