@@ -4,7 +4,7 @@
 - Which other outputs, inputs and tensors of the model it shares memory with: a write to one shows in the other.
 - Its strides, in dimensions of more than one element: ``view`` fails or not by them. Gradients are not held to any.
 
-Torch's own backends keep all of it: over 105 small models (convolutions channels-last, attention, slices, transposes,
+Torch's own backends keep all of it: over 109 small models (convolutions channels-last, attention, slices, transposes,
 in-place ops, linear algebra), with and without gradients, ``eager``, ``aot_eager`` and Inductor of torch 2.13 differ
 from eager mode in nothing but the strides of two. AOTAutograd makes a ``scatter_`` a ``scatter``, which is laid out
 otherwise; Inductor decomposes a ``cat`` of channels-last tensors, and its decomposition is contiguous. Such strides are
