@@ -2,9 +2,12 @@
 
 - Two tensors: ``config`` says what counts as equal; ``one_pass`` goes through both, by ``native`` code or the
   ``portable`` way; ``sums`` and ``metrics`` turn that into figures and a verdict; ``details`` takes a second look.
-- Two executions: ``outputs`` flattens what came out; ``state`` and ``executions`` run a model twice from the same
-  start; ``recording`` is an execution from elsewhere; ``noise`` and ``judging`` tell a bug from rounding; ``harness``
-  puts it together; ``report``, ``heatmap``, ``slices`` and ``pictures`` are what remains.
+- What a callable reaches: ``reachable`` walks from it to every tensor and to the ``holders`` of these; ``state`` copies
+  them, and puts the user's own back.
+- Two executions: ``executions`` runs a model twice from the same start; ``effects`` is what one call did, by ``paths``;
+  ``outputs`` flattens and compares values, ``contract`` all that an output is beside these, ``repeats`` several calls;
+  ``recording`` is an execution from elsewhere; ``noise`` and ``judging`` tell a bug from rounding; ``harness`` puts it
+  together; ``report``, ``heatmap``, ``slices`` and ``pictures`` are what remains.
 - Where it comes in: ``localize``, through ``localize_kernels`` and ``localize_ops``.
 """
 

@@ -45,6 +45,8 @@ class ComparisonConfig:
         equal_nan: NaN on both sides is equal. By default it is not when two tensors are compared, as in
             ``torch.testing``, and it is when two executions are: a NaN that both sides have is no fault of one of them.
         check_dtype: different dtypes are a mismatch, whatever the values.
+        check_strides: different strides of an output are a mismatch too; off for a candidate that is meant to lay its
+            outputs out otherwise.
         heatmaps: keep a small picture of where the errors are, of the worst outputs.
 
     Raises:
@@ -57,6 +59,7 @@ class ComparisonConfig:
     flatten_lists: bool = True
     equal_nan: bool | None = None
     check_dtype: bool = True
+    check_strides: bool = True
     heatmaps: bool = True
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@
 - Which other outputs, inputs and tensors of the model it shares memory with: a write to one shows in the other.
 - Its strides, in dimensions of more than one element: ``view`` fails or not by them. Gradients are not held to any.
 
-Torch's own backends keep all of it: over 105 small models (convolutions channels-last, attention, slices, transposes,
+Torch's own backends keep all of it: over 109 small models (convolutions channels-last, attention, slices, transposes,
 in-place ops, linear algebra), with and without gradients, ``eager``, ``aot_eager`` and Inductor of torch 2.13 differ
 from eager mode in nothing but the strides of two. AOTAutograd makes a ``scatter_`` a ``scatter``, which is laid out
 otherwise; Inductor decomposes a ``cat`` of channels-last tensors, and its decomposition is contiguous. Such strides are
@@ -100,11 +100,13 @@ class Contract:
         backward: whether both sides ran with gradients.
         elsewhere: whether the candidate's outputs come from another process: their strides and shared memory are then
             those of the copies, and tell nothing.
+        strides: whether the candidate must keep them.
         traced: the facts of what torch's tracing alone makes of the model, once or more.
     """
 
     backward: bool
     elsewhere: bool
+    strides: bool
     traced: Callable[[], Sequence[Mapping[str, Facts]]]
 
     def applied(
@@ -118,7 +120,7 @@ class Contract:
                 judged.append(output)
                 continue
             reasons = [*self._kept(one, other), *([] if self.elsewhere else _sharing(one, other, candidate))]
-            if not self.elsewhere and _are_laid_out_differently(one, other):
+            if self.strides and not self.elsewhere and _are_laid_out_differently(one, other):
                 moved[output.path] = (one, other)
             judged.append(_broken(output, reasons))
         if moved:

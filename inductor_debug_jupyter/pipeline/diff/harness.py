@@ -308,7 +308,8 @@ class KernelDiffHarness:
             backends = [Backend("traced", partial(compile_as_traced, decomposed=each)) for each in (False, True)]
             return [plainly.execute(backend, config, self.timeout).facts for backend in backends]
 
-        return Contract(self._call.backward, self.isolate and self.candidate.isolated, traced)
+        elsewhere = self.isolate and self.candidate.isolated
+        return Contract(self._call.backward, elsewhere, config.check_strides, traced)
 
     def _repeated(
         self, outputs: tuple[OutputDiff, ...], reference: Execution, candidate: Execution, config: ComparisonConfig
