@@ -22,7 +22,7 @@ from inductor_debug_jupyter.benchmarks.truth.showing import (
 )
 from inductor_debug_jupyter.benchmarks.truth.subjects import MODELS, Subject, regime
 from inductor_debug_jupyter.benchmarks.wording import error_line
-from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.diff import KernelDiffHarness
 
 _STRUCTURE = ("wrong-stride", "wrong-alias")
 
@@ -104,7 +104,6 @@ def ask_the_tool(case: Case, subject: Subject, backend: Any) -> tuple[str, tuple
         test_backend=backend,
         backward=case.backward,
         repeats=case.repeats,
-        comparison_config=ComparisonConfig(equal_nan=True),  # else every model with a NaN inside is a mismatch
     )
     compared = harness.compare().record
     outputs = tuple(

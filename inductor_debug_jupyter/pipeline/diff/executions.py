@@ -229,7 +229,8 @@ class _CountedCompiler:
         try:
             run = runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
         except Exception as error:
-            self.failures.append(describe(error))
+            if not regions.asks_to_trace_again(error):
+                self.failures.append(describe(error))
             raise
         self.compiled += 1
         if self.kept is not None:

@@ -345,17 +345,21 @@ def _callee(statement: ast.stmt) -> str:
 
 
 def _held_nodes(lowering: Any) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Buffer → the node whose value it holds, and buffer → every node that went into it."""
+    """Buffer → the node whose value it holds, and buffer → every node that went into it.
+
+    A buffer whose every reader is in its own kernel is never stored, though the kernel may be given memory for it.
+    """
     holds: dict[str, str] = {}
     origins: dict[str, tuple[str, ...]] = {}
     mutated: set[str] = set()
     for buffer in (*lowering.buffers, *lowering.operations):
         names = getattr(buffer, "get_mutation_names", None)
         mutated.update(names() if callable(names) else ())
+    never_stored = {*lowering.removed_buffers, *lowering.inplaced_to_remove}
     for buffer in lowering.buffers:
         name, node = buffer.get_name(), getattr(buffer, "origin_node", None)
         origins[name] = tuple(each.name for each in getattr(buffer, "origins", ()))
-        if node is not None and name not in mutated and node.op == "call_function":
+        if node is not None and name not in mutated | never_stored and node.op == "call_function":
             holds[name] = node.name
     return holds, origins
 

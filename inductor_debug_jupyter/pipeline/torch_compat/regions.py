@@ -26,7 +26,7 @@ from typing import Any
 import torch
 import torch._dynamo.config as dynamo_config
 from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, set_eval_frame_isolate_recompiles_id
-from torch._dynamo import convert_frame, eval_frame, external_utils, pgo, trace_rules
+from torch._dynamo import convert_frame, eval_frame, exc, external_utils, pgo, trace_rules
 from torch._dynamo.types import ConvertFrameReturn
 
 from inductor_debug_jupyter.pipeline.torch_compat.leftovers import Leftovers
@@ -289,6 +289,11 @@ def name_of_backend(backend: Any) -> str:
         return name
     known = loaded_backend(name)
     return name if known is not None and known is getattr(backend, "compiler_fn", None) else ""
+
+
+def asks_to_trace_again(error: BaseException) -> bool:
+    """Whether what a backend raised is Dynamo's own request to start over, as when it finds a float to keep open."""
+    return isinstance(error, exc.RestartAnalysis)
 
 
 def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
