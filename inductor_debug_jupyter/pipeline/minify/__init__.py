@@ -10,8 +10,9 @@ A failure is an exception, a violation of a rule, or whatever a :class:`FailureP
 for wrong numbers.
 """
 
+from inductor_debug_jupyter.pipeline.minify.differs import Differs
 from inductor_debug_jupyter.pipeline.minify.minifier import Minifier, MinimalRepro
-from inductor_debug_jupyter.pipeline.minify.predicates import Differs, FailurePredicate, Outcome
+from inductor_debug_jupyter.pipeline.minify.predicates import FailurePredicate, Outcome
 from inductor_debug_jupyter.pipeline.minify.tracing import dynamo_graph
 
 __all__ = ["Differs", "FailurePredicate", "Minifier", "MinimalRepro", "Outcome", "dynamo_graph"]
