@@ -8,9 +8,7 @@ rounding explains at each element, and a limit half-way between that and the err
 
 from __future__ import annotations
 
-import copy
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,14 +18,13 @@ import torch
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
-from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, backend_name, backend_source
 from inductor_debug_jupyter.pipeline.minify.predicates import Outcome, ScriptNeeds
+from inductor_debug_jupyter.pipeline.minify.script_limit import explained_error, limit_between, seen_error
 from inductor_debug_jupyter.pipeline.records import DiffRecord
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script, rounding_check
-from inductor_debug_jupyter.pipeline.repro.values import copy_of
-from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
-from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, lines_for_eager_randomness
+from inductor_debug_jupyter.pipeline.torch_compat.state import lines_for_eager_randomness
 
 _SEED = 0
 """Every execution starts from this seed, here and in the script."""
@@ -37,7 +34,7 @@ BACKEND = {backend}
 BACKWARD = {backward}
 AUTOCAST = {autocast}
 UNIT = {unit!r}  # the least relative rounding error of an op
-LIMIT = {limit!r}  # in units of what rounding explains: between {explained:g} and the {seen:.3g} seen with this script
+LIMIT = {limit!r}  # in floors: {meaning} when this was made
 
 
 {source}
@@ -48,8 +45,8 @@ def compiled(graph):
 
 def failure(graph, inputs):
     found, told = worst_excess(Graph, make_inputs, compiled, backward=BACKWARD, autocast=AUTOCAST, unit=UNIT)
-    print(f"the largest error is {{found:.3g}} times what rounding explains, the limit is {{LIMIT:.3g}}")
-    return f"{{told}}" if found > LIMIT else None
+    print(f"largest error: {{found:.3g}} floors, where one is what a rounding in each op does; limit: {{LIMIT:.3g}}")
+    return told if found > LIMIT else None
 """
 
 
@@ -111,21 +108,16 @@ class Differs:
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that runs both, measures what rounding explains, and compares."""
         found = backend_source(self.backend)
-        harness = self._harness(gm, inputs)
-        unit = _unit(harness)
-        autocast = CallModes.now().autocast
-        # A backend that needs a process of its own is not run in this one: its error is then not known here.
-        seen = math.inf if self._limits["isolate"] else self._seen(harness, gm, inputs, unit)
+        limit, meaning = self._limit(gm, inputs)
         check = FailureCheck(
             f"{found.text}\n"
             + _CHECK.format(
                 backend=found.expression,
                 backward=self.needs_gradients,
-                autocast=list(autocast),
-                unit=unit,
-                limit=float(f"{rounding_check.limit_between(seen):.3g}"),
-                explained=rounding_check.EXPLAINED,
-                seen=seen,
+                autocast=list(CallModes.now().autocast),
+                unit=_unit(self._harness(gm, inputs)),
+                limit=limit,
+                meaning=meaning,
                 source=rounding_check.SOURCE,
             ),
             f"{backend_name(self.backend)} and eager compute different values",
@@ -135,23 +127,26 @@ class Differs:
         setup = (*lines_for_eager_randomness(), *needs.setup)
         return graph_script(gm, inputs, check, size=needs.size, exact=needs.exact, setup=setup)
 
-    def _seen(self, harness: KernelDiffHarness, gm: torch.fx.GraphModule, inputs: Sequence[Any], unit: float) -> float:
-        """The error as the script will measure it."""
-        compiler = harness.candidate.compiler
-        assert compiler is not None, "_harness has looked"
+    def _limit(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[float, str]:
+        """From which error on the script calls it a failure, and where that comes from.
 
-        def compiled(graph: torch.nn.Module) -> Callable[..., Any]:
-            return compile_alone(graph, lambda *args, **options: compiler(*args, **options))
-
-        with _seeded(), undisturbed(), caches_bypassed():
-            found, _ = rounding_check.worst_excess(
-                lambda: copy.deepcopy(gm),
-                lambda: [copy_of(value) for value in inputs],
-                compiled,
-                backward=self.needs_gradients,
-                unit=unit,
+        Raises:
+            ReproError: a script cannot tell the error from rounding.
+        """
+        harness = self._harness(gm, inputs)
+        unit = _unit(harness)
+        with _seeded():
+            explained = explained_error(gm, inputs, backward=self.needs_gradients, unit=unit)
+            if self._limits["isolate"]:  # not to be run in this process
+                return explained, f"rounding explains {explained:.3g}"
+            assert harness.candidate.compiler is not None, "_harness has looked"
+            seen = seen_error(gm, inputs, harness.candidate.compiler, backward=self.needs_gradients, unit=unit)
+        if seen <= explained:
+            raise ReproError(
+                f"no repro: a script that needs torch only cannot tell the reduced graph's error from rounding: by its "
+                f"measure it is {seen:.3g}, and rounding explains {explained:.3g}"
             )
-        return found
+        return limit_between(explained, seen), f"rounding explains {explained:.3g}, and {seen:.3g} was seen"
 
 
 def _unit(harness: KernelDiffHarness) -> float:

@@ -21,16 +21,6 @@ from typing import Any, Final
 
 import torch
 
-EXPLAINED: Final = 16.0
-"""An excess up to this is rounding: fault-free Inductor stays within 12 floors (GPT-2, ViT, a ConvNet, a long sum)."""
-HIGHEST_LIMIT: Final = 1000.0
-"""No script asks for more than this many floors, however large the error was."""
-
-
-def limit_between(seen: float) -> float:
-    """The excess from which a script calls it a failure: half-way, in magnitude, between rounding and what was seen."""
-    return min(math.sqrt(EXPLAINED * max(seen, EXPLAINED)), HIGHEST_LIMIT)
-
 
 class Jitter(torch.overrides.TorchFunctionMode):
     """Eager arithmetic in which every floating result is off by one unit in the last place, up or down at random."""
@@ -56,12 +46,9 @@ class Jitter(torch.overrides.TorchFunctionMode):
             if not rounds(value):
                 return value
             if any(value is part for part in given):
-                name = getattr(func, "__name__", "")
-                return (
-                    value.mul_(self.factor(value))
-                    if name.endswith("_") and not (value.is_leaf and value.requires_grad)
-                    else value
-                )
+                if getattr(func, "__name__", "").endswith("_"):
+                    value.data.mul_(self.factor(value))  # past autograd, which may have saved this very result
+                return value
             return value if value.untyped_storage().data_ptr() in storages else value * self.factor(value)
 
         if isinstance(result, torch.Tensor):

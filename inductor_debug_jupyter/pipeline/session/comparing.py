@@ -207,7 +207,8 @@ class Comparing(SessionLife):
                 if whole.fails:
                     break
             else:
-                raise UsageError(f"nothing to reproduce: {whole.reason}")
+                unseen = "" if goes_backward else "; gradients were not compared, backward=True does so"
+                raise UsageError(f"nothing to reproduce: {whole.reason}{unseen}")
             minifier.minify()
             written = minifier.generate_repro_script(self._shelf() if path is None else path)
         self._update(repros=(*self.record.repros, str(written)))
