@@ -24,6 +24,7 @@ from inductor_debug_jupyter.pipeline.minify.predicates import Outcome, ScriptNee
 from inductor_debug_jupyter.pipeline.minify.script_limit import explained_error, limit_between, seen_error
 from inductor_debug_jupyter.pipeline.records import DiffRecord
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script, rounding_check
+from inductor_debug_jupyter.pipeline.repro.values import drawn
 from inductor_debug_jupyter.pipeline.torch_compat.state import lines_for_eager_randomness
 
 _SEED = 0
@@ -85,10 +86,10 @@ class Differs:
             record = self._harness(gm, inputs).compare().record
         if record.verdict == "mismatch":
             return Outcome(True, _worst(record))
-        if record.verdict == "not_compared":
+        if not record.passed:
             return Outcome(False, "; ".join(record.notes) or "nothing was compared")
         reason = f"{backend_name(self.backend)} agrees with eager on every output"
-        return Outcome(False, reason if record.verdict == "match" else f"{reason}: the differences are rounding")
+        return Outcome(False, reason if record.verdict == "match" else f"{reason} ({record.verdict})")
 
     def _harness(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> KernelDiffHarness:
         harness = KernelDiffHarness(
@@ -108,14 +109,21 @@ class Differs:
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that runs both, measures what rounding explains, and compares."""
         found = backend_source(self.backend)
-        limit, meaning = self._limit(gm, inputs)
+        exact = needs.exact
+        try:
+            limit, unit, meaning = self._limit(gm, inputs if exact else drawn(inputs))
+        except ReproError:
+            if exact:
+                raise
+            exact = True  # it failed with values from a seed, but not by enough for a script
+            limit, unit, meaning = self._limit(gm, inputs)
         check = FailureCheck(
             f"{found.text}\n"
             + _CHECK.format(
                 backend=found.expression,
                 backward=self.needs_gradients,
                 autocast=list(CallModes.now().autocast),
-                unit=_unit(self._harness(gm, inputs)),
+                unit=unit,
                 limit=limit,
                 meaning=meaning,
                 source=rounding_check.SOURCE,
@@ -125,10 +133,10 @@ class Differs:
             found.needs,
         )
         setup = (*lines_for_eager_randomness(), *needs.setup)
-        return graph_script(gm, inputs, check, size=needs.size, exact=needs.exact, setup=setup)
+        return graph_script(gm, inputs, check, size=needs.size, exact=exact, setup=setup)
 
-    def _limit(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[float, str]:
-        """From which error on the script calls it a failure, and where that comes from.
+    def _limit(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[float, float, str]:
+        """From which error on the script calls it a failure, the least rounding error of an op, and what both are.
 
         Raises:
             ReproError: a script cannot tell the error from rounding.
@@ -137,8 +145,9 @@ class Differs:
         unit = _unit(harness)
         with _seeded():
             explained = explained_error(gm, inputs, backward=self.needs_gradients, unit=unit)
-            if self._limits["isolate"]:  # not to be run in this process
-                return explained, f"rounding explains {explained:.3g}"
+            if harness.candidate.close is not None:  # a process of its own: it is not to be run in this one
+                harness.candidate.close()
+                return explained, unit, f"rounding explains {explained:.3g}"
             assert harness.candidate.compiler is not None, "_harness has looked"
             seen = seen_error(gm, inputs, harness.candidate.compiler, backward=self.needs_gradients, unit=unit)
         if seen <= explained:
@@ -146,7 +155,7 @@ class Differs:
                 f"no repro: a script that needs torch only cannot tell the reduced graph's error from rounding: by its "
                 f"measure it is {seen:.3g}, and rounding explains {explained:.3g}"
             )
-        return limit_between(explained, seen), f"rounding explains {explained:.3g}, and {seen:.3g} was seen"
+        return limit_between(explained, seen), unit, f"rounding explains {explained:.3g}, and {seen:.3g} was seen"
 
 
 def _unit(harness: KernelDiffHarness) -> float:
@@ -156,7 +165,9 @@ def _unit(harness: KernelDiffHarness) -> float:
 
 
 def _worst(record: DiffRecord) -> str:
-    worst = next(output for output in record.outputs if output.verdict == "mismatch")
+    worst = next((output for output in record.outputs if output.verdict == "mismatch"), None)
+    if worst is None:
+        return "; ".join(record.notes) or "the outputs differ"
     return f"{worst.path or 'output'}: {worst.reason}" if worst.reason else f"{worst.path or 'output'} differs"
 
 

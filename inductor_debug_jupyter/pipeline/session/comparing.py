@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.bisect import bisect_stages, is_rung
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.errors import UsageError
-from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
+from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.store import Shelf
@@ -209,6 +209,7 @@ class Comparing(SessionLife):
             else:
                 unseen = "" if goes_backward else "; gradients were not compared, backward=True does so"
                 raise UsageError(f"nothing to reproduce: {whole.reason}{unseen}")
+            backend_source(candidate)  # one that no script can import is told before the search, which may take long
             minifier.minify()
             written = minifier.generate_repro_script(self._shelf() if path is None else path)
         self._update(repros=(*self.record.repros, str(written)))
