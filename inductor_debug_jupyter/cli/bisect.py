@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 SUMMARY = "run a model one step at a time (eager, Dynamo, AOT, Inductor, adapter) and name the first bad one"
 EXAMPLES = """\
   inductor-debug bisect my_package.models:make_model
-  inductor-debug bisect models:make_model --adapter my_chip:Adapter --run-all
+  inductor-debug bisect models:make_model --adapter my_chip:Adapter --backward --run-all
   inductor-debug bisect models:make_model --adapter my_chip:Adapter --isolate --timeout 120 --memory-limit 4GiB
 """
-OPTIONS = ("isolate", "timeout", "memory_limit")
+OPTIONS = ("backward", "isolate", "timeout", "memory_limit")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
         model,
         inputs,
         adapter=adapter,
+        backward=bool(given.get("backward")),
         run_all=args.run_all,
         isolate=isolate,
         timeout=given.get("timeout"),

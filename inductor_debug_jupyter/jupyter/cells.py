@@ -74,10 +74,9 @@ def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
 def _compare(session: DebugSession) -> None:
     """What ``--diff`` and its companions ask for."""
     said = session.settings
-    backward = bool(said["backward"])
-    report = session.diff(said["diff"], said["candidate"], backward=backward)
+    report = session.diff(said["diff"], said["candidate"], backward=bool(said["backward"]))
     if said["localize"] and (report.verdict == "mismatch" or report.record.crashes):
-        session.localize(said["candidate"], backward=backward)
+        session.localize()
 
 
 class CellWatcher:

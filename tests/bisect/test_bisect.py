@@ -8,7 +8,7 @@ import torch._inductor.config as inductor_config
 from torch import nn
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, MockAcceleratorAdapter
-from inductor_debug_jupyter.pipeline.bisect import STEPS, bisect_stages
+from inductor_debug_jupyter.pipeline.bisect import STEPS, bisect_stages, is_rung
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import BisectRecord, Rung
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_rows, bisect_text
@@ -143,6 +143,18 @@ def test_nothing_to_compare_is_not_good():
     record = bisect_stages(lambda x: None, torch.randn(3), steps=CHEAP)
     assert record.first_bad == "eager"
     assert record.rungs[0].outcome == "failed"
+
+
+def test_a_backend_function_is_a_rung_of_its_own():
+    def off_by_one(gm, inputs):
+        return lambda *values: [out + 1 for out in gm(*values)]
+
+    record = bisect_stages(Small(), torch.randn(4, 8), adapter=off_by_one, steps=CHEAP)
+    assert record.first_bad == "off_by_one"
+    assert is_rung("inductor")
+    assert is_rung("aot_eager")
+    assert not is_rung("stick128")
+    assert not is_rung(off_by_one)
 
 
 def test_a_bad_adapter_is_told():

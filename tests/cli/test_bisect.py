@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,12 @@ class WrongAdapter(AcceleratorAdapter):
 
     def compile(self, gm, inputs):
         return lambda *args: tuple(out + 1 for out in gm.forward(*args))
+
+class WrongBackward(WrongAdapter):
+    name = "wrong-backward"
+
+    def compile(self, gm, inputs):
+        return lambda *args: tuple(out * 2 - out.detach() for out in gm.forward(*args))
 
 class Crashes(WrongAdapter):
     def compile(self, gm, inputs):
@@ -77,6 +84,19 @@ def test_an_adapter_with_wrong_numbers(cli: Cli) -> None:
     (bad,) = [rung for rung in rungs if "✗" in rung]
     assert bad[:2] == ["→", "off-by-one"]
     assert len(rungs) > 3
+
+
+@pytest.mark.usefixtures("model", "fresh_dynamo")
+def test_gradients_are_compared_when_asked_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inductor_debug_jupyter.pipeline import bisect
+
+    short = functools.partial(bisect.bisect_stages, steps=bisect.STEPS[:3])  # Inductor is not the point
+    monkeypatch.setattr(bisect, "bisect_stages", short)
+    arguments = ("bisect", "bisect_me:make", "--adapter", "bisect_me:WrongBackward")
+    assert cli(*arguments).code == 0
+    result = cli(*arguments, "--backward")
+    assert (result.code, result.err) == (1, "")
+    assert "grad:" in result.out
 
 
 @pytest.mark.usefixtures("model", "fresh_dynamo")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import ConstraintViolationError, capture
+from inductor_debug_jupyter.pipeline.repro import violation_script
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -44,6 +46,25 @@ def test_it_shows_the_failure_from_another_folder(lower):
     done = run(error.repro)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "float64 is not supported" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("severity", "headline", "absent"),
+    [
+        ("error", "default refuses this: float64", "the violation does NOT show"),
+        ("warning", "default warns of this: float64", "the warning does NOT show"),
+        ("info", "default remarks on this: float64", "the remark does NOT show"),
+    ],
+)
+def test_only_an_error_is_refused(severity, headline, absent):
+    with capture(eager=True, lower="dynamo") as session:
+        Net()(torch.tensor([[1, 2, 3]]))
+    finding = next(each for each in session.findings if "float64" in each.title)
+    finding = replace(finding, severity=severity)
+    text = violation_script(session.captures[0], finding, target="default", torch_version=torch.__version__)
+    assert headline in text
+    assert absent in text
+    assert ("refuses" in text) is (severity == "error")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,6 @@
 Inductor and on an adapter, and compares each with eager; ``views.bisect`` shows the answer.
 """
 
-from inductor_debug_jupyter.pipeline.bisect.ladder import STEPS, Step, bisect_stages
+from inductor_debug_jupyter.pipeline.bisect.ladder import STEPS, Step, bisect_stages, is_rung
 
-__all__ = ["STEPS", "Step", "bisect_stages"]
+__all__ = ["STEPS", "Step", "bisect_stages", "is_rung"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness, Recording
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import BisectRecord, DiffRecord, Rung
 
@@ -81,7 +81,7 @@ def bisect_stages(
     model: Callable[..., Any],
     inputs: Any,
     *,
-    adapter: AcceleratorAdapter | str | None = None,
+    adapter: AcceleratorAdapter | Callable[..., Any] | Recording | str | None = None,
     config: ComparisonConfig | None = None,
     model_name: str | None = None,
     backward: bool = False,
@@ -96,8 +96,8 @@ def bisect_stages(
     Args:
         model: a module or a function.
         inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
-        adapter: the device, as the last rung: an adapter, or a name (a ``torch.compile`` backend, a registered
-            adapter, or ``module:attribute``).
+        adapter: the device, as the last rung: an adapter, a backend function, or a name (a ``torch.compile`` backend,
+            a registered adapter, or ``module:attribute``); or a recording of what it gave elsewhere.
         config: what counts as equal.
         model_name: what to call it.
         backward: also compare gradients.
@@ -140,13 +140,22 @@ def bisect_stages(
     )
 
 
-def _device_step(adapter: AcceleratorAdapter | str, steps: Sequence[Step]) -> Step:
-    if not isinstance(adapter, AcceleratorAdapter | str):
+def is_rung(backend: Any, steps: Sequence[Step] = STEPS) -> bool:
+    """Whether the ladder has this backend already, so that it is no device of its own."""
+    return isinstance(backend, str) and any(backend == step.backend for step in steps)
+
+
+def _device_step(adapter: AcceleratorAdapter | Callable[..., Any] | Recording | str, steps: Sequence[Step]) -> Step:
+    if not isinstance(adapter, AcceleratorAdapter | Recording | str) and not callable(adapter):
         raise OptionError(
             f"adapter: {type(adapter).__name__} is not allowed; allowed: an AcceleratorAdapter or the name of one"
         )
-    # By name alone, a foreign package is not imported here.
-    name = adapter if isinstance(adapter, str) else adapter.capabilities().name
+    if isinstance(adapter, str):  # by name alone, a foreign package is not imported here
+        name = adapter
+    elif isinstance(adapter, AcceleratorAdapter):
+        name = adapter.capabilities().name
+    else:
+        name = str(getattr(adapter, "name", None) or getattr(adapter, "__name__", type(adapter).__name__))
     taken = {step.name for step in steps}
     return Step(f"device {name}" if name in taken else name, adapter, _ON_THE_DEVICE)
 
@@ -164,7 +173,9 @@ def _climb(step: Step, harness: KernelDiffHarness) -> Rung:
 
 
 def _worst(record: DiffRecord) -> str:
-    worst = next(output for output in record.outputs if output.verdict == "mismatch")
+    worst = next((output for output in record.outputs if output.verdict == "mismatch"), None)
+    if worst is None:
+        return "; ".join(record.notes)
     return f"{worst.path or 'output'}: {worst.reason}" if worst.reason else worst.path
 
 

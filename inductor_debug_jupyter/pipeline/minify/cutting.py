@@ -1,7 +1,8 @@
 """Cut a set of nodes out of a graph: what they read from elsewhere becomes an input with the value it had.
 
-The graph is run once, op by op, and what each op made is kept (a copy, so that in-place ops change nothing). A tuple's
-``getitem`` goes with the op that made the tuple. Numbers are written into the graph.
+The graph is run once, op by op, and what each op made is kept (a copy, so that in-place ops change nothing); of a value
+that was written to before it is read, also what the reader saw. A tuple's ``getitem`` goes with the op that made the
+tuple. Numbers are written into the graph.
 """
 
 from __future__ import annotations
@@ -20,30 +21,49 @@ _NUMBERS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.Siz
 
 
 class _Recording(torch.fx.Interpreter):
-    """Runs a graph and keeps every value; remembers the node that raised."""
+    """Runs a graph and keeps every value; remembers the node that raised.
 
-    def __init__(self, gm: torch.fx.GraphModule) -> None:
+    ``seen_by`` has what a node saw of a value that was written to after it was made: (reader, value) → a copy.
+    """
+
+    def __init__(self, gm: torch.fx.GraphModule, *, gradients: bool) -> None:
         super().__init__(gm, garbage_collect_values=False)
         self.extra_traceback = False
+        self.gradients = gradients
         self.values: dict[str, Any] = {}
+        self.seen_by: dict[tuple[str, str], Any] = {}
         self.raised_at: str | None = None
+        self._versions: dict[str, int | None] = {}
 
     def run_node(self, node: torch.fx.Node) -> Any:
+        for operand in node.all_input_nodes:
+            value = self.env.get(operand)
+            if _version(value) != self._versions.get(operand.name):
+                self.seen_by[node.name, operand.name] = _copies(value, gradients=self.gradients)
         try:
             value = super().run_node(node)
         except Exception:
             self.raised_at = node.name
             raise
         if node.op != "output":
-            self.values[node.name] = _copies(value)
+            self.values[node.name] = _copies(value, gradients=self.gradients)
+            self._versions[node.name] = _version(value)
         return value
 
 
-def _copies(value: Any) -> Any:
+def _version(value: Any) -> int | None:
+    """How often a tensor was written to; None of what is no tensor, or does not count."""
+    return value._version if isinstance(value, torch.Tensor) and not value.is_inference() else None
+
+
+def _copies(value: Any, *, gradients: bool) -> Any:
+    """Copies that are leaves; with ``gradients`` they require one where the value did."""
     if isinstance(value, torch.Tensor):
-        return copy_of(value.detach() if value.requires_grad and not value.is_leaf else value)
+        if value.is_leaf or not value.requires_grad:
+            return copy_of(value)
+        return copy_of(value.detach()).requires_grad_(gradients)
     if type(value) in (tuple, list):
-        return type(value)(_copies(part) for part in value)
+        return type(value)(_copies(part, gradients=gradients) for part in value)
     return value
 
 
@@ -54,21 +74,27 @@ class GraphCutter:
         gm: the whole graph; it is only read.
         inputs: its inputs.
         hoist_attributes: whether what the graph takes from its module becomes an input, too.
+        gradients: whether what becomes an input requires a gradient where the value did.
     """
 
-    def __init__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, hoist_attributes: bool) -> None:
+    def __init__(
+        self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, hoist_attributes: bool, gradients: bool = False
+    ) -> None:
         self.gm = gm
         self.hoist_attributes = hoist_attributes
         placeholders = gm.graph.find_nodes(op="placeholder")
         if len(placeholders) != len(inputs):
             raise UsageError(f"the graph takes {len(placeholders)} inputs, {len(inputs)} were given")
-        recording = _Recording(gm)
+        recording = _Recording(gm, gradients=gradients)
         try:
-            recording.run(*map(copy_of, inputs))
+            # The user's random numbers go on as if nothing had been.
+            with torch.random.fork_rng(), torch.set_grad_enabled(gradients or torch.is_grad_enabled()):
+                recording.run(*map(copy_of, inputs))
         except Exception:  # the failure that is to be reduced; what ran before it is known
             if recording.raised_at is None:
                 raise
         self.values = recording.values
+        self._seen_by = recording.seen_by
         self.values.update(zip((node.name for node in placeholders), inputs, strict=True))
         self.raised_at = recording.raised_at
         self.candidates: list[str] = [
@@ -98,10 +124,15 @@ class GraphCutter:
         results = [node for node in graph.nodes if node.name in keep and (not node.users or node.name in was_output)]
         graph.output(tuple(part for node in results for part in self._tensors_of(graph, node)))
         names = {new: old for old, new in hoisted.items()}
-        inputs = [copy_of(self.values[names.get(node.name, node.name)]) for node in graph.find_nodes(op="placeholder")]
+        inputs = [self._value_of(node, names.get(node.name, node.name)) for node in graph.find_nodes(op="placeholder")]
         graph.lint()
         graph_module.recompile()
         return graph_module, inputs
+
+    def _value_of(self, placeholder: torch.fx.Node, name: str) -> Any:
+        """An input's value as its first reader saw it: what wrote to it before may have been cut off."""
+        first = next((node.name for node in placeholder.graph.nodes if node in placeholder.users), "")
+        return copy_of(self._seen_by.get((first, name), self.values[name]))
 
     def _keep_tuple_items(self, graph: torch.fx.Graph, keep: set[str]) -> None:
         for node in graph.nodes:

@@ -7,29 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, StoreError, UsageError
+from inductor_debug_jupyter.pipeline.minify.backend_source import Backend
 from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
 from inductor_debug_jupyter.pipeline.minify.predicates import (
-    Backend,
     CallerSays,
     FailurePredicate,
+    Outcome,
     RaisesSame,
     ScriptNeeds,
-    StillRefused,
+    StillFound,
 )
 from inductor_debug_jupyter.pipeline.minify.search import Search
 from inductor_debug_jupyter.pipeline.minify.tracing import dynamo_graph
 from inductor_debug_jupyter.pipeline.records import Violation
+from inductor_debug_jupyter.pipeline.repro import check_shows_alone
 from inductor_debug_jupyter.pipeline.repro.graph_script import calls_of
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_drawn
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
 
 Failure = BaseException | Violation | Sequence[Violation] | None
 
@@ -131,11 +133,20 @@ class Minifier:
         Raises:
             UsageError: Dynamo breaks the graph, or the arguments say nothing that could be reduced.
         """
-        if isinstance(inputs, Mapping):
-            gm, values = dynamo_graph(model, **inputs)
-        else:
-            gm, values = dynamo_graph(model, *(inputs if isinstance(inputs, (tuple, list)) else (inputs,)))
+        args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
+        args = args if isinstance(args, (tuple, list)) else (args,)
+        # Wrong numbers are looked for in the grad mode of a comparison, and the model is traced in the same one.
+        with torch.set_grad_enabled(getattr(options.get("fails"), "needs_gradients", torch.is_grad_enabled())):
+            gm, values = dynamo_graph(model, *args, **kwargs)
         return cls(gm, values, error, **options)
+
+    def whole(self) -> Outcome:
+        """Whether the whole graph fails, and in what way (or what happens instead); the answer is kept."""
+        return self._whole
+
+    @cached_property
+    def _whole(self) -> Outcome:
+        return self.predicate(self.gm, [copy_of(value) for value in self.inputs])
 
     def minify(self) -> MinimalRepro:
         """Find the smallest failing graph; the answer is kept.
@@ -147,10 +158,15 @@ class Minifier:
 
     @cached_property
     def _minimal(self) -> MinimalRepro:
-        whole = self.predicate(self.gm, [copy_of(value) for value in self.inputs])
+        whole = self.whole()
         if not whole.fails:
             raise UsageError(f"there is nothing to reduce: the whole graph does not fail in this way ({whole.reason})")
-        cutter = GraphCutter(self.gm, self.inputs, hoist_attributes=not self.predicate.needs_roles)
+        cutter = GraphCutter(
+            self.gm,
+            self.inputs,
+            hoist_attributes=not self.predicate.needs_roles,
+            gradients=getattr(self.predicate, "needs_gradients", False),
+        )
         search = Search(lambda kept: self.predicate(*cutter.cut(kept)), self.max_evaluations)
         kept = search.smallest(cutter.candidates, self._guess(cutter))
         total = len(calls_of(self.gm))
@@ -175,11 +191,11 @@ class Minifier:
         """Where to look first: the node that raised, or those that a violation speaks of."""
         if cutter.raised_at is not None:
             return [cutter.raised_at]
-        likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillRefused) else []
+        likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillFound) else []
         return [name for name in likely if name in cutter.candidates]
 
     def repro_script(self) -> str:
-        """The text of the standalone script.
+        """The text of the standalone script; whether it fails alone, :meth:`generate_repro_script` looks.
 
         Raises:
             ReproError: the graph cannot be written as one.
@@ -193,17 +209,21 @@ class Minifier:
         )
         return self.predicate.script(minimal.gm, minimal.inputs, needs)
 
-    def generate_repro_script(self, path: str | Path | None = None) -> Path:
-        """Write the standalone script; under ``repros/`` of the artifacts folder when no path is given.
+    def generate_repro_script(self, path: str | Path | Shelf | None = None) -> Path:
+        """Write the standalone script, once it has shown the failure in a fresh interpreter.
+
+        It goes to ``path``, or to ``repros/`` of a session's shelf or of the artifact folder.
 
         Raises:
-            ReproError: the graph cannot be written as a script.
+            ReproError: the graph cannot be written as a script, or the script does not fail alone; nothing is written.
             StoreError: the file cannot be written.
         """
         script = self.repro_script()
+        check_shows_alone(script)
         if path is None:
-            store = ArtifactStore(resolve(names=["artifacts"])["artifacts"])
-            return store.write("repros", "minified.py", script, f"minify-{uuid.uuid4().hex[:6]}")
+            path = Shelf(ArtifactStore(resolve(names=["artifacts"])["artifacts"]), f"minify-{uuid.uuid4().hex[:6]}")
+        if isinstance(path, Shelf):
+            return path.put("repros", "minified.py", script)
         target = Path(path)
         try:
             if target.is_dir():
@@ -235,16 +255,16 @@ def _predicate(
 ) -> FailurePredicate:
     if fails is not None:
         if hasattr(fails, "script") and hasattr(fails, "needs_roles"):
-            return fails
+            return cast(FailurePredicate, fails)
         return CallerSays(fails)
     if isinstance(error, ConstraintViolationError):
         error = error.findings
     if isinstance(error, Violation):
-        return StillRefused(error, rules())
+        return StillFound(error, rules())
     if isinstance(error, BaseException):
         return RaisesSame(error, run, backend)
     if error and all(isinstance(each, Violation) for each in error):
-        return StillRefused(error[0], rules())
+        return StillFound(error[0], rules())
     raise UsageError(
         f"error: {error!r} is not allowed; allowed: an exception, a violation or several, or fails= with a function"
     )

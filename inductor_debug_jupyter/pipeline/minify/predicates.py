@@ -16,12 +16,9 @@ from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.devices import Constraint, check
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
+from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, BackendSource, backend_source
 from inductor_debug_jupyter.pipeline.records import CompileCapture, Violation
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, function_source, graph_script, violation_script
-from inductor_debug_jupyter.pipeline.repro.values import copy_of
-
-Backend = str | Callable[..., Any]
-"""The name of a torch.compile backend, or the backend itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,8 @@ class FailurePredicate(Protocol):
 
     needs_roles: bool
     """Whether it matters that parameters stay the module's own instead of becoming inputs."""
+    needs_gradients: bool
+    """Whether a value that becomes an input must require a gradient where the value did."""
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
         """Look at one graph. It may change the inputs: they are copies."""
@@ -84,22 +83,25 @@ def runner_of(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdap
     return lambda gm, inputs: torch.compile(gm, backend=made, dynamic=False)(*inputs)
 
 
-def _run_source(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdapter | None) -> str:
-    """The same as text: it defines ``run(graph, inputs)``."""
+def _run_source(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdapter | None) -> tuple[str, str]:
+    """The same as text: it defines ``run(graph, inputs)``; and what that needs."""
     if run is not None:
         text, name = function_source(run, "run=")
-        return f"{text}\n\n\ndef run(graph, inputs):\n    return {name}(torch.fx.symbolic_trace(graph), inputs)\n"
-    if backend is None:
-        return "def run(graph, inputs):\n    return graph(*inputs)\n"
-    text, name = function_source(backend, "backend")
-    body = f"return torch.compile(graph, backend={name}, dynamic=False)(*inputs)"
-    return f"{text}\n\n\ndef run(graph, inputs):\n    {body}\n".lstrip("\n")
+        body = f"return {name}(torch.fx.symbolic_trace(graph), inputs)"
+        found = BackendSource(text, name)
+    elif backend is None:
+        body, found = "return graph(*inputs)", BackendSource("", "")
+    else:
+        found = backend_source(backend)
+        body = f"return torch.compile(graph, backend={found.expression}, dynamic=False)(*inputs)"
+    return f"{found.text}\n\n\ndef run(graph, inputs):\n    {body}\n".lstrip("\n"), found.needs
 
 
 class RaisesSame:
     """Running the graph raises an error of the same type with the same first line."""
 
     needs_roles = False
+    needs_gradients = False
 
     def __init__(
         self,
@@ -128,8 +130,9 @@ class RaisesSame:
 
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that runs the graph and compares what it raises."""
-        source = f"EXPECTED = {self.expected!r}\n\n\n{_run_source(self._run, self._backend)}{_RAISES}"
-        check_ = FailureCheck(source, f"{self.expected[0]}: {self.expected[1]}")
+        run, needed = _run_source(self._run, self._backend)
+        source = f"EXPECTED = {self.expected!r}\n\n\n{run}{_RAISES}"
+        check_ = FailureCheck(source, f"{self.expected[0]}: {self.expected[1]}", needs=needed)
         return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)
 
 
@@ -150,64 +153,11 @@ def failure(graph, inputs):
 """
 
 
-class Differs:
-    """What a backend computes is not what eager computes.
-
-    Args:
-        backend: a backend's name, a backend, or an adapter.
-        rtol: how far a value may be off, relative to eager's.
-        atol: and absolutely.
-    """
-
-    needs_roles = False
-
-    def __init__(
-        self, backend: Backend | AcceleratorAdapter = "inductor", *, rtol: float = 1e-3, atol: float = 1e-3
-    ) -> None:
-        self.backend, self.rtol, self.atol = backend, rtol, atol
-        self._runner = runner_of(None, backend)
-
-    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
-        """Run both and compare; a backend that raises does not differ: that is another failure."""
-        try:
-            with torch.no_grad():
-                reference = gm(*map(copy_of, inputs))
-                candidate = self._runner(gm, inputs)
-        except Exception as raised:
-            error = innermost(raised)
-            return Outcome(False, f"raises {type(error).__name__}: {first_line(error)}")
-        try:
-            torch.testing.assert_close(candidate, reference, rtol=self.rtol, atol=self.atol, equal_nan=True)
-        except AssertionError as error:
-            return Outcome(True, " ".join(str(error).split()))
-        return Outcome(False, "the values agree")
-
-    def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
-        """A script that runs both and compares."""
-        source = _run_source(None, self.backend) + _DIFFERS.format(rtol=self.rtol, atol=self.atol)
-        name = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", "the backend")
-        check_ = FailureCheck(source, f"{name} and eager compute different values")
-        return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)
-
-
-_DIFFERS = """
-
-def failure(graph, inputs):
-    with torch.no_grad():
-        reference = graph(*make_inputs())
-        candidate = run(graph, inputs)
-    try:
-        torch.testing.assert_close(candidate, reference, rtol={rtol}, atol={atol}, equal_nan=True)
-    except AssertionError as error:
-        return " ".join(str(error).split())
-    return None
-"""
-
-
-class StillRefused:
+class StillFound:
     """A rule still finds the same: same rule id, same title."""
 
     needs_roles = True
+    needs_gradients = False
 
     def __init__(self, violation: Violation, rules: Sequence[Constraint]) -> None:
         self.violation = violation
@@ -249,7 +199,7 @@ class StillRefused:
             if (violation.rule_id, violation.title) == (self.violation.rule_id, self.violation.title):
                 place = violation.places[0]
                 return next(each for each in captures if each.compile_id == place.compile_id), violation, str(violation)
-        return None, None, "; ".join(map(str, found)) or "nothing is refused"
+        return None, None, "; ".join(map(str, found)) or "the rule finds nothing"
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
         """Check it: nothing is run."""
@@ -260,7 +210,7 @@ class StillRefused:
         """A script that watches the ops for the violation's evidence."""
         capture, violation, reason = self.find(gm, inputs)
         if capture is None or violation is None:
-            raise ReproError(f"{self.violation.rule_id}: the reduced graph is not refused ({reason})")
+            raise ReproError(f"{self.violation.rule_id}: the rule does not find it in the reduced graph ({reason})")
         return violation_script(capture, violation, target=needs.target, torch_version=torch.__version__)
 
 
@@ -268,6 +218,7 @@ class CallerSays:
     """What a function of the caller's says: ``fails(gm, inputs) → bool`` or :class:`Outcome`."""
 
     needs_roles = False
+    needs_gradients = False
 
     def __init__(self, fails: Callable[..., Any]) -> None:
         self.fails = fails

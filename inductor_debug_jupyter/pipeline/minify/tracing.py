@@ -9,10 +9,14 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.minify.predicates import first_line
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
 
 
 def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
-    """The graph of a model and that graph's inputs (its parameters are among them). The model runs once, eagerly.
+    """The graph of a model and that graph's inputs (its parameters are among them).
+
+    The model is traced and not run; the user's own compiles of it, and how often torch will compile it again, stay as
+    they are.
 
     Raises:
         UsageError: Dynamo breaks the graph, or sees none.
@@ -30,7 +34,8 @@ def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[
         return model(*call_args, **call_kwargs)
 
     try:
-        torch.compile(call, backend=keep, fullgraph=True, dynamic=False)(*args, **kwargs)
+        with undisturbed():
+            compile_whole(call, keep)(*args, **kwargs)
     except _SeenError:
         pass
     except Exception as error:

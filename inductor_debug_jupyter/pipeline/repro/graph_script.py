@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_modul
 _SCRIPT = Template('''\
 """$title
 
-Size: $size. Made with torch $torch_version. Needs torch only.
+Size: $size. Made with torch $torch_version. Needs $needs.
 Exit code 0: the failure shows; 1: it does not.
 """
 
@@ -62,6 +62,7 @@ if __name__ == "__main__":
     sys.exit(main())
 ''')
 
+NEEDS_TORCH = "torch only"
 _KNOWN = frozenset({"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"})
 _NAMESPACES = frozenset({"aten", "prims", "prim", "inductor", "higher_order"})
 
@@ -70,11 +71,14 @@ _NAMESPACES = frozenset({"aten", "prims", "prim", "inductor", "higher_order"})
 class FailureCheck:
     """How a script tells whether the failure shows.
 
-    ``source`` defines ``failure(graph, inputs)``; ``title`` is one line for people.
+    ``source`` defines ``failure(graph, inputs)``; ``title`` is one line for people; ``imports`` are the lines that
+    ``source`` needs; ``needs`` says what must be installed to run it.
     """
 
     source: str
     title: str
+    imports: tuple[str, ...] = ()
+    needs: str = NEEDS_TORCH
 
 
 def graph_script(
@@ -105,7 +109,8 @@ def graph_script(
         title=_comment(check.title),
         size=_comment(size or f"{len(calls_of(gm))} ops"),
         torch_version=_comment(torch.__version__),
-        imports="".join(f"{line}\n" for line in imports),
+        imports="".join(f"{line}\n" for line in (*check.imports, *imports)),
+        needs=_comment(check.needs),
         setup="".join(f"\n{line}" for line in setup),
         makers=MAKERS,
         graph=textwrap.indent(init + forward, "    "),

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import re
 from string import Template
+from typing import Final
 
 from inductor_debug_jupyter.pipeline.errors import ReproError
-from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, TensorSpec, Violation
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    GraphRecord,
+    NodeRecord,
+    Severity,
+    TensorSpec,
+    Violation,
+)
 from inductor_debug_jupyter.pipeline.repro.single_op import single_op
 
 _SCRIPT = Template('''\
@@ -21,7 +29,7 @@ _SCRIPT = Template('''\
 Target: $target. Rule: $rule. Seen: $observed. Allowed: $allowed.
 Where:  $where
 Size:   $size
-Captured with torch $torch_version. Needs torch only. Exit code 0: the violation shows; 1: it does not.
+Captured with torch $torch_version. Needs torch only. Exit code 0: $finding shows; 1: it does not.
 """
 
 import sys
@@ -116,7 +124,7 @@ def main():
     except Exception as error:
         stopped = error
     if not found:
-        print("the violation does NOT show")
+        print("$finding does NOT show")
         if stopped is not None:
             print(f"  the graph stopped: {type(stopped).__name__}: {stopped}")
         return 1
@@ -129,6 +137,15 @@ def main():
 if __name__ == "__main__":
     sys.exit(main())
 ''')
+
+
+_SAYS: Final[dict[Severity, str]] = {
+    "error": "refuses this",
+    "warning": "warns of this",
+    "info": "remarks on this",
+}
+"""What a target says of a finding; only an error is refused."""
+_FINDINGS: Final[dict[Severity, str]] = {"error": "the violation", "warning": "the warning", "info": "the remark"}
 
 
 def violation_script(capture: CompileCapture, violation: Violation, *, target: str, torch_version: str) -> str:
@@ -160,7 +177,8 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
         graph=_graph_class(graph, text),
         inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in _inputs(graph)),
         evidence=violation.evidence,
-        headline=repr(f"{target} refuses this: {violation.title}"),
+        headline=repr(f"{target} {_SAYS[violation.severity]}: {violation.title}"),
+        finding=_FINDINGS[violation.severity],
     )
 
 

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from inductor_debug_jupyter.pipeline.adapters.device_log import listening
-from inductor_debug_jupyter.pipeline.bisect import bisect_stages
+from inductor_debug_jupyter.pipeline.bisect import bisect_stages, is_rung
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
-from inductor_debug_jupyter.pipeline.minify import Differs, Minifier
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
+from inductor_debug_jupyter.pipeline.what_if.before import has_backward
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What :meth:`Comparing.diff` was asked for."""
+
+    candidate: Any
+    backward: bool
+    config: ComparisonConfig | None
 
 
 class Comparing(SessionLife):
@@ -24,6 +38,8 @@ class Comparing(SessionLife):
 
     _wrong_call: ModelCall | None = None
     """Which of the kept calls the last comparison found wrong first."""
+    _compared: Comparison | None = None
+    """The last comparison: what is looked into next is what it compared, as it was compared."""
 
     def diff(
         self,
@@ -66,6 +82,7 @@ class Comparing(SessionLife):
                 shelf = self._shelf() if generate_visualizations else None
                 reports.append(harness.compare(generate_visualizations, shelf))
         report = merged(reports)
+        self._compared = Comparison(candidate, backward, config)
         self._wrong_call = next((call for call, each in zip(calls, reports, strict=True) if not each.passed), None)
         self.diff_pairs = report.pairs
         self._update(diff=report.record, **self._told(self.record.notes))
@@ -73,9 +90,9 @@ class Comparing(SessionLife):
 
     def localize(
         self,
-        candidate: Any = "inductor",
+        candidate: Any = None,
         *,
-        backward: bool = False,
+        backward: bool | None = None,
         generate_visualizations: bool = False,
         isolate: bool | None = None,
         timeout: float | None = None,
@@ -83,6 +100,7 @@ class Comparing(SessionLife):
     ) -> LocalizationRecord:
         """Find which op, kernel, module and line is wrong on ``candidate``; ``.culprits``.
 
+        ``candidate`` and ``backward`` are those of the last :meth:`diff` when not said, or else as on the magic's line.
         Searched is the first of the cell's models that the last :meth:`diff` found wrong, or else the first. With
         ``isolate`` the candidate runs in a process of its own, op by op: one that crashes or hangs is a culprit, and
         ``.crashes`` tells how. ``isolate`` and the limits are as in :meth:`diff`. The picture of the errors goes to the
@@ -95,8 +113,15 @@ class Comparing(SessionLife):
         """
         limits = self._limits(isolate, timeout, memory_limit)
         call, others = self._call_to_search()
+        last = self._last_comparison()
         harness = KernelDiffHarness(
-            call.model, call.inputs, model_name=call.name, test_backend=candidate, backward=backward, **limits
+            call.model,
+            call.inputs,
+            model_name=call.name,
+            test_backend=last.candidate if candidate is None else candidate,
+            comparison_config=last.config,
+            backward=last.backward if backward is None else backward,
+            **limits,
         )
         with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
             found = harness.localize(generate_visualizations=generate_visualizations, output_dir=self._shelf())
@@ -109,53 +134,105 @@ class Comparing(SessionLife):
         *,
         adapter: Any = None,
         config: ComparisonConfig | None = None,
+        backward: bool | None = None,
         isolate: bool | None = None,
         timeout: float | None = None,
         memory_limit: int | None = None,
     ) -> BisectRecord:
         """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
 
-        ``adapter`` is an adapter or the name of one; ``isolate`` and the limits are as in :meth:`diff`. Of several
-        models the one is looked at that :meth:`localize` would search; the answer names the others.
+        ``adapter`` is an adapter, a backend or the name of one; when not said, the candidate of the last :meth:`diff`
+        unless that is a rung already. Gradients are compared when that comparison did so or the cell went backward.
+        ``isolate`` and the limits are as in :meth:`diff`. Of several models the one is looked at that :meth:`localize`
+        would search; the answer names the others.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
         limits = self._limits(isolate, timeout, memory_limit)
         call, others = self._call_to_search()
+        last = self._last_comparison()
         with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
             found = bisect_stages(
                 call.model,
                 call.inputs,
-                adapter=adapter,
-                config=config,
+                adapter=adapter if adapter is not None or is_rung(last.candidate) else last.candidate,
+                config=config or last.config,
                 model_name=call.name,
+                backward=self._goes_backward(call) if backward is None else backward,
                 **limits,
             )
         found = replace(found, explanation=" ".join(filter(None, [found.explanation, *others])))
         self._update(bisect=found)
         return found
 
-    def reproduce(self, candidate: str = "inductor", path: str | Path | None = None) -> Path:
+    def reproduce(
+        self,
+        candidate: Any = None,
+        path: str | Path | None = None,
+        *,
+        backward: bool | None = None,
+        config: ComparisonConfig | None = None,
+        setup: Sequence[str] = (),
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> Path:
         """Write the smallest standalone script in which ``candidate`` answers something else than eager.
 
-        Of several models it is made of the one that :meth:`localize` would search. Without ``path`` it goes to
-        ``repros/`` in the artifact folder. The script needs torch and nothing else, and exits with 0 when the
-        difference shows.
+        What is wrong is what :meth:`diff` calls wrong. ``candidate`` and ``config`` are those of the last :meth:`diff`
+        when not said; gradients are looked at when that comparison did so or the cell went backward, and only where
+        the outputs alone show nothing. Of several models it is made of the one that :meth:`localize` would search.
+
+        The script needs torch, and the package of a third-party candidate, which it names; it exits with 0 when the
+        difference shows. It was run in a fresh interpreter before its path is answered. Without ``path`` it goes to
+        ``repros/`` in the session's artifact folder. ``setup`` are lines of Python that it runs first.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: the difference does not show on a single graph.
+            UsageError: nothing is wrong, or not on a single graph.
+            ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone.
         """
+        limits = self._limits(isolate, timeout, memory_limit)
         call, _ = self._call_to_search()
+        last = self._last_comparison()
+        candidate = last.candidate if candidate is None else candidate
+        goes_backward = self._goes_backward(call) if backward is None else backward
+        lines = [*changed_inductor_settings(), *setup]
         with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
-            minifier = Minifier.of_model(
-                call.model, call.inputs, fails=Differs(candidate), setup=changed_inductor_settings()
-            )
+            for gradients in (False, True) if goes_backward else (False,):
+                fails = Differs(candidate, backward=gradients, config=config or last.config, **limits)
+                minifier = Minifier.of_model(call.model, call.inputs, fails=fails, setup=lines)
+                whole = minifier.whole()
+                if whole.fails:
+                    break
+            else:
+                unseen = "" if goes_backward else "; gradients were not compared, backward=True does so"
+                raise UsageError(f"nothing to reproduce: {whole.reason}{unseen}")
+            backend_source(candidate)  # one that no script can import is told before the search, which may take long
             minifier.minify()
-            written = minifier.generate_repro_script(path)
+            written = minifier.generate_repro_script(self._shelf() if path is None else path)
         self._update(repros=(*self.record.repros, str(written)))
         return written
+
+    def _last_comparison(self) -> Comparison:
+        """The last comparison, or what the magic's line asks for."""
+        if self._compared is not None:
+            return self._compared
+        return Comparison(self.settings["candidate"], bool(self.settings["backward"]), None)
+
+    def _goes_backward(self, call: ModelCall) -> bool:
+        """Whether gradients belong to the answer: the last comparison had them, or the cell itself went backward.
+
+        The cell did when the model's parameters hold gradients, or when a backward was captured of a model in training
+        mode or of a function.
+        """
+        if self._last_comparison().backward:
+            return True
+        module = call.model if isinstance(call.model, torch.nn.Module) else None
+        if module is not None and any(parameter.grad is not None for parameter in module.parameters()):
+            return True
+        return has_backward(self.record.captures) and (module is None or module.training)
 
     def _call_to_search(self) -> tuple[ModelCall, list[str]]:
         """The call that the last comparison found wrong first, or else the first one; a note on those it is not."""

@@ -317,6 +317,18 @@ def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]
     return compiled
 
 
+def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` as one graph of fixed sizes, in a region of its own; to be called in :func:`undisturbed`.
+
+    A graph break raises. However often the same code object is compiled so, torch's limit of recompiles is not reached.
+    """
+    backend._inductor_debug = True  # type: ignore[attr-defined]
+    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
+        function, backend=backend, fullgraph=True, dynamic=False, isolate_recompiles=True
+    )
+    return compiled
+
+
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Compiled functions called in here leave nothing on the user's code objects, and draw eager's random numbers.

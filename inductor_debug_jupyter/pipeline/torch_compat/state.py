@@ -46,6 +46,11 @@ def changed_inductor_settings() -> list[str]:
     return ["import torch._inductor.config", *lines] if lines else []
 
 
+def lines_for_eager_randomness() -> list[str]:
+    """Python lines after which compiled code draws eager's random numbers, as :func:`regions.undisturbed` has it."""
+    return ["import torch._inductor.config", "torch._inductor.config.fallback_random = True"]
+
+
 @contextmanager
 def dynamo_errors_fall_back() -> Iterator[None]:
     """When Dynamo cannot trace a frame, run it eagerly instead of raising."""

@@ -1,0 +1,179 @@
+"""Wrong numbers as a failure to reduce: what a backend computes is not what eager computes.
+
+Whether it is wrong is for :class:`KernelDiffHarness` to say, by the same policy as ``session.diff()``: both sides start
+from the same generators, what rounding explains is no failure, inputs that are written to are compared, and with
+``backward`` gradients. The script cannot import that; it holds :mod:`repro.rounding_check`, which measures what
+rounding explains at each element, and a limit half-way between that and the error that was seen when it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.capture.modes import CallModes
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
+from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, backend_name, backend_source
+from inductor_debug_jupyter.pipeline.minify.predicates import Outcome, ScriptNeeds
+from inductor_debug_jupyter.pipeline.minify.script_limit import explained_error, limit_between, seen_error
+from inductor_debug_jupyter.pipeline.records import DiffRecord
+from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script, rounding_check
+from inductor_debug_jupyter.pipeline.repro.values import drawn
+from inductor_debug_jupyter.pipeline.torch_compat.state import lines_for_eager_randomness
+
+_SEED = 0
+"""Every execution starts from this seed, here and in the script."""
+
+_CHECK = """
+BACKEND = {backend}
+BACKWARD = {backward}
+AUTOCAST = {autocast}
+UNIT = {unit!r}  # the least relative rounding error of an op
+LIMIT = {limit!r}  # in floors: {meaning} when this was made
+
+
+{source}
+
+def compiled(graph):
+    return torch.compile(graph, backend=BACKEND, dynamic=False)
+
+
+def failure(graph, inputs):
+    found, told = worst_excess(Graph, make_inputs, compiled, backward=BACKWARD, autocast=AUTOCAST, unit=UNIT)
+    print(f"largest error: {{found:.3g}} floors, where one is what a rounding in each op does; limit: {{LIMIT:.3g}}")
+    return told if found > LIMIT else None
+"""
+
+
+class Differs:
+    """What a backend computes is not what eager computes, by the policy of :class:`KernelDiffHarness`.
+
+    Args:
+        backend: a backend's name, a backend, or an adapter.
+        backward: also compare gradients.
+        config: what counts as equal, as for the harness.
+        isolate: run the backend in a process of its own, as the harness does.
+        timeout: likewise.
+        memory_limit: likewise.
+    """
+
+    needs_roles = False
+
+    def __init__(
+        self,
+        backend: Backend | AcceleratorAdapter = "inductor",
+        *,
+        backward: bool = False,
+        config: ComparisonConfig | None = None,
+        isolate: bool = False,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
+        self.backend = backend
+        self.needs_gradients = backward
+        self.config = replace(config or ComparisonConfig(), heatmaps=False)
+        self._limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
+        """Run both and compare; a backend that raises does not differ: that is another failure."""
+        with _seeded():
+            record = self._harness(gm, inputs).compare().record
+        if record.verdict == "mismatch":
+            return Outcome(True, _worst(record))
+        if not record.passed:
+            return Outcome(False, "; ".join(record.notes) or "nothing was compared")
+        reason = f"{backend_name(self.backend)} agrees with eager on every output"
+        return Outcome(False, reason if record.verdict == "match" else f"{reason} ({record.verdict})")
+
+    def _harness(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> KernelDiffHarness:
+        harness = KernelDiffHarness(
+            gm,
+            tuple(inputs),
+            "the graph",
+            test_backend=self.backend,
+            comparison_config=self.config,
+            backward=self.needs_gradients,
+            **self._limits,
+        )
+        if harness.candidate.compiler is None:
+            named = harness.candidate.name
+            raise UsageError(f"candidate={named!r}; a failure is reduced by compiling, so it must be one that compiles")
+        return harness
+
+    def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
+        """A script that runs both, measures what rounding explains, and compares."""
+        found = backend_source(self.backend)
+        exact = needs.exact
+        try:
+            limit, unit, meaning = self._limit(gm, inputs if exact else drawn(inputs))
+        except ReproError:
+            if exact:
+                raise
+            exact = True  # it failed with values from a seed, but not by enough for a script
+            limit, unit, meaning = self._limit(gm, inputs)
+        check = FailureCheck(
+            f"{found.text}\n"
+            + _CHECK.format(
+                backend=found.expression,
+                backward=self.needs_gradients,
+                autocast=list(CallModes.now().autocast),
+                unit=unit,
+                limit=limit,
+                meaning=meaning,
+                source=rounding_check.SOURCE,
+            ),
+            f"{backend_name(self.backend)} and eager compute different values",
+            rounding_check.IMPORTS,
+            found.needs,
+        )
+        setup = (*lines_for_eager_randomness(), *needs.setup)
+        return graph_script(gm, inputs, check, size=needs.size, exact=exact, setup=setup)
+
+    def _limit(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[float, float, str]:
+        """From which error on the script calls it a failure, the least rounding error of an op, and what both are.
+
+        Raises:
+            ReproError: a script cannot tell the error from rounding.
+        """
+        harness = self._harness(gm, inputs)
+        unit = _unit(harness)
+        with _seeded():
+            explained = explained_error(gm, inputs, backward=self.needs_gradients, unit=unit)
+            if harness.candidate.close is not None:  # a process of its own: it is not to be run in this one
+                harness.candidate.close()
+                return explained, unit, f"rounding explains {explained:.3g}"
+            assert harness.candidate.compiler is not None, "_harness has looked"
+            seen = seen_error(gm, inputs, harness.candidate.compiler, backward=self.needs_gradients, unit=unit)
+        if seen <= explained:
+            raise ReproError(
+                f"no repro: a script that needs torch only cannot tell the reduced graph's error from rounding: by its "
+                f"measure it is {seen:.3g}, and rounding explains {explained:.3g}"
+            )
+        return limit_between(explained, seen), unit, f"rounding explains {explained:.3g}, and {seen:.3g} was seen"
+
+
+def _unit(harness: KernelDiffHarness) -> float:
+    """The rounding error of the format that a device declares to compute in; 0 when it is the tensors' own."""
+    declared = harness.candidate.held_as
+    return 0.0 if declared is None else float(torch.finfo(declared).eps)
+
+
+def _worst(record: DiffRecord) -> str:
+    worst = next((output for output in record.outputs if output.verdict == "mismatch"), None)
+    if worst is None:
+        return "; ".join(record.notes) or "the outputs differ"
+    return f"{worst.path or 'output'}: {worst.reason}" if worst.reason else f"{worst.path or 'output'} differs"
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    """Random numbers from the script's seed; the user's own go on afterwards as if nothing had been."""
+    with torch.random.fork_rng():
+        torch.manual_seed(_SEED)
+        yield

@@ -1,0 +1,53 @@
+"""Run a script in a fresh interpreter before anybody is told that it shows a failure.
+
+What fails in a process that has compiled, patched and seeded a lot need not fail alone. A script that does not is no
+repro, and is not handed over.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from inductor_debug_jupyter.pipeline.errors import ReproError
+from inductor_debug_jupyter.pipeline.isolation import DEFAULT_SECONDS
+
+
+def check_shows_alone(script: str, seconds: float = DEFAULT_SECONDS) -> str:
+    """Run a script as its reader will; what it printed. Whatever can be imported here can be imported there.
+
+    Raises:
+        ReproError: it did not end with exit code 0, by which it says that the failure shows.
+    """
+    with tempfile.TemporaryDirectory(prefix="inductor_debug_repro_") as folder:
+        path = Path(folder) / "repro.py"
+        path.write_text(script, encoding="utf-8")
+        importable = os.pathsep.join(str(Path(each).absolute()) for each in sys.path)
+        try:
+            done = subprocess.run(  # noqa: S603 - our own script
+                [sys.executable, str(path)],
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                env={**os.environ, "PYTHONPATH": importable},
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ReproError(f"no repro: the reduced script had not ended after {seconds:g} s by itself") from None
+    if done.returncode:
+        raise ReproError(
+            "no repro: what fails here does not fail in a fresh interpreter, where the reduced script "
+            f"{_how_it_ended(done.returncode, done.stdout, done.stderr)}; what makes it fail is set up in this process"
+        )
+    return done.stdout
+
+
+def _how_it_ended(code: int, printed: str, complained: str) -> str:
+    lines = [line.strip() for line in (printed if code == 1 and printed.strip() else complained).splitlines()]
+    last = next((line for line in reversed(lines) if line), "without a word")
+    return f"says «{last}»" if code == 1 and printed.strip() else f"ended with exit code {code}: {last}"
