@@ -34,6 +34,8 @@ class Padded:
     def block(self, dim: int) -> Block:
         """How a dimension is padded; one that is not is a block without padding."""
         inner = dict(self.blocks).get(dim, self.sizes[dim])
+        if not self.sizes[dim]:  # what has no elements is not padded
+            return Block(0, self.tensor.shape[dim])
         return Block(inner, self.tensor.shape[dim] * inner // self.sizes[dim])
 
 

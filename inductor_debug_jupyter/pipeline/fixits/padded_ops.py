@@ -35,34 +35,49 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
 
 _AS_POINTWISE = frozenset(
-    ("dropout", "dropout_", "clone", "contiguous", "detach", "alias", "to", "_to_copy", "lift_fresh", "lift_fresh_copy")
+    ("dropout", "clone", "contiguous", "detach", "alias", "to", "_to_copy", "lift_fresh", "lift_fresh_copy")
 )
 _ZERO_STAYS = _AS_POINTWISE | frozenset(
     (
-        *("relu", "relu_", "gelu", "gelu_", "silu", "silu_", "tanh", "tanh_", "neg", "abs", "sin", "square", "sqrt"),
-        *("mul", "mul_", "hardswish", "hardswish_", "leaky_relu", "leaky_relu_", "elu", "erf", "expm1", "log1p"),
-        *("sign", "trunc", "round", "floor", "ceil", "asinh", "atan"),
+        *("relu", "gelu", "silu", "tanh", "neg", "abs", "sin", "square", "sqrt", "mul", "hardswish", "leaky_relu"),
+        *("elu", "erf", "expm1", "log1p", "sign", "trunc", "round", "floor", "ceil", "asinh", "atan"),
     )
 )
 """Of zero they make zero; a product does when one factor is zero, all padding being finite."""
-_SUMS = frozenset(("add", "add_", "sub", "sub_"))
+_SUMS = frozenset(("add", "sub"))
 _NEEDS_ONES = frozenset(
-    ("div", "div_", "log", "log_", "log2", "log10", "rsqrt", "sqrt", "reciprocal", "pow", "true_divide", "atan2")
+    ("div", "log", "log2", "log10", "rsqrt", "sqrt", "reciprocal", "pow", "true_divide", "atan2")
 )
 """What of zero is no number, or has no derivative there."""
+_NEEDS_ZEROS = frozenset(("exp", "exp2", "expm1", "sinh", "cosh", "square", "log1p"))
+"""What of a large number is an infinity, or of another one no number: of zero it is neither."""
+_NEEDS_NOTHING = frozenset(
+    (
+        *("sigmoid", "relu6", "hardtanh", "hardsigmoid", "selu", "celu", "softplus", "mish", "threshold", "log_sigmoid"),
+        *("clamp", "clamp_min", "clamp_max", "clip", "maximum", "minimum", "fmax", "fmin", "cos", "erfc", "rsub", "sgn"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "nan_to_num", "lerp", "addcmul", "positive"),
+        *("logical_and", "logical_or", "logical_not", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_not"),
+        *("bitwise_xor", "masked_fill", "where", "softshrink", "hardshrink", "signbit", "frac"),
+    )
+)
+"""Of any finite number they make a finite one."""
+_CHOOSING = frozenset(("masked_fill", "where"))
+"""What may put an infinity that it was given (for a mask) where the padding is."""
+_KNOWN_POINTWISE = _ZERO_STAYS | _SUMS | _NEEDS_ONES | _NEEDS_ZEROS | _NEEDS_NOTHING
 
 
 def compute(call: OpCall) -> Any:
     """What the call gives: a value, or several where the op does."""
     values = of_kind(Padded, (call.args, dict(call.kwargs)))
     handler = _HANDLERS.get(call.name)
-    if handler is None and torch.Tag.pointwise in getattr(call.target, "tags", ()):
+    tags = getattr(call.target, "tags", ())
+    if handler is None and torch.Tag.pointwise in tags and call.name in _KNOWN_POINTWISE:
         handler = _pointwise
     if handler is not None and (values or call.name in GROWING):
         answer = handler(call if handler in _KNOW_BLOCKS else _without_blocks(call))
         if answer is not NotImplemented:
             return answer
-    return _without_padding(call)
+    return without_padding(call)
 
 
 def _without_blocks(call: OpCall) -> OpCall:
@@ -70,7 +85,8 @@ def _without_blocks(call: OpCall) -> OpCall:
     return replace(call, args=args, kwargs=kwargs)
 
 
-def _without_padding(call: OpCall) -> Any:
+def without_padding(call: OpCall) -> Any:
+    """What the call gives of operands without padding: always right."""
     args, kwargs = map_kind(Padded, cut, (call.args, dict(call.kwargs)))
     return call.target(*args, **kwargs)
 
@@ -79,7 +95,8 @@ def _without_padding(call: OpCall) -> Any:
 
 
 def _pointwise(call: OpCall) -> Any:
-    if len(call.results) != 1:
+    is_finite = all(map(math.isfinite, of_kind(float, (call.args, dict(call.kwargs)))))
+    if len(call.results) != 1 or not (is_finite or call.name in _CHOOSING):
         return NotImplemented
     blocks = _same_blocks(call)
     if blocks is None:
@@ -92,8 +109,6 @@ def _pointwise(call: OpCall) -> Any:
         for at in range(1, len(sizes) + 1):
             if sizes[-at] != 1:
                 memory[rank - at] = max(memory[rank - at], shape[-at])
-    if call.name.endswith("_") and list(shape_of(values[0])) != memory:
-        return NotImplemented  # what is written into cannot grow
 
     def fitted(value: Any) -> Any:
         if not isinstance(value, torch.Tensor | Padded):
@@ -101,10 +116,15 @@ def _pointwise(call: OpCall) -> Any:
         sizes = sizes_of(value)
         wanted = {at: memory[rank - len(sizes) + at] for at in range(len(sizes)) if sizes[at] != 1}
         value = grown(value, wanted)
-        return filled(value, 1.0) if call.name in _NEEDS_ONES else value
+        if call.name in _NEEDS_ONES:
+            return filled(value, 1.0)
+        return filled(value) if call.name in _NEEDS_ZEROS else value
 
     args = [fitted(value) if not isinstance(value, list | tuple) else value for value in call.args]
-    return wrapped(call.run(*args, **call.kwargs), call.made, _zero_after(call, values), blocks)
+    made = wrapped(call.run(*args, **call.kwargs), call.made, _zero_after(call, values), blocks)
+    chosen = call.args[2:] if call.name == "masked_fill" else [*call.args[1:], *call.kwargs.values()]
+    is_known = is_finite and not any(isinstance(value, torch.Tensor | Padded) for value in chosen)
+    return made if is_known or call.name not in _CHOOSING else filled(made)
 
 
 def _same_blocks(call: OpCall) -> dict[int, int] | None:
@@ -123,12 +143,23 @@ def _same_blocks(call: OpCall) -> dict[int, int] | None:
 
 
 def _zero_after(call: OpCall, values: list[Value]) -> bool:
-    if call.name in {"mul", "mul_"}:
+    if call.name == "mul":
         return any(isinstance(value, Padded) and value.zero for value in values)
     if call.name in _SUMS:
         alike = all(sizes_of(value) == call.made for value in values)
         return len(values) == 2 and alike and all(is_zero(value) for value in values)
     return call.name in _ZERO_STAYS and all(is_zero(value) for value in values)
+
+
+def _dropout(call: OpCall) -> Any:
+    """The noise is drawn for the elements that there are: the generator gives what it gives the original."""
+    x, p, train = call.args
+    assert isinstance(x, Padded)
+    if not train or p == 0.0:
+        return _pointwise(call)
+    ones = torch.empty_strided(call.made, call.strides[0], dtype=x.tensor.dtype, device=x.tensor.device).fill_(1)
+    noise = grown(call.run(ones, p, True), dict(enumerate(shape_of(x))))
+    return wrapped(x.tensor * tensor_of(noise), call.made, zero=True)
 
 
 # Products -------------------------------------------------------------------------------------------------------------
@@ -255,6 +286,9 @@ def _batch_norm(call: OpCall) -> Any:
     channels = x.tensor.shape[1]
     affine = [None if each is None else grown(each, {0: channels}) for each in rest[:4]]
     made = call.run(x, *affine, *rest[4:], **call.kwargs)
+    for before, after in zip(rest[2:4], affine[2:], strict=True):
+        if before is not after and rest[4]:  # running statistics that were copied to be padded
+            cut(before).copy_(tensor_of(after).narrow(0, 0, sizes_of(before)[0]))
     return wrapped(made, call.made, x.zero and affine[1] is not None)
 
 
@@ -293,6 +327,8 @@ def _reduction(call: OpCall) -> Any:
     dims = tuple(range(rank)) if not given and given != 0 else (given,) if isinstance(given, int) else tuple(given)
     over = {dim % rank for dim in dims} & set(x.dims)
     keepdim = bool(call.args[2] if len(call.args) > 2 else call.kwargs.get("keepdim", False))
+    if call.name in {"amax", "amin"} and not x.tensor.is_floating_point():
+        return NotImplemented
     if call.name in {"amax", "amin"}:
         x = filled(x, -math.inf if call.name == "amax" else math.inf) if over else x
         return wrapped(call.run(x, list(dims), keepdim), call.made, zero=False)
@@ -346,6 +382,7 @@ _HANDLERS: dict[str, Callable[[OpCall], Any]] = {
     **dict.fromkeys(("cat", "concat"), padded_views.joined),
     "embedding": padded_views.embedding,
     **dict.fromkeys(_AS_POINTWISE, _pointwise),
+    "dropout": _dropout,
 }
 
 _KNOW_BLOCKS: frozenset[Callable[[OpCall], Any]] = frozenset(
