@@ -108,12 +108,13 @@ class _Programs:
         """
         try:
             program = self._rewritten(args)
+        except RewriteError as error:
+            raise RewriteError(_first_line(error)) from error.__cause__
         except (InductorDebugError, *GRAPH_BREAKS):
             raise
         except Exception as error:
-            said = str(error).strip().partition("\n")[0]
-            raise RewriteError(f"the graph cannot be rewritten for these inputs: {said}") from error
-        inputs = of_fixed_sizes(program.border.inward(list(args)))
+            raise RewriteError(f"the graph cannot be rewritten for these inputs: {_first_line(error)}") from error
+        inputs = of_fixed_sizes(program.border.inward(list(args)), program.border.written)
         made = _Program(program, self._backend.then(program.graph_module, inputs))
         self._made[signature(args)] = made
         return made
@@ -175,6 +176,11 @@ class _Program:
         made = about.original.laid_out(border.outward(results, about.results), args, copied, about.moved)
         about.original.check(made)
         return tuple(made)
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says; fx adds the node and the user's stack."""
+    return str(error).strip().partition("\n")[0]
 
 
 def _detached(value: Any) -> Any:

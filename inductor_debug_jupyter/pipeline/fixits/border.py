@@ -37,7 +37,7 @@ class Border:
         self._memory: list[dict[int, int]] = []
         self._sizes: list[tuple[int, ...] | None] = []
         self.mutations = Mutations(plain.graph)
-        self._written = self.mutations.written_inputs
+        self.written = self.mutations.written_inputs
         self._exact: set[int] = set()
         for node, (role, _) in zip(plain.graph.find_nodes(op="placeholder"), roles, strict=True):
             value = node_value(node)
@@ -87,7 +87,7 @@ class Border:
         Raises:
             RewriteError: the graph writes into an input that overlaps another, and one of them was copied.
         """
-        for number in self._written:
+        for number in self.written:
             for other, arg in enumerate(args):
                 copied = inward[number] is not args[number] or inward[other] is not arg
                 if other != number and copied and isinstance(arg, torch.Tensor) and _overlap(args[number], arg):
@@ -98,7 +98,7 @@ class Border:
 
     def write_back(self, args: Sequence[Any], inward: Sequence[Any]) -> None:
         """What the graph wrote into an input that was copied on the way in; differentiable where the original is."""
-        for number in self._written:
+        for number in self.written:
             if inward[number] is not args[number]:
                 is_leaf = args[number].is_leaf and args[number].requires_grad  # torch lets nobody but no_grad write it
                 with torch.set_grad_enabled(torch.is_grad_enabled() and not is_leaf):

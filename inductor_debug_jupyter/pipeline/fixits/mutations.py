@@ -97,6 +97,8 @@ def _functional(target: Any) -> Any:
     name = aten_name(target)
     if not name.endswith("_") or not hasattr(torch.ops.aten, name[:-1]):
         return None
+    if torch.Tag.nondeterministic_seeded in target.tags and name != "dropout_":
+        return None  # which numbers are drawn depends on the memory that they are written into
     first, *rest = target._schema.arguments
     found = getattr(getattr(torch.ops.aten, name[:-1]), target._overloadname, None)
     if found is None or not _is_written(first) or any(map(_is_written, rest)):

@@ -73,7 +73,7 @@ def compute(call: OpCall) -> Any:
     tags = getattr(call.target, "tags", ())
     if handler is None and torch.Tag.pointwise in tags and call.name in _KNOWN_POINTWISE:
         handler = _pointwise
-    if handler is not None and (values or call.name in GROWING):
+    if handler is not None and (values or call.name in GROWING or handler is _dropout):
         answer = handler(call if handler in _KNOW_BLOCKS else _without_blocks(call))
         if answer is not NotImplemented:
             return answer
@@ -154,12 +154,14 @@ def _zero_after(call: OpCall, values: list[Value]) -> bool:
 def _dropout(call: OpCall) -> Any:
     """The noise is drawn for the elements that there are: the generator gives what it gives the original."""
     x, p, train = call.args
-    assert isinstance(x, Padded)
     if not train or p == 0.0:
-        return _pointwise(call)
-    ones = torch.empty_strided(call.made, call.strides[0], dtype=x.tensor.dtype, device=x.tensor.device).fill_(1)
-    noise = grown(call.run(ones, p, True), dict(enumerate(shape_of(x))))
-    return wrapped(x.tensor * tensor_of(noise), call.made, zero=True)
+        return _pointwise(call) if isinstance(x, Padded) else NotImplemented
+    tensor = tensor_of(x)
+    if tensor is x and tensor.stride() == call.strides[0]:
+        return NotImplemented
+    ones = torch.empty_strided(call.made, call.strides[0], dtype=tensor.dtype, device=tensor.device).fill_(1)
+    noise = grown(call.run(ones, p, True), dict(enumerate(tensor.shape)))
+    return wrapped(tensor * tensor_of(noise), call.made, zero=True)
 
 
 # Products -------------------------------------------------------------------------------------------------------------
@@ -287,7 +289,7 @@ def _batch_norm(call: OpCall) -> Any:
     affine = [None if each is None else grown(each, {0: channels}) for each in rest[:4]]
     made = call.run(x, *affine, *rest[4:], **call.kwargs)
     for before, after in zip(rest[2:4], affine[2:], strict=True):
-        if before is not after and rest[4]:  # running statistics that were copied to be padded
+        if before is not None and tensor_of(before) is not tensor_of(after) and rest[4]:  # copied, to be padded
             cut(before).copy_(tensor_of(after).narrow(0, 0, sizes_of(before)[0]))
     return wrapped(made, call.made, x.zero and affine[1] is not None)
 

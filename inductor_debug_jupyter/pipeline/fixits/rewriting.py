@@ -29,7 +29,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute, 
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, node_value, storage_of, tensors_of
-from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves, map_kind, of_kind
+from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves, map_kind, map_tensors, of_kind
 
 
 @dataclass
@@ -58,6 +58,10 @@ _LOWERED_ATTENTION = {
 def _lowered(name: str) -> Collection[str]:
     """How a rewrite may name an op: as AOTAutograd will."""
     return MATMULS if name in MATMULS else {name, *lowered_names(name), *_LOWERED_ATTENTION.get(name, ())}
+
+
+_DRAWN_ALIKE = frozenset(("dropout", "dropout_", "feature_dropout", "scaled_dot_product_attention"))
+"""Random ops that draw the same for an operand of any layout, or see to it themselves."""
 
 
 class Rewriting(torch.fx.Interpreter):
@@ -102,10 +106,12 @@ class Rewriting(torch.fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         node = self._node
         assert node is not None
+        name = aten_name(target)
+        if name not in _DRAWN_ALIKE and torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+            return self._drawn(node, target, args, kwargs)
         if self._rewrite.casts:
             self._refuse_other_bits(node)
             args, kwargs = map_kind(torch.dtype, self._rewrite.dtype, (args, dict(kwargs)))
-        name = aten_name(target)
         if not name:
             return super().call_function(target, args, kwargs)
         writes, anew = self._mutations.writes(node), self._mutations.made_anew(node)
@@ -139,6 +145,15 @@ class Rewriting(torch.fx.Interpreter):
         for value in (node_value(node), *(node_value(each) for each in node.all_input_nodes)):
             if isinstance(value, torch.Tensor) and self._rewrite.dtype(value.dtype) != value.dtype:
                 raise RewriteError(f"cast: {value.dtype} is looked at bit by bit ({node.name}) and cannot be cast")
+
+    def _drawn(self, node: torch.fx.Node, target: Any, args: Any, kwargs: Any) -> Any:
+        """Random numbers, drawn as in the original: which ones they are depends on sizes, dtype and strides."""
+        given = [_as_it_was(before, value) for before, value in zip(node.args, args, strict=True)]
+        named = {key: _as_it_was(before, kwargs[key]) for key, before in node.kwargs.items()}
+        made = target(*given, **named)
+        if self._mutations.writes(node):  # into memory that is kept exact, which is not padded
+            return args[0] if given[0] is args[0] else args[0].copy_(given[0])
+        return map_tensors(lambda tensor: tensor.to(self._rewrite.dtype(tensor.dtype)), made)
 
     def _seen_by_all(self, node: torch.fx.Node, made: Any) -> Any:
         """What an op would have written in place, under every name of that memory."""
@@ -192,6 +207,17 @@ class Rewriting(torch.fx.Interpreter):
                 size = item_size(str(tensor.dtype).removeprefix("torch."))
                 self.waste.held += tensor.numel() * size
                 self.waste.padding += (tensor.numel() - _elements(value)) * size
+
+
+def _as_it_was(before: Any, value: Any) -> Any:
+    """An operand with the original's sizes, dtype and strides."""
+    was = node_value(before) if isinstance(before, torch.fx.Node) else None
+    if not isinstance(was, torch.Tensor) or not isinstance(value, torch.Tensor | Padded):
+        return value
+    tensor = cut(value).to(was.dtype)
+    if tensor.stride() == was.stride():
+        return tensor
+    return tensor.new_empty_strided(was.shape, was.stride()).copy_(tensor)
 
 
 def _check_sizes(made: Any, call: OpCall) -> None:

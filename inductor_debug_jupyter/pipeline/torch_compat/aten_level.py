@@ -39,20 +39,27 @@ def traced_aten(
     return traced
 
 
-def of_fixed_sizes(args: Sequence[Any]) -> list[Any]:
-    """Stand-ins for inputs that Dynamo has never seen, for the compile that is under way: their sizes are not open."""
+def of_fixed_sizes(args: Sequence[Any], written: Collection[int] = ()) -> list[Any]:
+    """Stand-ins for inputs that Dynamo has never seen, for the compile that is under way: their sizes are not open.
+
+    Those that the graph writes into (``written``, by number) are no leaves of autograd where the inputs are none:
+    AOTAutograd writes into a leaf behind autograd's back.
+    """
     context = TracingContext.try_get()
     mode = context.fake_mode if context is not None else None
     if mode is None:
         return list(args)
 
-    def fake(value: Any) -> Any:
+    def fake(number: int, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        alone = value.detach().requires_grad_(value.requires_grad)
-        return mode.from_tensor(alone, static_shapes=True)
+        alone = mode.from_tensor(value.detach().requires_grad_(value.requires_grad), static_shapes=True)
+        if number not in written or value.is_leaf or not value.requires_grad:
+            return alone
+        with mode, torch.enable_grad():
+            return alone.new_empty_strided(alone.shape, alone.stride()).copy_(alone)
 
-    return [fake(arg) for arg in args]
+    return [fake(number, arg) for number, arg in enumerate(args)]
 
 
 GRAPH_BREAKS: tuple[type[Exception], ...] = (TorchDynamoException, *exceptions_allowed_to_be_fallback)
