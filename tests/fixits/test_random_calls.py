@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 import torch
+from random_calls import SUBJECTS, Draw, Subject
 from torch import Tensor, nn
 
 from inductor_debug_jupyter import fixed
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves
-from random_calls import SUBJECTS, Draw, Subject
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
-SIGNATURES = 7
+SIGNATURES = 5
 CALLS = 44
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-4, torch.bfloat16: 4e-2}
 
@@ -85,7 +85,7 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any], tolerance: floa
 def change_weights(model: nn.Module, rng: random.Random) -> None:
     """Sometimes, as users do between calls: in place, by new data, by new parameters."""
     how = rng.choice(["not", "not", "in place", "data", "loaded", "assigned"])
-    state = {name: value + 0.01 if value.is_floating_point() else value.clone() for name, value in model.state_dict().items()}
+    state = {name: value + (0.01 if value.is_floating_point() else 0) for name, value in model.state_dict().items()}
     if how == "in place":
         with torch.no_grad():
             for each in model.parameters():
@@ -132,5 +132,10 @@ def run(subject: Subject, seed: int, signatures: int = SIGNATURES, calls: int = 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_random_calls_give_what_the_original_gives(subject: Subject) -> None:
     tally = run(subject, 0)
-    assert sum(tally.values()) == CALLS
-    assert tally["equal"] >= 0.8 * CALLS, tally
+    assert sum(tally.values()) == CALLS, tally
+    assert not tally["refused"], "these models can be computed for all of these calls"
+
+
+def test_there_are_enough_calls() -> None:
+    assert len(SUBJECTS) >= 12
+    assert len(SUBJECTS) * CALLS >= 500

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -260,7 +260,11 @@ SUBJECTS = (
     Subject("loop", Loop, {"pad_products": {9: 16, 14: 16}, "pad": {18: 32}}, lambda s: (*s, 5), (BATCHES, (1, 2, 3))),
     Subject("words", Words, {"pad": {6: 8, 11: 16}}, lambda s: (*s, 2), ((1, 6, 11), (1, 4, 6)), _tokens),
     Subject(
-        "residual", Residual, {"pad": {6: 8}, "channels_last": True}, lambda s: (s[0], 6, s[1], 6), ((1, 3, 6), (4, 6, 7))
+        "residual",
+        Residual,
+        {"pad": {6: 8}, "channels_last": True},
+        lambda s: (s[0], 6, s[1], 6),
+        ((1, 3, 6), (4, 6, 7)),
     ),
     Subject("several", Several, {"pad": {10: 16, 14: 16, 6: 8}}, lambda s: (*s, 10), ((1, 2, 10), (1, 3, 6))),
     Subject("in_place", InPlace, {"pad": {7: 8, 10: 16}}, lambda s: (*s, 7), ((1, 2, 7), (2, 3)), _with_memory),

@@ -5,9 +5,9 @@ AOTAutograd: autograd derives the backward of the rewritten forward, so there is
 does before and after (pad and cast inputs and weights, cut and cast back the results) is outside the graph, as it is on
 a device, whose driver lays tensors out on the way in.
 
-A rewritten graph is a *program* for one signature of inputs: the sizes to pad and to cut are numbers in it. Where Dynamo
-left sizes open, there is one program for each signature that comes; where it did not, Dynamo compiles again, and a call
-that its guards let through with other inputs is an error.
+A rewritten graph is a *program* for one signature of inputs: the sizes to pad and to cut are numbers in it. Where
+Dynamo left sizes open, there is one program for each signature that comes; where it did not, Dynamo compiles again, and
+a call that its guards let through with other inputs is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from inductor_debug_jupyter.pipeline.fixits.original import Original, Signature,
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.fixits.rewriting import Rewriting, Waste
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import (
-    GRAPH_BREAKS,
     example_value,
     has_open_sizes,
     of_fixed_sizes,
@@ -110,7 +109,9 @@ class _Programs:
             program = self._rewritten(args)
         except RewriteError as error:
             raise RewriteError(_first_line(error)) from error.__cause__
-        except (InductorDebugError, *GRAPH_BREAKS):
+        except InductorDebugError:
+            raise
+        except GRAPH_BREAKS:
             raise
         except Exception as error:
             raise RewriteError(f"the graph cannot be rewritten for these inputs: {_first_line(error)}") from error

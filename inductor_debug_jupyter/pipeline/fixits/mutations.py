@@ -59,7 +59,10 @@ class Mutations:
         """Nodes that stand for the same memory in the same shape: all of them see what a node wrote."""
         geometry = _geometry(node)
         return [
-            each for storage in _storages(node) for each in self._nodes[storage] if _geometry(each) == geometry is not None
+            each
+            for storage in _storages(node)
+            for each in self._nodes[storage]
+            if _geometry(each) == geometry is not None
         ]
 
     @property
@@ -93,7 +96,7 @@ def _keeps(op: torch.fx.Node, statistic: torch.fx.Node) -> bool:
 
 
 def _functional(target: Any) -> Any:
-    """``aten.relu_.default`` → ``aten.relu.default``; None for an op that writes otherwise than into its first operand."""
+    """``aten.relu_.default`` → ``aten.relu.default``; None for one that writes elsewhere than into its first operand."""
     name = aten_name(target)
     if not name.endswith("_") or not hasattr(torch.ops.aten, name[:-1]):
         return None

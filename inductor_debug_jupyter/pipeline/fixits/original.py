@@ -21,7 +21,7 @@ Signature = tuple[Any, ...]
 
 
 def signature(args: Sequence[Any]) -> Signature:
-    """What a rewritten graph depends on: layout, dtype, device and ``requires_grad`` of tensors, and any other value."""
+    """What a rewritten graph depends on: layout, dtype, device and ``requires_grad`` of tensors, any other value."""
     return tuple(
         (
             each.shape,

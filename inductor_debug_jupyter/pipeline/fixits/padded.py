@@ -161,3 +161,15 @@ def filled(value: Value, fill: float = 0.0) -> Value:
     assert kept is not None
     filling = torch.full((), fill, dtype=tensor.dtype)
     return Padded(torch.where(kept, tensor, filling), value.sizes, fill == 0.0, value.blocks)
+
+
+def with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """A tensor laid out with these strides: itself, or a copy. Where a stride is 0 its elements are all the same."""
+    if tuple(tensor.stride()) == tuple(strides):
+        return tensor
+    repeated = [dim for dim, stride in enumerate(strides) if stride == 0 and tensor.shape[dim] > 1]
+    once = tensor
+    for dim in repeated:
+        once = once.narrow(dim, 0, 1)
+    copied = once.new_empty_strided(once.shape, list(strides)).copy_(once)
+    return copied.expand(tensor.shape) if repeated else copied

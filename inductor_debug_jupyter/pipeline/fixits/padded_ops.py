@@ -45,17 +45,53 @@ _ZERO_STAYS = _AS_POINTWISE | frozenset(
 )
 """Of zero they make zero; a product does when one factor is zero, all padding being finite."""
 _SUMS = frozenset(("add", "sub"))
-_NEEDS_ONES = frozenset(
-    ("div", "log", "log2", "log10", "rsqrt", "sqrt", "reciprocal", "pow", "true_divide", "atan2")
-)
+_NEEDS_ONES = frozenset(("div", "log", "log2", "log10", "rsqrt", "sqrt", "reciprocal", "pow", "true_divide", "atan2"))
 """What of zero is no number, or has no derivative there."""
 _NEEDS_ZEROS = frozenset(("exp", "exp2", "expm1", "sinh", "cosh", "square", "log1p"))
 """What of a large number is an infinity, or of another one no number: of zero it is neither."""
 _NEEDS_NOTHING = frozenset(
     (
-        *("sigmoid", "relu6", "hardtanh", "hardsigmoid", "selu", "celu", "softplus", "mish", "threshold", "log_sigmoid"),
-        *("clamp", "clamp_min", "clamp_max", "clip", "maximum", "minimum", "fmax", "fmin", "cos", "erfc", "rsub", "sgn"),
-        *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "nan_to_num", "lerp", "addcmul", "positive"),
+        *(
+            "sigmoid",
+            "relu6",
+            "hardtanh",
+            "hardsigmoid",
+            "selu",
+            "celu",
+            "softplus",
+            "mish",
+            "threshold",
+            "log_sigmoid",
+        ),
+        *(
+            "clamp",
+            "clamp_min",
+            "clamp_max",
+            "clip",
+            "maximum",
+            "minimum",
+            "fmax",
+            "fmin",
+            "cos",
+            "erfc",
+            "rsub",
+            "sgn",
+        ),
+        *(
+            "eq",
+            "ne",
+            "lt",
+            "le",
+            "gt",
+            "ge",
+            "isnan",
+            "isinf",
+            "isfinite",
+            "nan_to_num",
+            "lerp",
+            "addcmul",
+            "positive",
+        ),
         *("logical_and", "logical_or", "logical_not", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_not"),
         *("bitwise_xor", "masked_fill", "where", "softshrink", "hardshrink", "signbit", "frac"),
     )
@@ -300,15 +336,16 @@ def _layer_norm(call: OpCall) -> Any:
         return NotImplemented
     x = filled(cut(x, range(len(x.sizes) - 1)))
     count, memory = sizes_of(x)[-1], shape_of(x)[-1]
-    mean = tensor_of(x).sum(-1, keepdim=True) / count
-    offset = filled(Padded(tensor_of(x) - mean, sizes_of(x), zero=False))
-    scale = torch.rsqrt((tensor_of(offset) * tensor_of(offset)).sum(-1, keepdim=True) / count + eps)
-    made = tensor_of(offset) * scale
+    tensor = tensor_of(x)
+    wide = torch.float32 if tensor.dtype in {torch.float16, torch.bfloat16} else tensor.dtype  # as torch's kernel does
+    mean = tensor.to(wide).sum(-1, keepdim=True) / count
+    offset = tensor_of(filled(Padded(tensor.to(wide) - mean, sizes_of(x), zero=False)))
+    made = offset * torch.rsqrt((offset * offset).sum(-1, keepdim=True) / count + eps)
     if weight is not None:
         made = made * tensor_of(filled(grown(weight, {0: memory})))
     if bias is not None:
         made = made + tensor_of(filled(grown(bias, {0: memory})))
-    return wrapped(made, call.made, zero=True)
+    return wrapped(made.to(tensor.dtype), call.made, zero=True)
 
 
 def _softmax(call: OpCall) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
 from inductor_debug_jupyter.pipeline.errors import RewriteError
 from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
-from inductor_debug_jupyter.pipeline.fixits.mutations import Mutations
 from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall, Sizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
@@ -23,6 +22,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     is_zero,
     sizes_of,
     tensor_of,
+    with_strides,
     wrapped,
 )
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute, without_padding
@@ -90,20 +90,24 @@ class Rewriting(torch.fx.Interpreter):
         return any(found)
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        """Remember which node is interpreted."""
         self._node = n
         return super().run_node(n)
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """An input, with what the host did to it."""
         value = self._border.value(len(self._inputs), super().placeholder(target, args, kwargs))
         self._inputs.append(value)
         self._count(value)
         return value
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """A constant of the graph, cast."""
         value = super().get_attr(target, args, kwargs)
         return value.to(self._rewrite.dtype(value.dtype)) if isinstance(value, torch.Tensor) else value
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """An op with the rewrite in force."""
         node = self._node
         assert node is not None
         name = aten_name(target)
@@ -194,6 +198,7 @@ class Rewriting(torch.fx.Interpreter):
         return cut(made, [dim for dim in made.dims if made.sizes[dim] not in self._rewrite.pads])
 
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """The results, still padded; what they stand for is kept in ``results``."""
         values = args[0] if isinstance(args[0], tuple | list) else (args[0],)
         assert self._node is not None
         befores = self._node.args[0] if isinstance(self._node.args[0], tuple | list) else (self._node.args[0],)
@@ -214,10 +219,8 @@ def _as_it_was(before: Any, value: Any) -> Any:
     was = node_value(before) if isinstance(before, torch.fx.Node) else None
     if not isinstance(was, torch.Tensor) or not isinstance(value, torch.Tensor | Padded):
         return value
-    tensor = cut(value).to(was.dtype)
-    if tensor.stride() == was.stride():
-        return tensor
-    return tensor.new_empty_strided(was.shape, was.stride()).copy_(tensor)
+    tensor: torch.Tensor = cut(value).to(was.dtype)
+    return with_strides(tensor, was.stride())
 
 
 def _check_sizes(made: Any, call: OpCall) -> None:

@@ -68,7 +68,9 @@ GRAPH_BREAKS: tuple[type[Exception], ...] = (TorchDynamoException, *exceptions_a
 
 def has_open_sizes(graph_module: torch.fx.GraphModule) -> bool:
     """Whether Dynamo left a size, a stride or a number of an input open: its graph is then for any."""
-    return any(map(_is_open, (node.meta.get("example_value") for node in graph_module.graph.find_nodes(op="placeholder"))))
+    return any(
+        map(_is_open, (node.meta.get("example_value") for node in graph_module.graph.find_nodes(op="placeholder")))
+    )
 
 
 def _is_open(value: Any) -> bool:

@@ -313,12 +313,13 @@ def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]
     """
     without_limit = sys.maxsize
     context = torch._dynamo.optimize(
-        backend=torch._TorchCompileWrapper(backend, None, None, False),
+        backend=torch._TorchCompileWrapper(backend, None, None, False),  # type: ignore[no-untyped-call]
         dynamic=False,
         recompile_limit=without_limit,
         isolate_recompiles=True,
     )
-    context.enter_exit_hooks.append(dynamo_config._make_closure_patcher(accumulated_recompile_limit=without_limit))
+    if isinstance(context, eval_frame.OptimizeContext):  # nothing is compiled where the user switched Dynamo off
+        context.enter_exit_hooks.append(dynamo_config._make_closure_patcher(accumulated_recompile_limit=without_limit))
     compiled: Callable[..., Any] = context(function)
     return compiled
 
