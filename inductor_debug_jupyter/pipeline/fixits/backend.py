@@ -24,6 +24,7 @@ from inductor_debug_jupyter.pipeline.fixits.original import Original, Signature,
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.fixits.rewriting import Rewriting, Waste
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import (
+    GRAPH_BREAKS,
     example_value,
     has_open_sizes,
     of_fixed_sizes,

@@ -96,7 +96,7 @@ def _keeps(op: torch.fx.Node, statistic: torch.fx.Node) -> bool:
 
 
 def _functional(target: Any) -> Any:
-    """``aten.relu_.default`` → ``aten.relu.default``; None for one that writes elsewhere than into its first operand."""
+    """``aten.relu_.default`` → ``aten.relu.default``; None for one that writes into other than its first operand."""
     name = aten_name(target)
     if not name.endswith("_") or not hasattr(torch.ops.aten, name[:-1]):
         return None
