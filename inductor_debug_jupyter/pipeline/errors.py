@@ -12,6 +12,7 @@
     ├── RecordError                a saved record cannot be read: damaged, or from a newer version
     ├── HookError                  this torch lacks a private name that a capture hook needs
     ├── LayoutError                graphviz could not lay a graph out
+    ├── RewriteError               a fixed model cannot compute what the original does, for these inputs
     ├── ReproError                 a graph cannot be written as a standalone script
     ├── AdapterError               an accelerator's adapter could not compile a graph
     │   ├── BackendCrashError      a foreign process died, hung or ran out of memory
@@ -77,6 +78,10 @@ class HookError(InductorDebugError):
 
 class LayoutError(InductorDebugError):
     """Graphviz could not lay a graph out."""
+
+
+class RewriteError(InductorDebugError):
+    """A fixed model cannot compute what the original does, for these inputs; nothing was returned."""
 
 
 class ReproError(InductorDebugError):

@@ -4,62 +4,36 @@ Dynamo's graph is traced to ATen ops, interpreted once more with the rewrite in 
 AOTAutograd: autograd derives the backward of the rewritten forward, so there is nothing to rewrite twice. What the host
 does before and after (pad and cast inputs and weights, cut and cast back the results) is outside the graph, as it is on
 a device, whose driver lays tensors out on the way in.
+
+A rewritten graph is a *program* for one signature of inputs: the sizes to pad and to cut are numbers in it. Where
+Dynamo left sizes open, there is one program for each signature that comes; where it did not, Dynamo compiles again, and
+a call that its guards let through with other inputs is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
-from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
-from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, RewriteError
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
-from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall, Sizes
-from inductor_debug_jupyter.pipeline.fixits.padded import (
-    Padded,
-    Value,
-    blocks_of,
-    cut,
-    is_zero,
-    sizes_of,
-    tensor_of,
-    wrapped,
-)
-from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute
+from inductor_debug_jupyter.pipeline.fixits.original import Original, Signature, signature
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name, of_fixed_sizes, traced_aten, uses_vmap
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
-    module_path_of,
-    node_value,
-    placeholder_roles,
-    tensors_of,
+from inductor_debug_jupyter.pipeline.fixits.rewriting import Rewriting, Waste
+from inductor_debug_jupyter.pipeline.torch_compat.aten_level import (
+    GRAPH_BREAKS,
+    example_value,
+    has_open_sizes,
+    of_fixed_sizes,
+    traced_aten,
+    uses_vmap,
 )
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value, placeholder_roles
 from inductor_debug_jupyter.pipeline.torch_compat.hooks import tell_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
-from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
-
-
-@dataclass
-class Waste:
-    """Bytes of the tensors that a rewritten graph computes, and how many of them are padding."""
-
-    held: int = 0
-    padding: int = 0
-
-    def add(self, other: Waste) -> None:
-        """Another graph's, too."""
-        self.held += other.held
-        self.padding += other.padding
-
-    @property
-    def share(self) -> float:
-        """Padding over what the tensors stand for."""
-        return self.padding / (self.held - self.padding) if self.held > self.padding else 0.0
-
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -85,47 +59,150 @@ class RewritingBackend:
         self.waste = Waste()
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Be a backend."""
-        plain = traced_aten(
-            torch.fx.Interpreter(graph_module).run,
-            [_detached(value) for value in example_inputs],
-            lower=uses_vmap(graph_module),
-        )
-        border = Border(self.rewrite, plain, placeholder_roles(graph_module))
+        """Be a backend. What cannot be rewritten is said when it is called: torch would wrap or swallow it here."""
+        programs = _Programs(self, graph_module)
+        examples = [example_value(each) for each in example_inputs]
+        if not any(each is None for each in examples):  # a number that only the data tells
+            try:
+                programs.make(examples)
+            except RewriteError as error:
+                return _refusing(error)
+        return programs.call
+
+
+def _refusing(error: RewriteError) -> Callable[..., Any]:
+    def refuse(*_: Any) -> Any:
+        raise RewriteError(str(error)) from error.__cause__
+
+    return refuse
+
+
+class _Programs:
+    """What one of Dynamo's graphs is rewritten to, for each signature of its inputs."""
+
+    def __init__(self, backend: RewritingBackend, graph_module: torch.fx.GraphModule) -> None:
+        self._backend = backend
+        self._graph_module = graph_module
+        self._roles = placeholder_roles(graph_module)
+        self._is_open = has_open_sizes(graph_module)
+        self._made: dict[Signature, _Program] = {}
+
+    def call(self, *args: Any) -> Any:
+        """What the original graph gives for these inputs.
+
+        Raises:
+            RewriteError: it cannot be computed with the rewrite.
+        """
+        found = self._made.get(signature(args))
+        if found is None:
+            if not self._is_open:
+                raise RewriteError(self._strange(args))
+            found = self.make(args)
+        return found(args)
+
+    def make(self, args: Sequence[Any]) -> _Program:
+        """The program for the signature of these inputs.
+
+        Raises:
+            RewriteError: the graph cannot be rewritten.
+        """
+        try:
+            program = self._rewritten(args)
+        except RewriteError as error:
+            raise RewriteError(_first_line(error)) from error.__cause__
+        except InductorDebugError:
+            raise
+        except GRAPH_BREAKS:
+            raise
+        except Exception as error:
+            raise RewriteError(f"the graph cannot be rewritten for these inputs: {_first_line(error)}") from error
+        inputs = of_fixed_sizes(program.border.inward(list(args)), program.border.written)
+        made = _Program(program, self._backend.then(program.graph_module, inputs))
+        self._made[signature(args)] = made
+        return made
+
+    def _rewritten(self, args: Sequence[Any]) -> _Rewritten:
+        rewrite, graph_module = self._backend.rewrite, self._graph_module
+        given = [_detached(value) for value in args]
+        plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=uses_vmap(graph_module))
+        border = Border(rewrite, plain, self._roles)
         while True:
-            rewriting = _Rewriting(plain, self.rewrite, border)
+            rewriting = Rewriting(plain, rewrite, border)
             with torch.no_grad():
-                given = border.inward([_detached(value) for value in example_inputs])
-            rewritten = traced_aten(rewriting.run, given, self.rewrite.decompose)
+                inward = border.inward(given)
+            rewritten = traced_aten(rewriting.run, inward, rewrite.decompose)
             if not rewriting.leave_to(border):
                 break
-        self.waste.add(rewriting.waste)
+        self._backend.waste.add(rewriting.waste)
         _name_inputs(graph_module, rewritten)
         tell_rewritten(rewritten)
-        inputs = of_fixed_sizes(border.inward(list(example_inputs)))
-        run = self.then(rewritten, inputs)
+        original = Original(plain)
+        moved = original.moved(border.outward(_fakes(rewritten), rewriting.results))
+        return _Rewritten(rewritten, border, original, rewriting.results, moved)
 
-        def call(*args: Any) -> Any:
-            inward = border.inward(args)
-            results = run(*inward)
-            border.write_back(args, inward)
-            return border.outward(results, rewriting.results)
-
-        return call
-
-
-_LOWERED_ATTENTION = {
-    "scaled_dot_product_attention": ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_math", "bmm")
-}
+    def _strange(self, args: Sequence[Any]) -> str:
+        """What is other in these inputs than in those that the graph was made for."""
+        (known,) = self._made or [()]
+        for (_, name), now, before in zip(self._roles, signature(args), known, strict=False):
+            if now != before:
+                return f"{name} is {_words(now)}, and this graph was made for {_words(before)}: it was not run"
+        return "the graph was made for other inputs: it was not run"
 
 
-def _lowered(name: str) -> Collection[str]:
-    """How a rewrite may name an op: as AOTAutograd will."""
-    return MATMULS if name in MATMULS else {name, *lowered_names(name), *_LOWERED_ATTENTION.get(name, ())}
+@dataclass(frozen=True)
+class _Rewritten:
+    """A rewritten graph, and what is to be done before and after it."""
+
+    graph_module: torch.fx.GraphModule
+    border: Border
+    original: Original
+    results: tuple[Result, ...]
+    moved: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A rewritten graph, compiled."""
+
+    about: _Rewritten
+    run: Callable[..., Any]
+
+    def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Run it on the user's inputs; what comes out is the original's in shape, dtype, strides and aliases."""
+        about, border = self.about, self.about.border
+        inward = border.inward(args)
+        border.refuse_overlaps(args, inward)
+        results = self.run(*inward)
+        border.write_back(args, inward)
+        copied = {number for number, (arg, given) in enumerate(zip(args, inward, strict=True)) if arg is not given}
+        made = about.original.laid_out(border.outward(results, about.results), args, copied, about.moved)
+        about.original.check(made)
+        return tuple(made)
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says; fx adds the node and the user's stack."""
+    return str(error).strip().partition("\n")[0]
 
 
 def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def _fakes(graph_module: torch.fx.GraphModule) -> list[Any]:
+    """What a traced graph gives, as fake values."""
+    (made,) = graph_module.graph.output_node().args
+    nodes = made if isinstance(made, tuple | list) else (made,)
+    return [node_value(node) if isinstance(node, torch.fx.Node) else node for node in nodes]
+
+
+def _words(part: Any) -> str:
+    """One part of a signature, for people."""
+    shape, strides, dtype, device, grad = part if len(part) == 5 else (part[1], None, None, None, None)
+    if dtype is None:
+        return repr(shape)
+    needs = ", requires_grad" if grad else ""
+    return f"{list(shape)} {dtype} on {device} with strides {list(strides or ())}{needs}"
 
 
 def _name_inputs(before: torch.fx.GraphModule, after: torch.fx.GraphModule) -> None:
@@ -140,116 +217,3 @@ def _name_inputs(before: torch.fx.GraphModule, after: torch.fx.GraphModule) -> N
         if hasattr(old, "_dynamo_source"):
             new._dynamo_source = old._dynamo_source
     after.recompile()
-
-
-class _Rewriting(torch.fx.Interpreter):
-    """Interprets a graph with a rewrite in force."""
-
-    def __init__(self, plain: torch.fx.GraphModule, rewrite: Rewrite, border: Border) -> None:
-        super().__init__(plain)
-        self._rewrite = rewrite
-        self._border = border
-        self.waste = Waste()
-        self._sizes = Sizes({**rewrite.around, **rewrite.pads})
-        self._in_blocks = wanted_blocks(plain.graph, rewrite.pads)
-        self._inputs: list[Any] = []
-        self._node: torch.fx.Node | None = None
-        self.results: tuple[Result, ...] = ()
-
-    def leave_to(self, border: Border) -> bool:
-        """Have the host do what was done to inputs in the middle of the graph; whether there is such a thing."""
-        numbers = {id(value): number for number, value in enumerate(self._inputs)}
-        found = [
-            border.pad_in_blocks(numbers[id(value)], dim, block)
-            for value, dim, block in self._sizes.asked
-            if id(value) in numbers
-        ]
-        return any(found)
-
-    def run_node(self, n: torch.fx.Node) -> Any:
-        self._node = n
-        return super().run_node(n)
-
-    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
-        value = self._border.value(len(self._inputs), super().placeholder(target, args, kwargs))
-        self._inputs.append(value)
-        self._count(value)
-        return value
-
-    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        value = super().get_attr(target, args, kwargs)
-        return value.to(self._rewrite.dtype(value.dtype)) if isinstance(value, torch.Tensor) else value
-
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        assert self._node is not None
-        if self._rewrite.casts:
-            args, kwargs = map_kind(torch.dtype, self._rewrite.dtype, (args, dict(kwargs)))
-        name = aten_name(target)
-        if not name:
-            return super().call_function(target, args, kwargs)
-        if self._rewrite.contiguous and self._rewrite.copies(module_path_of(self._node), _lowered(name)):
-            args, kwargs = map_kind(torch.Tensor, torch.Tensor.contiguous, (args, dict(kwargs)))
-        results = tuple(tuple(each.shape) for each in tensors_of(node_value(self._node)))
-        if self._rewrite.channels_last and (pooled := _pooled(name, args, results)) is not None:
-            return pooled
-        inner = self._in_blocks.get(self._node, 0)
-        made = compute(OpCall(target, tuple(args), dict(kwargs), results, self._sizes, inner))
-        self._count(made)
-        if self._rewrite.around and name in GROWING:
-            return self._cut(made)
-        return made
-
-    def _cut(self, made: Any) -> Any:
-        """Without the padding that is there for this one op only."""
-        if not isinstance(made, Padded):
-            return made
-        return cut(made, [dim for dim in made.dims if made.sizes[dim] not in self._rewrite.pads])
-
-    def output(self, target: Any, args: Any, kwargs: Any) -> Any:
-        values = args[0] if isinstance(args[0], tuple | list) else (args[0],)
-        assert self._node is not None
-        befores = self._node.args[0] if isinstance(self._node.args[0], tuple | list) else (self._node.args[0],)
-        self.results = tuple(_result(value, before) for value, before in zip(values, befores, strict=True))
-        return tuple(tensor_of(value) for value in values)
-
-    def _count(self, made: Any) -> None:
-        for value in made if isinstance(made, tuple | list) else (made,):
-            if isinstance(value, torch.Tensor | Padded):
-                tensor = tensor_of(value)
-                size = item_size(str(tensor.dtype).removeprefix("torch."))
-                self.waste.held += tensor.numel() * size
-                self.waste.padding += (tensor.numel() - _elements(value)) * size
-
-
-def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]) -> Value | None:
-    """The mean over all of an image, with channels innermost: its derivative then is laid out like the image.
-
-    Autograd spreads the derivative of a mean over rows and columns as torch lays out tensors by default.
-    """
-    if name not in {"mean", "adaptive_avg_pool2d"} or not isinstance(args[0], torch.Tensor | Padded):
-        return None
-    image, (made,) = args[0], results
-    sizes = sizes_of(image)
-    over = [dim % len(sizes) for dim in args[1]] if name == "mean" and len(args) > 1 and args[1] else []
-    whole = sorted(over) == [2, 3] if name == "mean" else made[2:] == (1, 1)
-    if len(sizes) != 4 or not whole:
-        return None
-    image = cut(image, (0, 2, 3))
-    tensor = tensor_of(image)
-    mean = tensor.permute(0, 2, 3, 1).reshape(sizes[0], sizes[2] * sizes[3], -1).mean(1)
-    return wrapped(mean.reshape(*mean.shape, *made[2:]), made, is_zero(image))
-
-
-def _elements(value: Value) -> int:
-    count = 1
-    for size in sizes_of(value):
-        count *= size
-    return count
-
-
-def _result(value: Any, before: Any) -> Result:
-    if not isinstance(value, torch.Tensor | Padded):
-        return Result((), None)
-    was = node_value(before) if isinstance(before, torch.fx.Node) else None
-    dtype = was.dtype if isinstance(was, torch.Tensor) else None
-    return Result(sizes_of(value), dtype if dtype != tensor_of(value).dtype else None, blocks_of(value))

@@ -86,6 +86,8 @@ def _of_shapes(
 ) -> Iterator[tuple[torch.fx.Node, int, int]]:
     """A view as heads of 32 wants them in parts of 32; so does one of which such parts are wanted."""
     before, after = _shape(source), _shape(node)
+    if 0 in before:
+        return
     for old, new in groups(before, after):
         olds = [dim for dim in old if before[dim] != 1]
         news = [dim for dim in new if after[dim] != 1]

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.errors import RewriteError
+from inductor_debug_jupyter.pipeline.fixits.mutations import Mutations
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Value,
@@ -34,17 +36,21 @@ class Border:
         self._blocks: dict[int, dict[int, Block]] = {}
         self._memory: list[dict[int, int]] = []
         self._sizes: list[tuple[int, ...] | None] = []
-        self._written = _written_inputs(plain)
+        self.mutations = Mutations(plain.graph)
+        self.written = self.mutations.written_inputs
+        self._exact: set[int] = set()
         for node, (role, _) in zip(plain.graph.find_nodes(op="placeholder"), roles, strict=True):
             value = node_value(node)
             is_tensor = isinstance(value, torch.Tensor)
             self._sizes.append(tuple(value.shape) if is_tensor else None)
-            self._memory.append(_growth(node, role, rewrite) if is_tensor else {})
+            if is_exact := is_tensor and self.mutations.is_exact(node):
+                self._exact.add(len(self._memory))
+            self._memory.append(_growth(node, role, rewrite) if is_tensor and not is_exact else {})
 
     def pad_in_blocks(self, number: int, dim: int, block: Block) -> bool:
         """Have the host pad an input in blocks; whether it does so now and did not before."""
         blocks = self._blocks.setdefault(number, {})
-        if self._sizes[number] is None or dim in blocks:
+        if self._sizes[number] is None or dim in blocks or number in self._exact:
             return False
         blocks[dim] = block
         self._memory[number].pop(dim, None)
@@ -61,7 +67,8 @@ class Border:
         value = tensor_of(grown(value, self._memory[number])) if self._memory[number] else value
         for dim, block in self._blocks.get(number, {}).items():
             value = tensor_of(grown_in_blocks(value, dim, block))
-        if self._rewrite.channels_last and value.dim() == 4 and value.is_floating_point():
+        is_image = value.dim() == 4 and value.is_floating_point() and number not in self._exact
+        if self._rewrite.channels_last and is_image:
             value = value.contiguous(memory_format=torch.channels_last)
         return value
 
@@ -74,19 +81,36 @@ class Border:
         blocks = {dim: block.inner for dim, block in self._blocks.get(number, {}).items()}
         return wrapped(tensor, self._sizes[number] or (), True, blocks)
 
+    def refuse_overlaps(self, args: Sequence[Any], inward: Sequence[Any]) -> None:
+        """Inputs that share memory are copied one by one on the way in: a write into one would not be seen in another.
+
+        Raises:
+            RewriteError: the graph writes into an input that overlaps another, and one of them was copied.
+        """
+        for number in self.written:
+            for other, arg in enumerate(args):
+                copied = inward[number] is not args[number] or inward[other] is not arg
+                if other != number and copied and isinstance(arg, torch.Tensor) and _overlap(args[number], arg):
+                    raise RewriteError(
+                        f"inputs {number} and {other} of the graph share memory and the graph writes into it: "
+                        "such a call cannot be fixed. Clone one of them before the call"
+                    )
+
     def write_back(self, args: Sequence[Any], inward: Sequence[Any]) -> None:
-        """What the graph wrote into an input that was copied on the way in."""
-        for number in self._written:
+        """What the graph wrote into an input that was copied on the way in; differentiable where the original is."""
+        for number in self.written:
             if inward[number] is not args[number]:
-                with torch.no_grad():
+                is_leaf = args[number].is_leaf and args[number].requires_grad  # torch lets nobody but no_grad write it
+                with torch.set_grad_enabled(torch.is_grad_enabled() and not is_leaf):
                     args[number].copy_(tensor_of(cut(self._wrapped(number, inward[number]))))
 
-    def outward(self, results: Sequence[Any], told: Sequence[Result]) -> Any:
-        """The results as the user's code expects them."""
-        return tuple(
+    @staticmethod
+    def outward(results: Sequence[Any], told: Sequence[Result]) -> list[Any]:
+        """The results without padding, in the original's dtypes."""
+        return [
             _out(result, about) if isinstance(result, torch.Tensor) else result
             for result, about in zip(results, told, strict=True)
-        )
+        ]
 
 
 @dataclass(frozen=True)
@@ -101,6 +125,19 @@ class Result:
 def _out(tensor: torch.Tensor, about: Result) -> torch.Tensor:
     value: torch.Tensor = tensor_of(cut(wrapped(tensor, about.sizes, True, about.blocks)))
     return value if about.dtype is None else value.to(about.dtype)
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors may have an element in common: whether the stretches of memory that they lie in do."""
+    if one.layout is not torch.strided or other.layout is not torch.strided or not one.numel() or not other.numel():
+        return False
+
+    def stretch(tensor: torch.Tensor) -> tuple[int, int]:
+        last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+    (begin, end), (start, stop) = stretch(one), stretch(other)
+    return begin < stop and start < end
 
 
 _WEIGHTED = ("conv", "linear", "batch_norm", "layer_norm", "embedding")
@@ -132,16 +169,3 @@ def _is_multiplied(node: torch.fx.Node) -> bool:
     return bool(names) and all(
         name in GROWING or (user in turned and _is_multiplied(user)) for user, name in names.items()
     )
-
-
-def _written_inputs(plain: torch.fx.GraphModule) -> list[int]:
-    """Numbers of the inputs that the graph may write into: running statistics, and what in-place ops change."""
-    written = []
-    for number, node in enumerate(plain.graph.find_nodes(op="placeholder")):
-        for user in node.users:
-            name = aten_name(user.target)
-            in_place = name.endswith("_") and user.args[0] is node
-            if in_place or (name == "batch_norm" and node in user.args[3:5] and user.args[5] is True):
-                written.append(number)
-                break
-    return written

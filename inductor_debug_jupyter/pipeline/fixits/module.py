@@ -32,8 +32,11 @@ def fixed(
 ) -> Any:
     """A model that computes what the original does, through a graph that was rewritten for a target.
 
-    It shares the original's parameters: training one trains the other. Other input sizes are rewritten when they first
-    come. A model that is fixed already is fixed in both ways; asked for the same once more, it is the same one.
+    It shares the original's parameters: training one trains the other. Each new combination of input sizes, strides,
+    dtypes and modes is traced and rewritten when it first comes, however many there are: torch's limits on recompiles
+    do not apply. At every call, shapes and dtypes of the results are compared with the original's: a call that cannot
+    be computed right is a ``RewriteError``. A model that is fixed already is fixed in both ways; asked for the same
+    once more, it is the same one.
 
     Args:
         model: a module or function; one that ``torch.compile`` made is taken as what it was made from.

@@ -59,6 +59,8 @@ class OpCall:
     sizes: Sizes
     inner: int = 0
     """What blocks of the result will be looked at as, if that is known; see :mod:`blocks`."""
+    strides: tuple[tuple[int, ...], ...] = ()
+    """The results' strides in the original, where they have some."""
 
     @property
     def name(self) -> str:

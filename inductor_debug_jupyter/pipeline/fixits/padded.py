@@ -34,6 +34,8 @@ class Padded:
     def block(self, dim: int) -> Block:
         """How a dimension is padded; one that is not is a block without padding."""
         inner = dict(self.blocks).get(dim, self.sizes[dim])
+        if not self.sizes[dim]:  # what has no elements is not padded
+            return Block(0, self.tensor.shape[dim])
         return Block(inner, self.tensor.shape[dim] * inner // self.sizes[dim])
 
 
@@ -159,3 +161,15 @@ def filled(value: Value, fill: float = 0.0) -> Value:
     assert kept is not None
     filling = torch.full((), fill, dtype=tensor.dtype)
     return Padded(torch.where(kept, tensor, filling), value.sizes, fill == 0.0, value.blocks)
+
+
+def with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """A tensor laid out with these strides: itself, or a copy. Where a stride is 0 its elements are all the same."""
+    if tuple(tensor.stride()) == tuple(strides):
+        return tensor
+    repeated = [dim for dim, stride in enumerate(strides) if stride == 0 and tensor.shape[dim] > 1]
+    once = tensor
+    for dim in repeated:
+        once = once.narrow(dim, 0, 1)
+    copied = once.new_empty_strided(once.shape, list(strides)).copy_(once)
+    return copied.expand(tensor.shape) if repeated else copied

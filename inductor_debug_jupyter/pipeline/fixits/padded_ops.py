@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
-    Value,
     block_of,
     blocks_of,
     cut,
@@ -32,103 +30,34 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
+from inductor_debug_jupyter.pipeline.fixits.padded_pointwise import (
+    AS_POINTWISE,
+    KNOWN_POINTWISE,
+    call_without_blocks,
+    dropout,
+    pointwise,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
-
-_AS_POINTWISE = frozenset(
-    ("dropout", "dropout_", "clone", "contiguous", "detach", "alias", "to", "_to_copy", "lift_fresh", "lift_fresh_copy")
-)
-_ZERO_STAYS = _AS_POINTWISE | frozenset(
-    (
-        *("relu", "relu_", "gelu", "gelu_", "silu", "silu_", "tanh", "tanh_", "neg", "abs", "sin", "square", "sqrt"),
-        *("mul", "mul_", "hardswish", "hardswish_", "leaky_relu", "leaky_relu_", "elu", "erf", "expm1", "log1p"),
-        *("sign", "trunc", "round", "floor", "ceil", "asinh", "atan"),
-    )
-)
-"""Of zero they make zero; a product does when one factor is zero, all padding being finite."""
-_SUMS = frozenset(("add", "add_", "sub", "sub_"))
-_NEEDS_ONES = frozenset(
-    ("div", "div_", "log", "log_", "log2", "log10", "rsqrt", "sqrt", "reciprocal", "pow", "true_divide", "atan2")
-)
-"""What of zero is no number, or has no derivative there."""
 
 
 def compute(call: OpCall) -> Any:
     """What the call gives: a value, or several where the op does."""
     values = of_kind(Padded, (call.args, dict(call.kwargs)))
     handler = _HANDLERS.get(call.name)
-    if handler is None and torch.Tag.pointwise in getattr(call.target, "tags", ()):
-        handler = _pointwise
-    if handler is not None and (values or call.name in GROWING):
-        answer = handler(call if handler in _KNOW_BLOCKS else _without_blocks(call))
+    tags = getattr(call.target, "tags", ())
+    if handler is None and torch.Tag.pointwise in tags and call.name in KNOWN_POINTWISE:
+        handler = pointwise
+    if handler is not None and (values or call.name in GROWING or handler is dropout):
+        answer = handler(call if handler in _KNOW_BLOCKS else call_without_blocks(call))
         if answer is not NotImplemented:
             return answer
-    return _without_padding(call)
+    return without_padding(call)
 
 
-def _without_blocks(call: OpCall) -> OpCall:
-    args, kwargs = map_kind(Padded, without_blocks, (call.args, dict(call.kwargs)))
-    return replace(call, args=args, kwargs=kwargs)
-
-
-def _without_padding(call: OpCall) -> Any:
+def without_padding(call: OpCall) -> Any:
+    """What the call gives of operands without padding: always right."""
     args, kwargs = map_kind(Padded, cut, (call.args, dict(call.kwargs)))
     return call.target(*args, **kwargs)
-
-
-# Element by element ---------------------------------------------------------------------------------------------------
-
-
-def _pointwise(call: OpCall) -> Any:
-    if len(call.results) != 1:
-        return NotImplemented
-    blocks = _same_blocks(call)
-    if blocks is None:
-        call, blocks = _without_blocks(call), {}
-    values = call.values
-    rank = len(call.made)
-    memory = list(call.made)
-    for value in values:
-        sizes, shape = sizes_of(value), shape_of(value)
-        for at in range(1, len(sizes) + 1):
-            if sizes[-at] != 1:
-                memory[rank - at] = max(memory[rank - at], shape[-at])
-    if call.name.endswith("_") and list(shape_of(values[0])) != memory:
-        return NotImplemented  # what is written into cannot grow
-
-    def fitted(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor | Padded):
-            return value
-        sizes = sizes_of(value)
-        wanted = {at: memory[rank - len(sizes) + at] for at in range(len(sizes)) if sizes[at] != 1}
-        value = grown(value, wanted)
-        return filled(value, 1.0) if call.name in _NEEDS_ONES else value
-
-    args = [fitted(value) if not isinstance(value, list | tuple) else value for value in call.args]
-    return wrapped(call.run(*args, **call.kwargs), call.made, _zero_after(call, values), blocks)
-
-
-def _same_blocks(call: OpCall) -> dict[int, int] | None:
-    """The result's blocks: those of every operand that is not repeated there; None when they differ."""
-    rank = len(call.made)
-    found: dict[int, set[Block]] = {}
-    for value in call.values:
-        sizes = sizes_of(value)
-        for dim in range(len(sizes)):
-            if sizes[dim] != 1:
-                found.setdefault(rank - len(sizes) + dim, set()).add(block_of(value, dim))
-    in_blocks = {rank - len(sizes_of(value)) + dim for value in call.values for dim in blocks_of(value)}
-    if any(len(found[dim]) > 1 for dim in in_blocks):
-        return None
-    return {dim: next(iter(found[dim])).inner for dim in in_blocks}
-
-
-def _zero_after(call: OpCall, values: list[Value]) -> bool:
-    if call.name in {"mul", "mul_"}:
-        return any(isinstance(value, Padded) and value.zero for value in values)
-    if call.name in _SUMS:
-        alike = all(sizes_of(value) == call.made for value in values)
-        return len(values) == 2 and alike and all(is_zero(value) for value in values)
-    return call.name in _ZERO_STAYS and all(is_zero(value) for value in values)
 
 
 # Products -------------------------------------------------------------------------------------------------------------
@@ -255,6 +184,9 @@ def _batch_norm(call: OpCall) -> Any:
     channels = x.tensor.shape[1]
     affine = [None if each is None else grown(each, {0: channels}) for each in rest[:4]]
     made = call.run(x, *affine, *rest[4:], **call.kwargs)
+    for before, after in zip(rest[2:4], affine[2:], strict=True):
+        if before is not None and tensor_of(before) is not tensor_of(after) and rest[4]:  # copied, to be padded
+            cut(before).copy_(tensor_of(after).narrow(0, 0, sizes_of(before)[0]))
     return wrapped(made, call.made, x.zero and affine[1] is not None)
 
 
@@ -264,15 +196,16 @@ def _layer_norm(call: OpCall) -> Any:
         return NotImplemented
     x = filled(cut(x, range(len(x.sizes) - 1)))
     count, memory = sizes_of(x)[-1], shape_of(x)[-1]
-    mean = tensor_of(x).sum(-1, keepdim=True) / count
-    offset = filled(Padded(tensor_of(x) - mean, sizes_of(x), zero=False))
-    scale = torch.rsqrt((tensor_of(offset) * tensor_of(offset)).sum(-1, keepdim=True) / count + eps)
-    made = tensor_of(offset) * scale
+    tensor = tensor_of(x)
+    wide = torch.float32 if tensor.dtype in {torch.float16, torch.bfloat16} else tensor.dtype  # as torch's kernel does
+    mean = tensor.to(wide).sum(-1, keepdim=True) / count
+    offset = tensor_of(filled(Padded(tensor.to(wide) - mean, sizes_of(x), zero=False)))
+    made = offset * torch.rsqrt((offset * offset).sum(-1, keepdim=True) / count + eps)
     if weight is not None:
         made = made * tensor_of(filled(grown(weight, {0: memory})))
     if bias is not None:
         made = made + tensor_of(filled(grown(bias, {0: memory})))
-    return wrapped(made, call.made, zero=True)
+    return wrapped(made.to(tensor.dtype), call.made, zero=True)
 
 
 def _softmax(call: OpCall) -> Any:
@@ -293,6 +226,8 @@ def _reduction(call: OpCall) -> Any:
     dims = tuple(range(rank)) if not given and given != 0 else (given,) if isinstance(given, int) else tuple(given)
     over = {dim % rank for dim in dims} & set(x.dims)
     keepdim = bool(call.args[2] if len(call.args) > 2 else call.kwargs.get("keepdim", False))
+    if call.name in {"amax", "amin"} and not x.tensor.is_floating_point():
+        return NotImplemented
     if call.name in {"amax", "amin"}:
         x = filled(x, -math.inf if call.name == "amax" else math.inf) if over else x
         return wrapped(call.run(x, list(dims), keepdim), call.made, zero=False)
@@ -345,12 +280,13 @@ _HANDLERS: dict[str, Callable[[OpCall], Any]] = {
     "narrow": lambda call: NotImplemented,
     **dict.fromkeys(("cat", "concat"), padded_views.joined),
     "embedding": padded_views.embedding,
-    **dict.fromkeys(_AS_POINTWISE, _pointwise),
+    **dict.fromkeys(AS_POINTWISE, pointwise),
+    "dropout": dropout,
 }
 
 _KNOW_BLOCKS: frozenset[Callable[[OpCall], Any]] = frozenset(
     (
-        *(_pointwise, _linear, _matmul, _attention, padded_views.turned, padded_views.reshape, padded_views.expand),
+        *(pointwise, _linear, _matmul, _attention, padded_views.turned, padded_views.reshape, padded_views.expand),
         *(padded_views.parts_along, padded_views.joined),
     )
 )

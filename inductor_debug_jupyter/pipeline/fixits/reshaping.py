@@ -25,6 +25,8 @@ def reshaped(value: Value, sizes: Sequence[int]) -> Value:
     """
     if not isinstance(value, Padded):
         return value.reshape(list(sizes))
+    if 0 in value.sizes:
+        return wrapped(tensor_of(cut(value)).reshape(list(sizes)), sizes, zero=True)
     memory: list[int] = []
     lost: list[int] = []
     blocks: dict[int, int] = {}

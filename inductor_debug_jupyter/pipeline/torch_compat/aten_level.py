@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
+from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
 from torch._guards import TracingContext
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -38,20 +39,53 @@ def traced_aten(
     return traced
 
 
-def of_fixed_sizes(args: Sequence[Any]) -> list[Any]:
-    """Stand-ins for inputs that Dynamo has never seen, for the compile that is under way: their sizes are not open."""
+def of_fixed_sizes(args: Sequence[Any], written: Collection[int] = ()) -> list[Any]:
+    """Stand-ins for inputs that Dynamo has never seen, for the compile that is under way: their sizes are not open.
+
+    Those that the graph writes into (``written``, by number) are no leaves of autograd where the inputs are none:
+    AOTAutograd writes into a leaf behind autograd's back.
+    """
     context = TracingContext.try_get()
     mode = context.fake_mode if context is not None else None
     if mode is None:
         return list(args)
 
-    def fake(value: Any) -> Any:
+    def fake(number: int, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        alone = value.detach().requires_grad_(value.requires_grad)
-        return mode.from_tensor(alone, static_shapes=True)
+        alone = mode.from_tensor(value.detach().requires_grad_(value.requires_grad), static_shapes=True)
+        if number not in written or value.is_leaf or not value.requires_grad:
+            return alone
+        with mode, torch.enable_grad():
+            return alone.new_empty_strided(alone.shape, alone.stride()).copy_(alone)
 
-    return [fake(arg) for arg in args]
+    return [fake(number, arg) for number, arg in enumerate(args)]
+
+
+GRAPH_BREAKS: tuple[type[Exception], ...] = (TorchDynamoException, *exceptions_allowed_to_be_fallback)
+"""What a backend raises to have Dynamo trace otherwise: break the graph, or begin again."""
+
+
+def has_open_sizes(graph_module: torch.fx.GraphModule) -> bool:
+    """Whether Dynamo left a size, a stride or a number of an input open: its graph is then for any."""
+    return any(
+        map(_is_open, (node.meta.get("example_value") for node in graph_module.graph.find_nodes(op="placeholder")))
+    )
+
+
+def _is_open(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor):
+        return isinstance(value, _SYMBOLIC)
+    strides = value.stride() if value.layout is torch.strided else ()
+    return any(isinstance(each, torch.SymInt) for each in (*value.shape, *strides, value.storage_offset()))
+
+
+def example_value(value: Any) -> Any:
+    """A number that Dynamo left open, as it is in the example (no guard is added); None when only the data tells."""
+    return value.node.hint if isinstance(value, _SYMBOLIC) else value
+
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def uses_vmap(graph_module: torch.fx.GraphModule) -> bool:

@@ -310,10 +310,22 @@ def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> 
 
 
 def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """``torch.compile`` for good, in a region of its own: the user's other compiles of it keep their recompiles."""
-    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-        function, backend=backend, isolate_recompiles=True
+    """``torch.compile`` for good, in a region of its own: the user's other compiles of it keep their recompiles.
+
+    Every size is compiled by itself (``dynamic=False``), and as often as there are new ones: torch's limits on
+    recompiles (8 a region, 256 a code object) are lifted while the function runs. Beyond them torch would run the
+    original without a word, and what was asked for is the rewritten one.
+    """
+    without_limit = sys.maxsize
+    context = torch._dynamo.optimize(
+        backend=torch._TorchCompileWrapper(backend, None, None, False),  # type: ignore[no-untyped-call]
+        dynamic=False,
+        recompile_limit=without_limit,
+        isolate_recompiles=True,
     )
+    if isinstance(context, eval_frame.OptimizeContext):  # nothing is compiled where the user switched Dynamo off
+        context.enter_exit_hooks.append(dynamo_config._make_closure_patcher(accumulated_recompile_limit=without_limit))
+    compiled: Callable[..., Any] = context(function)
     return compiled
 
 

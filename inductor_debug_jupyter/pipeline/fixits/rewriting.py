@@ -1,0 +1,269 @@
+"""Interpret a graph of ATen ops with a rewrite in force: what is traced of it is the rewritten graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
+from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
+from inductor_debug_jupyter.pipeline.errors import RewriteError
+from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
+from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
+from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall, Sizes
+from inductor_debug_jupyter.pipeline.fixits.padded import (
+    Padded,
+    Value,
+    blocks_of,
+    cut,
+    is_zero,
+    sizes_of,
+    tensor_of,
+    with_strides,
+    wrapped,
+)
+from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute, without_padding
+from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
+from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, node_value, storage_of, tensors_of
+from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves, map_kind, map_tensors, of_kind
+
+
+@dataclass
+class Waste:
+    """Bytes of the tensors that a rewritten graph computes, and how many of them are padding."""
+
+    held: int = 0
+    padding: int = 0
+
+    def add(self, other: Waste) -> None:
+        """Another graph's, too."""
+        self.held += other.held
+        self.padding += other.padding
+
+    @property
+    def share(self) -> float:
+        """Padding over what the tensors stand for."""
+        return self.padding / (self.held - self.padding) if self.held > self.padding else 0.0
+
+
+_LOWERED_ATTENTION = {
+    "scaled_dot_product_attention": ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_math", "bmm")
+}
+
+
+def _lowered(name: str) -> Collection[str]:
+    """How a rewrite may name an op: as AOTAutograd will."""
+    return MATMULS if name in MATMULS else {name, *lowered_names(name), *_LOWERED_ATTENTION.get(name, ())}
+
+
+_DRAWN_ALIKE = frozenset(("dropout", "dropout_", "feature_dropout", "scaled_dot_product_attention"))
+"""Random ops that draw the same for an operand of any layout, or see to it themselves."""
+
+
+class Rewriting(torch.fx.Interpreter):
+    """Interprets a graph with a rewrite in force."""
+
+    def __init__(self, plain: torch.fx.GraphModule, rewrite: Rewrite, border: Border) -> None:
+        super().__init__(plain)
+        self._rewrite = rewrite
+        self._border = border
+        self.waste = Waste()
+        self._sizes = Sizes({**rewrite.around, **rewrite.pads})
+        self._in_blocks = wanted_blocks(plain.graph, rewrite.pads)
+        self._mutations = border.mutations
+        self._inputs: list[Any] = []
+        self._node: torch.fx.Node | None = None
+        self.results: tuple[Result, ...] = ()
+
+    def leave_to(self, border: Border) -> bool:
+        """Have the host do what was done to inputs in the middle of the graph; whether there is such a thing."""
+        numbers = {id(value): number for number, value in enumerate(self._inputs)}
+        found = [
+            border.pad_in_blocks(numbers[id(value)], dim, block)
+            for value, dim, block in self._sizes.asked
+            if id(value) in numbers
+        ]
+        return any(found)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Remember which node is interpreted."""
+        self._node = n
+        return super().run_node(n)
+
+    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """An input, with what the host did to it."""
+        value = self._border.value(len(self._inputs), super().placeholder(target, args, kwargs))
+        self._inputs.append(value)
+        self._count(value)
+        return value
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """A constant of the graph, cast."""
+        value = super().get_attr(target, args, kwargs)
+        return value.to(self._rewrite.dtype(value.dtype)) if isinstance(value, torch.Tensor) else value
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """An op with the rewrite in force."""
+        node = self._node
+        assert node is not None
+        name = aten_name(target)
+        if name not in _DRAWN_ALIKE and torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+            return self._drawn(node, target, args, kwargs)
+        if self._rewrite.casts:
+            self._refuse_other_bits(node)
+            args, kwargs = map_kind(torch.dtype, self._rewrite.dtype, (args, dict(kwargs)))
+        if not name:
+            return super().call_function(target, args, kwargs)
+        writes, anew = self._mutations.writes(node), self._mutations.made_anew(node)
+        places = module_path_of(node) if self._rewrite.contiguous else ""
+        if self._rewrite.contiguous and not writes and self._rewrite.copies(places, _lowered(name)):
+            args, kwargs = map_kind(torch.Tensor, torch.Tensor.contiguous, (args, dict(kwargs)))
+        fakes = tensors_of(node_value(node))
+        results = tuple(tuple(each.shape) for each in fakes)
+        if self._rewrite.channels_last and (pooled := _pooled(name, args, results)) is not None:
+            return pooled
+        inner = self._in_blocks.get(node, 0)
+        strides = tuple(each.stride() for each in fakes if each.layout is torch.strided)
+        call = OpCall(anew or target, tuple(args), dict(kwargs), results, self._sizes, inner, strides)
+        made = compute(call) if anew is not None or not writes else without_padding(call)
+        _check_sizes(made, call)
+        self._count(made)
+        if self._rewrite.around and call.name in GROWING:
+            made = self._cut(made)
+        if anew is not None:
+            return self._seen_by_all(node, made)
+        return self._exact(node, made, args) if self._mutations.is_exact(node) else made
+
+    def _refuse_other_bits(self, node: torch.fx.Node) -> None:
+        """The bits of a number say something else in another format.
+
+        Raises:
+            RewriteError: an op looks at the bits of a dtype that is cast, or makes such a dtype of bits.
+        """
+        if getattr(node.target, "_overloadname", "") != "dtype" or aten_name(node.target) != "view":
+            return
+        for value in (node_value(node), *(node_value(each) for each in node.all_input_nodes)):
+            if isinstance(value, torch.Tensor) and self._rewrite.dtype(value.dtype) != value.dtype:
+                raise RewriteError(f"cast: {value.dtype} is looked at bit by bit ({node.name}) and cannot be cast")
+
+    def _drawn(self, node: torch.fx.Node, target: Any, args: Any, kwargs: Any) -> Any:
+        """Random numbers, drawn as in the original: which ones they are depends on sizes, dtype and strides."""
+        given = [_as_it_was(before, value) for before, value in zip(node.args, args, strict=True)]
+        named = {key: _as_it_was(before, kwargs[key]) for key, before in node.kwargs.items()}
+        made = target(*given, **named)
+        if self._mutations.writes(node):  # into memory that is kept exact, which is not padded
+            return args[0] if given[0] is args[0] else args[0].copy_(given[0])
+        return map_tensors(lambda tensor: tensor.to(self._rewrite.dtype(tensor.dtype)), made)
+
+    def _seen_by_all(self, node: torch.fx.Node, made: Any) -> Any:
+        """What an op would have written in place, under every name of that memory."""
+        (before,) = tensors_of(node_value(node))
+        dtype = self._rewrite.dtype(before.dtype)
+        if isinstance(made, Padded):
+            made = wrapped(made.tensor.to(dtype), made.sizes, made.zero, blocks_of(made))
+        else:
+            made = made.to(dtype)
+        for other in self._mutations.names_of(node):
+            if other in self.env:
+                self.env[other] = made
+        return made
+
+    def _exact(self, node: torch.fx.Node, made: Any, args: Any) -> Any:
+        """A value whose memory is written in place: without padding, and memory of its own if the original has that.
+
+        Raises:
+            RewriteError: it would have to be a view, and is none.
+        """
+        before = node_value(node)
+        if not isinstance(before, torch.Tensor):
+            return map_kind(Padded, cut, made)
+        own = {storage_of(each)[0] for each in tensors_of([node_value(each) for each in node.all_input_nodes])}
+        theirs = {storage_of(tensor_of(each))[0] for each in of_kind(torch.Tensor, list(args))}
+        tensor = cut(made)
+        is_view, must_be_view = storage_of(tensor)[0] in theirs, storage_of(before)[0] in own
+        if must_be_view and not is_view:
+            raise RewriteError(f"{node.name}: what is written in place through this view would be lost")
+        if must_be_view or (not is_view and isinstance(made, torch.Tensor) and tensor.stride() == before.stride()):
+            return tensor
+        return tensor.new_empty_strided(before.shape, before.stride()).copy_(tensor)
+
+    def _cut(self, made: Any) -> Any:
+        """Without the padding that is there for this one op only."""
+        if not isinstance(made, Padded):
+            return made
+        return cut(made, [dim for dim in made.dims if made.sizes[dim] not in self._rewrite.pads])
+
+    def output(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """The results, still padded; what they stand for is kept in ``results``."""
+        values = args[0] if isinstance(args[0], tuple | list) else (args[0],)
+        assert self._node is not None
+        befores = self._node.args[0] if isinstance(self._node.args[0], tuple | list) else (self._node.args[0],)
+        self.results = tuple(_result(value, before) for value, before in zip(values, befores, strict=True))
+        return tuple(tensor_of(value) for value in values)
+
+    def _count(self, made: Any) -> None:
+        for value in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(value, torch.Tensor | Padded):
+                tensor = tensor_of(value)
+                size = item_size(str(tensor.dtype).removeprefix("torch."))
+                self.waste.held += tensor.numel() * size
+                self.waste.padding += (tensor.numel() - _elements(value)) * size
+
+
+def _as_it_was(before: Any, value: Any) -> Any:
+    """An operand with the original's sizes, dtype and strides."""
+    was = node_value(before) if isinstance(before, torch.fx.Node) else None
+    if not isinstance(was, torch.Tensor) or not isinstance(value, torch.Tensor | Padded):
+        return value
+    tensor: torch.Tensor = cut(value).to(was.dtype)
+    return with_strides(tensor, was.stride())
+
+
+def _check_sizes(made: Any, call: OpCall) -> None:
+    """What an op makes stands for the sizes that it has in the original.
+
+    Raises:
+        RewriteError: it does not.
+    """
+    sizes = tuple(sizes_of(each) for each in leaves(made) if isinstance(each, torch.Tensor | Padded))
+    if sizes != call.results:
+        was, now = (", ".join(str(list(each)) for each in shapes) for shapes in (call.results, sizes))
+        raise RewriteError(f"{call.name} of the rewritten graph stands for {now}, the original's is {was}")
+
+
+def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]) -> Value | None:
+    """The mean over all of an image, with channels innermost: its derivative then is laid out like the image.
+
+    Autograd spreads the derivative of a mean over rows and columns as torch lays out tensors by default.
+    """
+    if name not in {"mean", "adaptive_avg_pool2d"} or not isinstance(args[0], torch.Tensor | Padded):
+        return None
+    image, (made,) = args[0], results
+    sizes = sizes_of(image)
+    over = [dim % len(sizes) for dim in args[1]] if name == "mean" and len(args) > 1 and args[1] else []
+    whole = sorted(over) == [2, 3] if name == "mean" else made[2:] == (1, 1)
+    if len(sizes) != 4 or not whole:
+        return None
+    image = cut(image, (0, 2, 3))
+    tensor = tensor_of(image)
+    mean = tensor.permute(0, 2, 3, 1).reshape(sizes[0], sizes[2] * sizes[3], -1).mean(1)
+    return wrapped(mean.reshape(*mean.shape, *made[2:]), made, is_zero(image))
+
+
+def _elements(value: Value) -> int:
+    count = 1
+    for size in sizes_of(value):
+        count *= size
+    return count
+
+
+def _result(value: Any, before: Any) -> Result:
+    if not isinstance(value, torch.Tensor | Padded):
+        return Result((), None)
+    was = node_value(before) if isinstance(before, torch.fx.Node) else None
+    dtype = was.dtype if isinstance(was, torch.Tensor) else None
+    return Result(sizes_of(value), dtype if dtype != tensor_of(value).dtype else None, blocks_of(value))
