@@ -85,7 +85,8 @@ def _problems(rule: Constraint, capture: CompileCapture, cpu: CpuChoice) -> Iter
         cpu = CpuChoice()  # what the CPU makes is read on the target: it takes memory there all the same
     for graph in graphs:
         meant = cpu.names(graph, capture.compile_id)
-        for problem in rule.check(graph):
+        found = rule.check(graph, capture) if isinstance(rule, MemoryConstraint) else rule.check(graph)
+        for problem in found:
             if problem.node not in meant:
                 yield graph, problem
     dynamo = capture.graph("dynamo")

@@ -104,13 +104,12 @@ def _findings(
 
 def _memory(captures: Iterable[CompileCapture]) -> tuple[MemoryRecord, ...]:
     """Memory over time of every AOT graph whose sizes are known."""
-    graphs = (
-        (capture.compile_id, graph)
+    records = (
+        memory_of(graph, capture)
         for capture in captures
         for stage in ("forward", "backward")
         if (graph := capture.graph(stage)) is not None
     )
-    records = (memory_of(graph, compile_id) for compile_id, graph in graphs)
     return tuple(record for record in records if record is not None)
 
 
