@@ -59,18 +59,17 @@ class Liveness:
 
     def _follow(self) -> None:
         end = len(self.graph.nodes)
-        spans = _spans_of_ops(self.graph)
+        ends = _ends_of_ops(self.graph)
         if self._forward is not None:
-            spans |= _spans_of_autograd_nodes(self.graph)
+            ends |= _ends_of_gradients(self.graph)
         for position, node in enumerate(self.graph.nodes):
             saved = self._saved(node)
             made = self._made(position, node) if saved is None else saved
             self._of[node.name] = made
-            begin, until = spans.get(position, (position, position))
+            until = end if node.op == "output" else ends.get(position, position)
             for name in node.inputs:
                 for memory in self._of.get(name, ()):
-                    used = until if self.first[memory] < begin else position
-                    self.last[memory] = max(self.last[memory], end if node.op == "output" else used)
+                    self.last[memory] = max(self.last[memory], until)
             if node.op == "get_attr" or (node.op == "placeholder" and (saved is None) and not self._is_given_up(node)):
                 self.held.update(made)
 
@@ -128,27 +127,28 @@ class Liveness:
         return line
 
 
-def _spans_of_ops(graph: GraphRecord) -> dict[int, tuple[int, int]]:
-    """Position of a part of a decomposed op → the first and last part: the op reads until it is done."""
+def _ends_of_ops(graph: GraphRecord) -> dict[int, int]:
+    """Position of a part of a decomposed op → that of the last part: the op reads until it is done."""
     parts: dict[tuple[str, str], list[int]] = {}
     for position, node in enumerate(graph.nodes):
         if node.composite:
             parts.setdefault((node.composite, node.call), []).append(position)
-    return {position: (same[0], same[-1]) for same in parts.values() for position in same}
+    return {position: same[-1] for same in parts.values() for position in same}
 
 
-def _spans_of_autograd_nodes(graph: GraphRecord) -> dict[int, tuple[int, int]]:
-    """Position of a backward's call → the first and last of those beside it that are of the same forward op.
+def _ends_of_gradients(graph: GraphRecord) -> dict[int, int]:
+    """Position of a backward's call → that of the last one beside it that is of the same forward op.
 
     Autograd computes all gradients of one op (of a linear: input, weight, bias) before it lets go of what it saved for
-    that op and of the gradient that came in.
+    that op, of the gradient that came in, and of what its formula makes on the way. Calls of no forward op are the
+    gradient of a write to a view, which is one op to autograd too.
     """
-    spans: dict[int, tuple[int, int]] = {}
-    numbered = [(position, node) for position, node in enumerate(graph.nodes) if node.is_call and node.origins]
-    for _, same in itertools.groupby(numbered, key=lambda each: each[1].origins):
+    ends: dict[int, int] = {}
+    calls = [(position, node) for position, node in enumerate(graph.nodes) if node.is_call]
+    for _, same in itertools.groupby(calls, key=lambda each: each[1].origins):
         positions = [position for position, _ in same]
-        spans.update(dict.fromkeys(positions, (positions[0], positions[-1])))
-    return spans
+        ends.update(dict.fromkeys(positions, positions[-1]))
+    return ends
 
 
 def _inside_ops(graph: GraphRecord) -> frozenset[int]:
