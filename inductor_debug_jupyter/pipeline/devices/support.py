@@ -189,6 +189,11 @@ class UnsupportedOpsConstraint(Constraint):
         self.unsupported_ops = tuple(unsupported_ops)
         self._support = support or OpSupport(deny=self.unsupported_ops)
 
+    @property
+    def support(self) -> OpSupport:
+        """Which ops the target has."""
+        return self._support
+
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Every node whose op, whatever the graph was lowered to, the target does not have."""
         for node in graph.calls:
