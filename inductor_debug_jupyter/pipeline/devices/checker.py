@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
 from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint, KnownTypesConstraint, NarrowedConstraint
+from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, ScratchpadConstraint
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
@@ -37,7 +38,12 @@ def dtype_rule(profile: DeviceProfile) -> DtypeConstraint | None:
 
 
 def rules_for(profile: DeviceProfile) -> list[Constraint]:
-    """The constraints that a profile stands for."""
+    """The constraints that a profile stands for.
+
+    Raises:
+        OptionError: the profile names an op that torch does not have.
+    """
+    _check_op_names(profile)
     rules: list[Constraint] = [KnownTypesConstraint()]
     if (dtypes := dtype_rule(profile)) is not None:
         rules.append(dtypes)
@@ -52,6 +58,20 @@ def rules_for(profile: DeviceProfile) -> list[Constraint]:
     if profile.scratchpad is not None:
         rules.append(ScratchpadConstraint(profile.scratchpad))
     return rules
+
+
+def _check_op_names(profile: DeviceProfile) -> None:
+    """A profile that was written in Python is checked here; one in a file, as it is read, with file and line."""
+    parts = [part for parts in profile.decompose.values() for part in parts]
+    for key, names in (
+        ("deny", profile.deny),
+        ("allow", profile.allow or ()),
+        ("decompose", (*profile.decompose, *parts)),
+        ("op_dtypes", tuple(profile.op_dtypes)),
+        ("alignments", tuple(op for rule in profile.alignments for op in (*rule.ops, *rule.not_ops))),
+        ("layouts", tuple(op for rule in profile.layouts for op in rule.ops)),
+    ):
+        check_ops(names, f"{profile.name}, {key}")
 
 
 def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:

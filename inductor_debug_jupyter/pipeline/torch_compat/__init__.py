@@ -12,6 +12,7 @@ Nothing outside this package imports a private name of torch. Each module here h
 - :mod:`guards`: read what torch checks before it reuses a graph;
 - :mod:`running`: what Dynamo knows while it calls a backend;
 - :mod:`operators`: torch's own operator database;
+- :mod:`op_names`: every name by which torch knows an op;
 - :mod:`rounding`: run eager code in a narrower format;
 - :mod:`targets`: names of what nodes call, for another process;
 - :mod:`trees`: nested containers of tensors;
