@@ -38,7 +38,7 @@ class MeasuredPeak(TorchDispatchMode):  # type: ignore[no-untyped-call]
     @property
     def alive(self) -> int:
         """Bytes of the storages that are alive now."""
-        gone = [key for key, (storage, _) in self._there.items() if storage.expired()]
+        gone = [key for key, (storage, _) in self._there.items() if storage.expired()]  # type: ignore[no-untyped-call]
         for key in gone:
             del self._there[key]
         return sum(nbytes for _, nbytes in self._there.values())
@@ -48,5 +48,5 @@ class MeasuredPeak(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         storage = leaf.untyped_storage()
         if storage.nbytes():
-            reference = StorageWeakRef(storage)
+            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
             self._there[reference.cdata] = (reference, storage.nbytes())
