@@ -133,7 +133,7 @@ def check_target(captures: Sequence[CompileCapture], profile: DeviceProfile) -> 
     coverage = coverage_of(captures, profile)
     for capture in captures:
         for graph in capture.graphs.values():
-            memory_of(graph)
+            memory_of(graph, capture)
     return TargetResult(profile.name, findings, coverage, time.process_time() - start)
 
 

@@ -6,6 +6,7 @@ same values, and nothing compiles again. Where it is None, the hint must say tha
 
 from __future__ import annotations
 
+import collections
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,6 +101,54 @@ def size_relation():
     return calls(f, (torch.ones(4, 3),), (torch.ones(9, 3),))
 
 
+def odd_or_even(x):
+    if x.shape[0] % 2:
+        return x * 2
+    return x - 1
+
+
+@kind("size relation", "x.shape[0]", "L['x'].size()[0] % 2 == 0", "7", "if x.shape[0] % 2:")
+def size_modulo():
+    return calls(torch.compile(odd_or_even, backend="eager", dynamic=True), (torch.ones(4, 3),), (torch.ones(7, 3),))
+
+
+def in_fours(x):
+    if x.shape[0] // 4 == 2:
+        return x * 2
+    return x - 1
+
+
+@kind("size relation", "x.shape[0]", "L['x'].size()[0] // 4 == 2", "13", "if x.shape[0] // 4 == 2:")
+def size_division():
+    return calls(torch.compile(in_fours, backend="eager", dynamic=True), (torch.ones(9, 3),), (torch.ones(13, 3),))
+
+
+def longer(x, y):
+    if x.shape[0] > y.shape[0]:
+        return x * 2
+    return y - 1
+
+
+@kind("size relation", "x.shape[0] and y.shape[0]", "L['x'].size()[0] <= L['y'].size()[0]", "8 and 5",
+      "if x.shape[0] > y.shape[0]:")  # fmt: skip
+def sizes_compared():
+    f = torch.compile(longer, backend="eager", dynamic=True)
+    return calls(f, (torch.ones(4, 3), torch.ones(5, 3)), (torch.ones(8, 3), torch.ones(5, 3)))
+
+
+def large(x):
+    if x.shape[0] * x.shape[1] > 20:
+        return x * 2
+    return x - 1
+
+
+@kind("size relation", "x.shape[1] and x.shape[0]", "L['x'].size()[1] * L['x'].size()[0] <= 20", "5 and 8",
+      "if x.shape[0] * x.shape[1] > 20:")  # fmt: skip
+def sizes_multiplied():
+    f = torch.compile(large, backend="eager", dynamic=True)
+    return calls(f, (torch.ones(4, 3),), (torch.ones(8, 5),))
+
+
 @kind("dtype", "x.dtype", "Float", "Double", "return x * 2")
 @followed_by(lambda: calls(compiled(double), (X,), (X.double().to(torch.float32),)))
 def dtype():
@@ -173,6 +222,126 @@ def number_type():
     return calls(f, (X, 2), (X, 2.5))
 
 
+def by_parity(x, n):
+    if n % 2:
+        return x + 1
+    return x - 1
+
+
+@kind("number relation", "n", "L['n'] % 2 == 0", "7", "if n % 2:")
+def number_modulo():
+    return calls(torch.compile(by_parity, backend="eager", dynamic=True), (X, 4), (X, 7))
+
+
+def by_limit(x, n):
+    if n > 5:
+        return x + 1
+    return x - 1
+
+
+@kind("number relation", "n", "L['n'] <= 5", "7", "if n > 5:")
+def number_compared():
+    return calls(torch.compile(by_limit, backend="eager", dynamic=True), (X, 4), (X, 7))
+
+
+def counted(x, steps):
+    for i in steps:
+        x = x + i
+    return x
+
+
+@kind("range", "steps.stop", "3", "4", "for i in steps:")
+def range_stop():
+    return calls(compiled(counted), (X, range(3)), (X, range(4)))
+
+
+@kind("range", "steps.start", "0", "1", "for i in steps:")
+def range_start():
+    return calls(compiled(counted), (X, range(5)), (X, range(1, 5)))
+
+
+@kind("range", "steps.step", "1", "2", "for i in steps:")
+def range_step():
+    return calls(compiled(counted), (X, range(0, 6, 1)), (X, range(0, 6, 2)))
+
+
+def cut(x, part):
+    return x[part] * 2
+
+
+@kind("slice", "part.stop", "1", "2", "return x[part] * 2")
+@followed_by(lambda: calls(compiled(cut), (X, slice(0, 2)), (X, slice(0, 2))))
+def slice_stop():
+    return calls(compiled(cut), (X, slice(0, 1)), (X, slice(0, 2)))
+
+
+class Options:
+    def __init__(self, factor):
+        self.factor = factor
+
+
+def by_option(x, options):
+    return x * options.factor
+
+
+@kind("attribute", "options.factor", "2", "3", "return x * options.factor")
+@followed_by(lambda: calls(compiled(by_option), *((X, Options(torch.tensor(n))) for n in (2, 3, 9))))
+def attribute_of_an_object():
+    return calls(compiled(by_option), (X, Options(2)), (X, Options(3)))
+
+
+Pair = collections.namedtuple("Pair", "factor other")
+
+
+@kind("attribute", "options.factor", "2", "3", "return x * options.factor")
+@followed_by(lambda: calls(compiled(by_option), *((X, Pair(torch.tensor(n), 1)) for n in (2, 3, 9))))
+def attribute_of_a_named_tuple():
+    return calls(compiled(by_option), (X, Pair(2, 1)), (X, Pair(3, 1)))
+
+
+def looked_up_by_key(x, settings):
+    return x * settings["factor"]
+
+
+@kind("int", "settings['factor']", "2", "3", 'return x * settings["factor"]')
+@followed_by(lambda: calls(compiled(looked_up_by_key), *((X, {"factor": torch.tensor(n)}) for n in (2, 3, 9))))
+def number_in_a_dictionary():
+    return calls(compiled(looked_up_by_key), (X, {"factor": 2}), (X, {"factor": 3}))
+
+
+def first_of(x, numbers):
+    return x * numbers[0]
+
+
+@kind("float", "numbers[0]", "1.5", "2.5", "return x * numbers[0]")
+@followed_by(lambda: calls(compiled(first_of), *((X, [torch.tensor(n)]) for n in (1.5, 2.5, 9.5))))
+def number_in_a_list():
+    return calls(compiled(first_of), (X, [1.5]), (X, [2.5]))
+
+
+class Configured(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.settings = {"factor": factor}
+
+    def forward(self, x):
+        return x * self.settings["factor"]
+
+
+def tensor_in_a_setting():
+    net = Configured(torch.tensor(2))
+    f = compiled(net)
+    return [lambda: f(X), lambda: (net.settings["factor"].fill_(5), f(X))]
+
+
+@kind("attribute", "self.settings['factor']", "2", "5", 'return x * self.settings["factor"]')
+@followed_by(tensor_in_a_setting)
+def number_in_a_setting_of_a_module():
+    net = Configured(2)
+    f = compiled(net)
+    return [lambda: f(X), lambda: (net.settings.update(factor=5), f(X))]
+
+
 def either(x, flag):
     if flag:
         return x + 1
@@ -193,6 +362,21 @@ def optional(x, bias=None):
 @kind("None", "bias", "None", "float32[2, 3]", "if bias is not None:")
 def nothing():
     return calls(compiled(optional), (X,), (X, X + 1))
+
+
+@kind("None", "bias", "a tensor", "NoneType", "if bias is not None:")
+def tensor_then_nothing():
+    return calls(compiled(optional), (X, X + 1), (X, None))
+
+
+class Marked(torch.Tensor):
+    pass
+
+
+@kind("type", "x", "a tensor", "Marked", "return x * 2")
+@followed_by(lambda: calls(compiled(double), (X,), (X.as_subclass(Marked).as_subclass(torch.Tensor),)))
+def tensor_subclass():
+    return calls(compiled(double), (X,), (X.as_subclass(Marked),))
 
 
 def in_mode(x, mode):
@@ -240,6 +424,18 @@ def all_of(batch):
 @followed_by(lambda: calls(compiled(all_of), ({"a": X},), ({"a": X + 1},)))
 def dictionary_keys():
     return calls(compiled(all_of), ({"a": X},), ({"a": X, "b": X + 1},))
+
+
+def each_of(x, batch):
+    for name in batch:
+        x = x + batch[name]
+    return x
+
+
+@kind("keys", "key 0 of batch", "'a'", "'b'", "for name in batch:")
+@followed_by(lambda: calls(compiled(each_of), (X, {"a": X - 1}), (X, {"a": X + 1})))
+def other_keys():
+    return calls(compiled(each_of), (X, {"a": X - 1}), (X, {"b": X - 1}))
 
 
 def looked_up(x, names):

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.pipeline.views.advice import advice, varying
+from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, varying
+from inductor_debug_jupyter.pipeline.views.guards import guard_rows
+from inductor_debug_jupyter.pipeline.views.recompiles import told_recompile
 
 from .kinds import KINDS, Kind
 
@@ -29,7 +31,8 @@ def test_the_guard_its_values_and_its_line_are_named(kind: Kind):
     assert (recompile.old, recompile.new) == (kind.old, kind.new)
     assert recompile.check
     assert recompile.call == 2
-    assert recompile.made is (kind.name != "layout")  # torch does not compile sparse tensors: it tried, and gave up
+    gave_up = ("layout", "range")  # torch compiles no sparse tensors and no loops of unknown length: it tried
+    assert recompile.made is (kind.name not in gave_up)
     assert recompile.seconds > 0
     assert recompile.source is not None
     if kind.line:
@@ -49,3 +52,52 @@ def test_the_hint_removes_it_or_says_that_it_cannot(kind: Kind):
     else:
         torch._dynamo.reset()
         assert recompiles_of(kind.follow()) == ()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.program.__name__)
+def test_the_sentence_names_what_varies_and_its_values(kind: Kind):
+    """Old and new stand in it as they were; where they are not known, it is torch's own reason and says no value."""
+    (recompile,) = recompiles_of(kind.program())
+    told = told_recompile(recompile)
+    if recompile.aspect == "relation":
+        be = "are" if " and " in kind.varies else "is"
+        assert told == f"{kind.varies} {be} now {kind.new}, but {as_written(kind.old)} must hold"
+    elif kind.old or kind.new:
+        assert told.startswith(f"{kind.varies} was {kind.old or 'something else'}, now {kind.new} (")
+    else:
+        assert "was" not in told.split()
+    assert "L['" not in advice(recompile).text
+    if "register_buffer" in advice(recompile).text:
+        assert recompile.aspect == "attribute of a module"
+
+
+def test_what_is_said_of_ranges_and_slices_is_what_torch_does():
+    def counted(x, steps):
+        for i in steps:
+            x = x + i
+        return x
+
+    def cut(x, part):
+        return x[part] * 2
+
+    x = torch.ones(9)
+    for dynamic, made in ((None, [False]), (False, [True, True])):
+        f = torch.compile(counted, backend="eager", dynamic=dynamic)
+        calls = [lambda n=n, f=f: f(x, range(n)) for n in (3, 4, 5)]
+        assert [each.made for each in recompiles_of(calls)] == made
+        torch._dynamo.reset()
+    f = torch.compile(cut, backend="eager")
+    assert len(recompiles_of([lambda n=n: f(x, slice(0, n)) for n in (3, 4, 5, 6)])) == 1
+
+
+def test_what_is_said_of_a_guard_that_has_not_failed_never_guesses_whose_attribute_it_is():
+    def counted(x, steps):
+        for i in steps:
+            x = x + i
+        return x
+
+    with capture(lower="dynamo") as session:
+        torch.compile(counted, backend="eager")(torch.ones(3), range(3))
+    hints = [row["hint"] for row in guard_rows(session.guards) if row["expression"] == "steps.stop"]
+    assert hints == ["Each value of steps.stop that occurs compiles once."]
+    assert not any("register_buffer" in row["hint"] for row in guard_rows(session.guards))

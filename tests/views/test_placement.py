@@ -5,6 +5,7 @@ import json
 from inductor_debug_jupyter import DeviceProfile
 from inductor_debug_jupyter.pipeline.devices import graph_coverage, memory_of
 from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
     CoverageRecord,
     GraphRecord,
     NodeRecord,
@@ -61,7 +62,7 @@ def test_the_views_are_json_and_harmless():
     assert (entry["op"], entry["status"], entry["size"]) == ("sort", "fallback", "512 KiB")
     assert view["moved"][0] == "2 transfers (border): 512 KiB, about 2.52 ms"
     assert {row["selection"] for row in view["transfers"]} == {None}, "without a lookup nothing can be chosen"
-    record = memory_of(GRAPH, "0/0")
+    record = memory_of(GRAPH, CompileCapture("0/0", graphs={"forward": GRAPH}))
     shown = memory_view(record, limit=1)
     assert shown["over"]
     assert "\x1b" not in json.dumps([view, shown]) + "\n".join(memory_lines(record))

@@ -57,12 +57,18 @@ def shapes(session: DebugSession, stage: str = "forward") -> list[Any]:
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_batch_1_to_64_changes_memory_and_nothing_else(backward: bool) -> None:
+    trial = seen(Net().eval(), torch.randn(1, 70), backward=backward, target="default").try_out(batch=64)
+    assert str(trial.changes) == "changes memory and nothing else", str(trial)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_batch_1_to_64_moves_more_for_what_is_refused(backward: bool) -> None:
     model = Net().eval()
     session = seen(model, torch.randn(1, 70), backward=backward)
     assert [finding.title for finding in session.findings] == ["70 is not a multiple of 64"]
     trial = session.try_out(batch=64)
     assert trial.title == "batch 1 → 64 (dimension 0 of x)"
-    assert str(trial.changes) == "changes memory and nothing else", str(trial)
+    assert str(trial.changes) == "changes transfers and memory", str(trial)
     assert [finding.title for finding in trial.changes.same] == ["70 is not a multiple of 64"]
     assert (trial.changes.gone, trial.changes.new, trial.changes.reworded) == ((), (), ())
     assert trial.session.peak_memory > session.peak_memory
@@ -175,7 +181,7 @@ def test_only_the_first_call_of_a_model_counts_on_both_sides() -> None:
     trial = session.try_out(batch=4)
     assert [len(each.captures) for each in (trial.before, trial.after)] == [1, 1]
     assert trial.notes == ("only the first call of each model is kept: 1 graph of later calls left out on both sides",)
-    assert str(trial.changes) == "changes memory and nothing else"
+    assert str(trial.changes) == "changes transfers and memory"
 
 
 def test_a_compiled_function_and_sizes_that_were_symbolic() -> None:

@@ -136,8 +136,9 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
         node, total = graph.nodes[position], record.timeline[position]
         at_peak = " (the peak)" if total == record.peak else ""
         self._alive.title = f"{words.size(total)} alive at {words.plain(node.name)}{at_peak}"
+        capture = next(each for each in self._lookup.record.captures if each.compile_id == record.compile_id)
         rows = []
-        for tensor in alive_at(graph, position)[:ROWS]:
+        for tensor in alive_at(graph, position, capture)[:ROWS]:
             made = graph.node(tensor.node)
             selection = self._lookup.of_node(record.compile_id, record.stage, made) if made else None
             rows.append({**alive_view(tensor, total), "selection": selection})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inductor_debug_jupyter.pipeline.devices import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.ops import LOWERED, VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
 
@@ -30,6 +31,7 @@ class SupportedOpsConstraint(Constraint):
 
     def __init__(self, supported_ops: Iterable[str]) -> None:
         self.supported_ops = tuple(sorted(set(supported_ops)))
+        check_ops(self.supported_ops, "get_supported_ops()")
         self._allowed = set(VIEWS)
         for bare in map(bare_name, self.supported_ops):
             self._allowed |= {bare, *LOWERED.get(bare, ()), *_ALSO.get(bare, ())}

@@ -8,10 +8,12 @@ name ops in either language.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
 from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint, KnownTypesConstraint, NarrowedConstraint
+from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, ScratchpadConstraint
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
@@ -36,7 +38,12 @@ def dtype_rule(profile: DeviceProfile) -> DtypeConstraint | None:
 
 
 def rules_for(profile: DeviceProfile) -> list[Constraint]:
-    """The constraints that a profile stands for."""
+    """The constraints that a profile stands for.
+
+    Raises:
+        OptionError: the profile names an op that torch does not have.
+    """
+    _check_op_names(profile)
     rules: list[Constraint] = [KnownTypesConstraint()]
     if (dtypes := dtype_rule(profile)) is not None:
         rules.append(dtypes)
@@ -53,6 +60,20 @@ def rules_for(profile: DeviceProfile) -> list[Constraint]:
     return rules
 
 
+def _check_op_names(profile: DeviceProfile) -> None:
+    """A profile that was written in Python is checked here; one in a file, as it is read, with file and line."""
+    parts = [part for parts in profile.decompose.values() for part in parts]
+    for key, names in (
+        ("deny", profile.deny),
+        ("allow", profile.allow or ()),
+        ("decompose", (*profile.decompose, *parts)),
+        ("op_dtypes", tuple(profile.op_dtypes)),
+        ("alignments", tuple(op for rule in profile.alignments for op in (*rule.ops, *rule.not_ops))),
+        ("layouts", tuple(op for rule in profile.layouts for op in rule.ops)),
+    ):
+        check_ops(names, f"{profile.name}, {key}")
+
+
 def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:
     """The graphs of a capture that rules look at: forward and backward, or the Dynamo graph where there is neither."""
     lowered = [graph for stage in ("forward", "backward") if (graph := capture.graph(stage)) is not None]
@@ -60,34 +81,64 @@ def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:
     return lowered or ([dynamo] if dynamo else [])
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One problem of one rule, at one node of a capture's graph."""
+
+    rule: Constraint
+    capture: CompileCapture
+    graph: GraphRecord
+    problem: Problem
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return self.problem.severity or self.rule.severity
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return place_of(self.capture.compile_id, self.graph, self.problem.node)
+
+
+def found_by(
+    rules: Iterable[Constraint], captures: Sequence[CompileCapture], cpu: CpuChoice | None = None
+) -> Iterator[Found]:
+    """Everything that rules say about every node. What is meant for the CPU is not the target's business."""
+    for rule in rules:
+        for capture in captures:
+            yield from _found_in(rule, capture, cpu or CpuChoice())
+
+
 def check(
     captures: Sequence[CompileCapture], rules: Iterable[Constraint], cpu: CpuChoice | None = None
 ) -> tuple[Violation, ...]:
     """Everything the rules refuse, folded by cause, worst first; what is meant for the CPU is not the target's."""
-    folded: dict[tuple[str, ...], tuple[Constraint, Problem, dict[object, Place]]] = {}
-    for rule in rules:
-        for capture in captures:
-            for graph, problem in _problems(rule, capture, cpu or CpuChoice()):
-                cause = (problem.cause,) if problem.cause else (problem.title, problem.observed, problem.allowed)
-                key = (rule.rule_id, *cause)
-                known = folded.get(key)
-                if known is None:
-                    known = folded[key] = (rule, problem, {})
-                place = place_of(capture.compile_id, graph, problem.node)
-                known[2].setdefault(same_place(place), place)
-    violations = [_violation(rule, problem, tuple(places.values())) for rule, problem, places in folded.values()]
+    return folded(found_by(rules, captures, cpu))
+
+
+def folded(found: Iterable[Found]) -> tuple[Violation, ...]:
+    """One violation for each cause, worst first, with a place for each of the user's lines and modules."""
+    causes: dict[tuple[str, ...], tuple[Found, dict[object, Place]]] = {}
+    for each in found:
+        problem = each.problem
+        cause = (problem.cause,) if problem.cause else (problem.title, problem.observed, problem.allowed)
+        place = each.place
+        causes.setdefault((each.rule.rule_id, *cause), (each, {}))[1].setdefault(same_place(place), place)
+    violations = [_violation(first, tuple(places.values())) for first, places in causes.values()]
     return tuple(sorted(violations, key=lambda violation: _RANK[violation.severity]))
 
 
-def _problems(rule: Constraint, capture: CompileCapture, cpu: CpuChoice) -> Iterator[tuple[GraphRecord, Problem]]:
+def _found_in(rule: Constraint, capture: CompileCapture, cpu: CpuChoice) -> Iterator[Found]:
     graphs = checked_graphs(capture)
     if isinstance(rule, MemoryConstraint):
         cpu = CpuChoice()  # what the CPU makes is read on the target: it takes memory there all the same
     for graph in graphs:
         meant = cpu.names(graph, capture.compile_id)
-        for problem in rule.check(graph):
+        problems = rule.check(graph, capture) if isinstance(rule, MemoryConstraint) else rule.check(graph)
+        for problem in problems:
             if problem.node not in meant:
-                yield graph, problem
+                yield Found(rule, capture, graph, problem)
     dynamo = capture.graph("dynamo")
     if dynamo is not None and dynamo is not graphs[0] and isinstance(rule, UnsupportedOpsConstraint):
         calls = [node for graph in graphs for node in graph.calls]
@@ -95,7 +146,7 @@ def _problems(rule: Constraint, capture: CompileCapture, cpu: CpuChoice) -> Iter
         meant = cpu.names(dynamo, capture.compile_id)
         for problem in rule.check_names(dynamo, aot_names):
             if problem.node not in meant:
-                yield dynamo, problem
+                yield Found(rule, capture, dynamo, problem)
 
 
 def place_of(compile_id: str, graph: GraphRecord, name: str) -> Place:
@@ -115,10 +166,11 @@ def same_place(place: Place) -> object:
     return (place.compile_id, place.module_path, place.source.file, place.source.line)
 
 
-def _violation(rule: Constraint, problem: Problem, places: tuple[Place, ...]) -> Violation:
+def _violation(found: Found, places: tuple[Place, ...]) -> Violation:
+    problem = found.problem
     return Violation(
-        rule_id=rule.rule_id,
-        severity=problem.severity or rule.severity,
+        rule_id=found.rule.rule_id,
+        severity=found.severity,
         title=problem.title,
         places=places,
         observed=problem.observed,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
-from inductor_debug_jupyter.pipeline.devices.checker import check
+from inductor_debug_jupyter.pipeline.devices.checker import Found, folded, found_by
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
 from inductor_debug_jupyter.pipeline.devices.memory import memory_of
@@ -39,9 +39,10 @@ def judge(
     """Check everything that was recorded. A rule that fails is noted, and the others go on."""
     captures = recorder.captures
     notes: list[Note] = list(recorder.notes)
-    findings = _findings(captures, profile, rules, notes)
+    found = _found(captures, profile, rules, notes)
+    findings = folded(found)
     memory = _memory(captures)
-    coverage = _coverage(captures, profile, notes)
+    coverage = _coverage(captures, profile, rules, found, notes)
     return SessionRecord(
         id=session_id,
         created=created,
@@ -69,8 +70,9 @@ def judge(
 def judge_again(record: SessionRecord, *, profile: DeviceProfile, rules: Sequence[Constraint]) -> SessionRecord:
     """The same captures, checked against another target or other rules; nothing is compiled."""
     notes = [note for note in record.notes if note.part != _COVERAGE and not note.part.startswith(_RULE)]
-    findings = _findings(record.captures, profile, rules, notes)
-    coverage = _coverage(record.captures, profile, notes)
+    found = _found(record.captures, profile, rules, notes)
+    findings = folded(found)
+    coverage = _coverage(record.captures, profile, rules, found, notes)
     lines = (line for finding in findings for place in finding.places for line in (place.cell, place.source))
     return replace(
         record,
@@ -88,38 +90,42 @@ _COVERAGE = "coverage"
 """The parts that notes of this module name."""
 
 
-def _findings(
+def _found(
     captures: Sequence[CompileCapture], profile: DeviceProfile, rules: Sequence[Constraint], notes: list[Note]
-) -> tuple[Violation, ...]:
-    """What the rules refuse, worst first. A rule that fails is noted, and the others go on."""
-    findings: list[Violation] = []
+) -> list[Found]:
+    """What the rules say about every node. A rule that fails is noted, and the others go on."""
+    found: list[Found] = []
     for rule in rules:
         try:
-            findings += check(captures, [rule], profile.cpu)
+            found += list(found_by([rule], captures, profile.cpu))
         except Exception as error:
             notes.append(Note(f"{_RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
-    order = {"error": 0, "warning": 1, "info": 2}
-    return tuple(sorted(findings, key=lambda violation: order[violation.severity]))
+    return found
 
 
 def _memory(captures: Iterable[CompileCapture]) -> tuple[MemoryRecord, ...]:
     """Memory over time of every AOT graph whose sizes are known."""
-    graphs = (
-        (capture.compile_id, graph)
+    records = (
+        memory_of(graph, capture)
         for capture in captures
         for stage in ("forward", "backward")
         if (graph := capture.graph(stage)) is not None
     )
-    records = (memory_of(graph, compile_id) for compile_id, graph in graphs)
     return tuple(record for record in records if record is not None)
 
 
-def _coverage(captures: Sequence[CompileCapture], profile: DeviceProfile, notes: list[Note]) -> CoverageRecord | None:
+def _coverage(
+    captures: Sequence[CompileCapture],
+    profile: DeviceProfile,
+    rules: Sequence[Constraint],
+    found: Sequence[Found],
+    notes: list[Note],
+) -> CoverageRecord | None:
     """Every op on the target; what cannot be told is a note, never an error of the user's run."""
     if not captures:
         return None
     try:
-        return coverage_of(captures, profile)
+        return coverage_of(captures, profile, rules, found)
     except Exception as error:
         notes.append(Note(_COVERAGE, f"could not be told ({type(error).__name__}: {error})"))
         return None

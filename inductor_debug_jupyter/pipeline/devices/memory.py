@@ -1,9 +1,10 @@
-"""How much memory a graph needs.
+"""How much memory a program needs: the bytes alive at once while a captured graph runs, one op after the other.
 
-Liveness over storages: views share one, so they cost nothing; a storage is alive from the node that makes it to the
-last one that reads it or one of its views. Inputs and parameters are alive throughout (they belong to the caller), and
-so is what the graph returns. Symbolic sizes are taken as what they were when the graph was captured (those that depend
-on values, as the most that they can be), and the record says so.
+That is the program as its author wrote it, run eagerly, each tensor let go of after its last use: what is written in
+place takes no memory of its own, and neither do the parts of an op that Inductor takes apart (see
+:mod:`~inductor_debug_jupyter.pipeline.devices.liveness`). Of a training step it is the larger of forward and backward,
+with what the partitioner chose to save between them. Symbolic sizes are taken as what they were when the graph was
+captured (those that depend on values, as the most that they can be), and the record says so.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem, per_graph
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.liveness import Liveness, liveness_of
 from inductor_debug_jupyter.pipeline.devices.ops import REDUCTIONS, bare_name
 from inductor_debug_jupyter.pipeline.devices.shapes import innermost
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
     GraphRecord,
     LiveTensor,
     MemoryRecord,
@@ -37,82 +40,24 @@ def size_text(size: int) -> str:
     raise AssertionError("the last unit always answers")
 
 
-class _Liveness:
-    """From where to where each storage of a graph is alive."""
+def memory_of(graph: GraphRecord, capture: CompileCapture | None = None) -> MemoryRecord | None:
+    """Memory over time, the peak and what is alive there; None when a size cannot be known before it runs.
 
-    def __init__(self, graph: GraphRecord) -> None:
-        self.graph = graph
-        self.size: dict[int, int] = {}
-        self.first: dict[int, int] = {}
-        self.last: dict[int, int] = {}
-        self.unknown: NodeRecord | None = None
-        self.sizes = symbolic.known_sizes(graph.hints, graph.symbols)
-        self._of: dict[str, list[int]] = {}
-        end = len(graph.nodes)
-        for position, node in enumerate(graph.nodes):
-            made = self._made(position, node)
-            until = end if node.op == "output" else position
-            for name in node.inputs:
-                for storage in self._of.get(name, ()):
-                    if until > self.last[storage]:
-                        self.last[storage] = until
-            if node.op in {"placeholder", "get_attr"}:
-                self.last.update(dict.fromkeys(made, end))
-
-    def _made(self, position: int, node: NodeRecord) -> list[int]:
-        made: list[int] = []
-        for spec in node.outputs:
-            if spec.storage < 0:
-                continue
-            made.append(spec.storage)
-            if spec.storage in self.first:
-                continue
-            size = symbolic.bytes_of(spec, self.sizes)
-            if size is None:
-                self.unknown = self.unknown or node
-                size = 0
-            self.size[spec.storage] = size
-            self.first[spec.storage] = position
-            self.last[spec.storage] = position
-        self._of[node.name] = made
-        return made
-
-    def timeline(self) -> list[int]:
-        """Bytes alive while each node runs."""
-        change = [0] * (len(self.graph.nodes) + 2)
-        for storage, size in self.size.items():
-            change[self.first[storage]] += size
-            change[self.last[storage] + 1] -= size
-        alive, line = 0, []
-        for step in change[: len(self.graph.nodes)]:
-            alive += step
-            line.append(alive)
-        return line
-
-
-@per_graph
-def _liveness(graph: GraphRecord) -> _Liveness:
-    return _Liveness(graph)
-
-
-@per_graph
-def _timeline(graph: GraphRecord) -> list[int]:
-    return _liveness(graph).timeline()
-
-
-def memory_of(graph: GraphRecord, compile_id: str = "") -> MemoryRecord | None:
-    """Memory over time, the peak and what is alive there; None when a size cannot be known before it runs."""
+    Args:
+        graph: the graph.
+        capture: what it is part of: the other graphs know what is written in place, and what the forward saved.
+    """
     if not graph.nodes:
         return None
-    liveness = _liveness(graph)
+    liveness = liveness_of(graph, capture)
     if liveness.unknown is not None:
         return None
-    line = _timeline(graph)
+    line = liveness.timeline()
     peak = max(line)
     position = line.index(peak)
-    inputs = sum(size for storage, size in liveness.size.items() if not graph.nodes[liveness.first[storage]].is_call)
+    inputs = sum(size for memory, size in liveness.size.items() if not liveness.maker[memory].is_call)
     return MemoryRecord(
-        compile_id=compile_id,
+        compile_id=capture.compile_id if capture is not None else "",
         stage=graph.stage,
         peak=peak,
         peak_node=graph.nodes[position].name,
@@ -123,20 +68,19 @@ def memory_of(graph: GraphRecord, compile_id: str = "") -> MemoryRecord | None:
     )
 
 
-def alive_at(graph: GraphRecord, position: int) -> tuple[LiveTensor, ...]:
+def alive_at(graph: GraphRecord, position: int, capture: CompileCapture | None = None) -> tuple[LiveTensor, ...]:
     """What is alive while the node at that position runs, largest first."""
-    return _alive(_liveness(graph), position)
+    return _alive(liveness_of(graph, capture), position)
 
 
-def _alive(liveness: _Liveness, position: int) -> tuple[LiveTensor, ...]:
-    nodes = liveness.graph.nodes
+def _alive(liveness: Liveness, position: int) -> tuple[LiveTensor, ...]:
     alive = [
-        (size, liveness.first[storage], storage)
-        for storage, size in liveness.size.items()
-        if size and liveness.first[storage] <= position <= liveness.last[storage]
+        (size, liveness.first[memory], memory)
+        for memory, size in liveness.size.items()
+        if size and liveness.first[memory] <= position <= liveness.last[memory]
     ]
     alive.sort(key=lambda each: (-each[0], each[1]))
-    return tuple(_live(nodes[first], storage, size) for size, first, storage in alive)
+    return tuple(_live(liveness.maker[memory], memory[1], size) for size, _, memory in alive)
 
 
 def _live(node: NodeRecord, storage: int, size: int) -> LiveTensor:
@@ -173,15 +117,15 @@ class MemoryConstraint(Constraint):
         self._tensor = tensor or max_memory_bytes
         self._peak = peak or max_memory_bytes
 
-    def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """Each tensor that is too large, and the peak; what cannot be known is said."""
+    def check(self, graph: GraphRecord, capture: CompileCapture | None = None) -> Iterator[Problem]:
+        """Each tensor that is too large, and the peak; what cannot be known is said. ``capture``: see ``memory_of``."""
         if self._tensor is not None:
             yield from self._tensors(graph, self._tensor)
         if self._peak is None:
             return
-        if _liveness(graph).unknown is not None:
-            yield from _not_known(graph)
-        elif graph.nodes and max(_timeline(graph)) > self._peak and (record := memory_of(graph)) is not None:
+        if (unknown := liveness_of(graph, capture).unknown) is not None:
+            yield _not_known(graph, unknown)
+        elif (record := memory_of(graph, capture)) is not None and record.peak > self._peak:
             limit = size_text(self._peak)
             largest = ", ".join(f"{each.origin or each.node} {size_text(each.bytes)}" for each in record.alive[:3])
             yield Problem(
@@ -219,30 +163,28 @@ class MemoryConstraint(Constraint):
 def _dense_bytes(spec: TensorSpec, graph: GraphRecord) -> int | None:
     total = spec.itemsize
     for size in spec.shape:
-        if (number := symbolic.evaluate(size, _liveness(graph).sizes)) is None:
+        if (number := symbolic.evaluate(size, symbolic.known_sizes(graph.hints, graph.symbols))) is None:
             return None
         total *= number
     return total
 
 
 def _assuming(graph: GraphRecord) -> str:
-    told = ", ".join(f"{name} = {value}" for name, value in _liveness(graph).sizes.items())
+    told = ", ".join(f"{name} = {value}" for name, value in symbolic.known_sizes(graph.hints, graph.symbols).items())
     return f" when {told}" if told else ""
 
 
-def _not_known(graph: GraphRecord) -> Iterator[Problem]:
+def _not_known(graph: GraphRecord, unknown: NodeRecord) -> Problem:
     """A size that depends on values: the peak cannot be known, and that must not look like a pass."""
-    unknown = _liveness(graph).unknown
-    if unknown is not None:
-        yield Problem(
-            unknown.name,
-            f"the peak of the {graph.stage} graph is not known",
-            observed=str(unknown.tensor or unknown.name),
-            allowed="sizes that do not depend on values",
-            explanation="A size is known only when the graph runs, so the peak was not checked.",
-            hints=("bound the size with torch._check, or move this part out of the compiled function",),
-            severity="warning",
-        )
+    return Problem(
+        unknown.name,
+        f"the peak of the {graph.stage} graph is not known",
+        observed=str(unknown.tensor or unknown.name),
+        allowed="sizes that do not depend on values",
+        explanation="A size is known only when the graph runs, so the peak was not checked.",
+        hints=("bound the size with torch._check, or move this part out of the compiled function",),
+        severity="warning",
+    )
 
 
 class ScratchpadConstraint(Constraint):

@@ -145,11 +145,16 @@ for _lowered, _names in LOWERED.items():
 
 @functools.cache
 def bare_name(name: str) -> str:
-    """``aten.convolution.default``, ``torch.ops.aten.convolution``, ``aten::convolution`` → ``convolution``."""
+    """``aten.convolution.default``, ``torch.ops.aten.convolution``, ``aten::convolution`` → ``convolution``.
+
+    An op of another library is known by its name too: ``my_library.op.default`` → ``op``.
+    """
     text = name.strip().replace("::", ".").removeprefix("torch.ops.")
     parts = text.split(".")
     if parts[0] in {"aten", "prims"} and len(parts) > 1:
         return parts[1]
+    if len(parts) > 2 and parts[-1] == "default":
+        return parts[-2].lower()
     return parts[-1].lower()
 
 

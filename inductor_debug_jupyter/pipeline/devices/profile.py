@@ -60,6 +60,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
+from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
 from inductor_debug_jupyter.pipeline.devices.profile_file import read_profile
 from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentRule
@@ -117,6 +118,7 @@ class DeviceProfile:
         if settings["dtypes"] is not None:
             changes["dtypes"] = tuple(dtype_name(name) for name in settings["dtypes"])
         if settings["deny"] is not None:
+            check_ops(settings["deny"], settings.values["deny"].origin)
             changes["deny"] = (*self.deny, *settings["deny"])
         return replace(self, **changes)
 
@@ -141,7 +143,7 @@ def load_profile(target: str) -> DeviceProfile:
     """
     if target in profile_names():
         text = (resources.files(__package__) / "profiles" / f"{target}.toml").read_text(encoding="utf-8")
-        return DeviceProfile(**read_profile(text, f"{target}.toml"))
+        return DeviceProfile(**read_profile(text, f"{target}.toml", built_in=True))
     path = Path(target).expanduser()
     if path.suffix == ".toml" or path.is_file():
         try:

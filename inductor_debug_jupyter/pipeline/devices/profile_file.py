@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
+from inductor_debug_jupyter.pipeline.devices.known_ops import unknown_op
 from inductor_debug_jupyter.pipeline.devices.layouts import FORMATS, LayoutRule
-from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY, OP_GROUPS
+from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY
 from inductor_debug_jupyter.pipeline.devices.shapes import DIMS, OPERANDS, AlignmentRule
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, ProfileError
 from inductor_debug_jupyter.pipeline.options import parse_size
@@ -90,8 +91,6 @@ def _mapping(read_key: Read, read_value: Read) -> Read:
 def _op(value: Any) -> str:
     """An op's name, or a group's."""
     name: str = _text(value)
-    if name.startswith("@") and name[1:] not in OP_GROUPS:
-        raise ValueError(f"allowed groups: {', '.join('@' + group for group in OP_GROUPS)}{_near(name, OP_GROUPS)}")
     if not re.fullmatch(r"@?[\w.:]+", name):
         raise ValueError("allowed: names of ops, such as aten.convolution, conv2d or @matmul")
     return name
@@ -143,17 +142,30 @@ _TABLES: dict[str, dict[str, Read]] = {
     "memory": {"limit": _size, "tensor": _size, "peak": _size, "scratchpad": _size},
     "transfer": {"bandwidth": _size, "latency": _seconds},
 }
-_LISTS = {"alignment", "layout"}
-"""Tables that may be there several times."""
+_OPS = {
+    ("dtypes", "ops"),
+    ("ops", "deny"),
+    ("ops", "allow"),
+    ("ops", "decompose"),
+    ("alignment", "ops"),
+    ("alignment", "not_ops"),
+    ("layout", "ops"),
+}
+"""Tables and keys that name ops."""
 
 
-def read_profile(text: str, file: str) -> dict[str, Any]:
+def read_profile(text: str, file: str, *, built_in: bool = False) -> dict[str, Any]:
     """The values of a profile, by the names of the fields of :class:`DeviceProfile`.
 
+    Args:
+        text: the TOML.
+        file: what to call it in an error.
+        built_in: whether it is one of our own, whose ops a test holds against torch's; torch is not needed then.
+
     Raises:
-        ProfileError: the text is not TOML, or not a profile.
+        ProfileError: the text is not TOML, not a profile, or names an op that torch does not have.
     """
-    reader = _Reader(text, file)
+    reader = _Reader(text, file, built_in)
     top, dtypes, numerics = reader.table(""), reader.table("dtypes"), reader.table("numerics")
     ops, memory, transfer = reader.table("ops"), reader.table("memory"), reader.table("transfer")
     return {
@@ -198,7 +210,8 @@ def _layout(values: dict[str, Any]) -> LayoutRule | None:
 class _Reader:
     """One TOML text with the means to name the line of a key."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, built_in: bool) -> None:
+        self._built_in = built_in
         self.lines = text.splitlines()
         self.file = file
         try:
@@ -241,7 +254,19 @@ class _Reader:
                 values[key] = known[key](value)
             except (ValueError, InductorDebugError) as error:
                 raise self._fail(table, key, f"{key} is {value!r}; {error}", index) from None
+            if (table, key) in _OPS and not self._built_in:
+                self._check_ops(table, key, value, index)
         return values
+
+    def _check_ops(self, table: str, key: str, value: Any, index: int) -> None:
+        """Whether torch has the ops that a key names, also those that they are made of."""
+        names = [*value]
+        if key == "decompose":
+            names += [part for parts in value.values() for part in parts]
+        for name in names:
+            problem = None if (key, name) == ("deny", "default") else unknown_op(name)
+            if problem is not None:
+                raise self._fail(table, key, f"{key} is {value!r}; {problem}", index)
 
     def _check_tables(self) -> None:
         for name, value in self.values.items():

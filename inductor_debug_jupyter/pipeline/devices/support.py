@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.ops import (
     DECOMPOSED,
     DEFAULT_DENY,
@@ -23,6 +24,7 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
     lowered_names,
     names_of,
 )
+from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, OpStatus
 
 
@@ -180,14 +182,33 @@ def _variants(op: str) -> tuple[str, ...]:
     return (f"{op}_{VARIANTS[op]}",) if op in VARIANTS else ()
 
 
+def _texts(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of ops; one text is not a list of its letters."""
+    listed = None if isinstance(names, str) else tuple(names)
+    if listed is None or not all(isinstance(name, str) for name in listed):
+        raise OptionError(f"unsupported_ops: {names!r} is not allowed; allowed: names of ops, such as ['aten.sort']")
+    return listed
+
+
 class UnsupportedOpsConstraint(Constraint):
-    """Ops that the target does not have, by any of their names; :data:`DEFAULT_DENY` when none are given."""
+    """Ops that the target does not have, by any of their names; :data:`DEFAULT_DENY` when none are given.
+
+    Raises:
+        OptionError: torch has no op of that name.
+    """
 
     rule_id = "op.unsupported"
 
     def __init__(self, unsupported_ops: Iterable[str] = DEFAULT_DENY, *, support: OpSupport | None = None) -> None:
-        self.unsupported_ops = tuple(unsupported_ops)
+        self.unsupported_ops = _texts(unsupported_ops)
+        if support is None and unsupported_ops is not DEFAULT_DENY:
+            check_ops(self.unsupported_ops, "unsupported_ops")
         self._support = support or OpSupport(deny=self.unsupported_ops)
+
+    @property
+    def support(self) -> OpSupport:
+        """Which ops the target has."""
+        return self._support
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Every node whose op, whatever the graph was lowered to, the target does not have."""

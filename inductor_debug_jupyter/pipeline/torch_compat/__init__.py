@@ -13,7 +13,10 @@ Nothing outside this package imports a private name of torch. Each module here h
 - :mod:`running`: what Dynamo knows while it calls a backend;
 - :mod:`operators`: torch's own operator database;
 - :mod:`planting`: make the compiler wrong on purpose, for benchmarks and tests;
+- :mod:`op_names`: every name by which torch knows an op;
+- :mod:`passes`: what Inductor's passes and decompositions make of a graph;
 - :mod:`rounding`: run eager code in a narrower format;
+- :mod:`stochastic`: run eager code with every rounding off at random;
 - :mod:`targets`: names of what nodes call, for another process;
 - :mod:`trees`: nested containers of tensors;
 - :mod:`state`: ids, caches and switches of the compiler.

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.records.guard_expressions import computes, values_in
 from inductor_debug_jupyter.pipeline.torch_compat.guards import Frame
 
 _TENSOR = re.compile(
@@ -139,6 +140,7 @@ def _told(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> Fa
     if match := _TENSOR_TYPE.match(check):
         value = _looked_up(match["name"], scope)
         old = _CLASS.sub(r"\g<name>", match["old"]).rpartition(".")[2]
+        old = "a tensor" if old == "a tensor type" else old
         return FailedGuard(check, match["name"], old, _type_name(value), "type", frames)
     if match := _MISSING.match(check):
         return FailedGuard(check, match["name"], "there", "missing", "contents", frames)
@@ -210,12 +212,26 @@ def _comparison(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...])
     if not fixed and isinstance(tree.ops[0], ast.Is):
         both = " and ".join(ast.unparse(side) for side in sides)
         return FailedGuard(check, expression, f"one object for {both}", "different ones", "aliasing", frames)
-    now = ", ".join(dict.fromkeys(_value_now(side, scope) for side in asked))
     # Torch writes the check of a dictionary's length the wrong way round: len(d) != 1 where it must be 1.
     equal = (ast.Eq, ast.Is, ast.NotEq) if check.startswith("len(") else (ast.Eq, ast.Is)
     is_equality = len(tree.ops) == 1 and isinstance(tree.ops[0], equal) and len(fixed) == 1
-    old = ast.unparse(fixed[0]) if is_equality else ast.unparse(tree)
-    return FailedGuard(check, expression, old, now, "" if is_equality else "relation", frames)
+    if is_equality and not computes(asked[0]):
+        now = described(_looked_up(ast.unparse(asked[0]), scope))
+        return FailedGuard(check, expression, ast.unparse(fixed[0]), now, _holder(looks_at, scope), frames)
+    now = " and ".join(described(_looked_up(value, scope)) for value in values_in(check))
+    return FailedGuard(check, expression, ast.unparse(tree), now, "relation", frames)
+
+
+def _holder(value: ast.expr | None, scope: Mapping[str, Any]) -> str:
+    """What has the value, where it is an attribute or stands in one; empty for what is handed in as it is."""
+    if value is None or not any(isinstance(node, ast.Attribute) for node in ast.walk(value)):
+        return ""
+    held_by = _looked_up(ast.unparse(value.value), scope) if isinstance(value, ast.Attribute) else None
+    if isinstance(held_by, torch.nn.Module):
+        return "attribute of a module"
+    if isinstance(held_by, (range, slice)):
+        return f"part of a {type(held_by).__name__}"
+    return "attribute of an object"
 
 
 def _contents(tree: ast.expr) -> str | None:
@@ -228,10 +244,6 @@ def _contents(tree: ast.expr) -> str | None:
     if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("__contains__") and len(call.args) == 2:
         return f"{'without' if absent else 'with'} {ast.unparse(call.args[1])}"
     return None
-
-
-def _value_now(side: ast.expr, scope: Mapping[str, Any]) -> str:
-    return described(_looked_up(ast.unparse(side), scope))
 
 
 def _innermost_value(tree: ast.AST) -> ast.expr | None:

@@ -1,17 +1,19 @@
 """Measure how much memory really is alive while something runs: a dispatch mode that counts storages.
 
-It knows nothing of graphs or liveness: it sees the tensors that ops return, and is told by weak references when they
-die. It is what the estimate in :mod:`~inductor_debug_jupyter.pipeline.devices.memory` is held against.
+It knows nothing of graphs or liveness: it sees the storages of the tensors that ops return, holds a weak reference to
+each, and after every op asks which are still there. The reference is to the storage, not to the Python tensor: what
+autograd saves for the backward is alive although no Python object names it. It is what the estimate in
+:mod:`~inductor_debug_jupyter.pipeline.devices.memory` is held against.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -20,37 +22,31 @@ class MeasuredPeak(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, inputs: Iterable[Any] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.alive = 0
         self.peak = 0
-        self._holders: dict[int, int] = {}
-        self._sizes: dict[int, int] = {}
-        self._references: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._there: dict[int, tuple[StorageWeakRef, int]] = {}
         for leaf in pytree.tree_leaves(list(inputs)):
             self._see(leaf)
+        self.peak = self.alive
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         for leaf in pytree.tree_leaves(result):
             self._see(leaf)
+        self.peak = max(self.peak, self.alive)
         return result
 
+    @property
+    def alive(self) -> int:
+        """Bytes of the storages that are alive now."""
+        gone = [key for key, (storage, _) in self._there.items() if storage.expired()]  # type: ignore[no-untyped-call]
+        for key in gone:
+            del self._there[key]
+        return sum(nbytes for _, nbytes in self._there.values())
+
     def _see(self, leaf: Any) -> None:
-        if not isinstance(leaf, torch.Tensor) or id(leaf) in self._references:
+        if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
             return
         storage = leaf.untyped_storage()
-        key = storage.data_ptr()
-        if not key:
-            return
-        if not self._holders.get(key):
-            self._sizes[key] = storage.nbytes()
-            self.alive += storage.nbytes()
-            self.peak = max(self.peak, self.alive)
-        self._holders[key] = self._holders.get(key, 0) + 1
-        identity = id(leaf)
-        self._references[identity] = weakref.ref(leaf, lambda _: self._gone(identity, key))
-
-    def _gone(self, identity: int, key: int) -> None:
-        self._references.pop(identity, None)
-        self._holders[key] -= 1
-        if not self._holders[key]:
-            self.alive -= self._sizes.pop(key)
+        if storage.nbytes():
+            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            self._there[reference.cdata] = (reference, storage.nbytes())

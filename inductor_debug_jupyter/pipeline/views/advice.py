@@ -11,11 +11,16 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
+from inductor_debug_jupyter.pipeline.records.guard_expressions import values_in
 from inductor_debug_jupyter.pipeline.views.words import plain
 
 _NUMBER = re.compile(r"^-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)$")
 _FIELD = re.compile(r"^L\['[^']+'\](?:\._modules\['[^']+'\])*\.(?P<name>\w+)$")
-_SYMBOLIC_SIZE = re.compile(r"\.size\(\)\[(?P<index>\d+)\]")
+_SIZE = re.compile(r"\.size\(\)\[(\d+)\]")
+_STRIDE = re.compile(r"\.stride\(\)\[(\d+)\]")
+_KEY = re.compile(r"keys\(.*\)\)\[(?P<index>\d+)\] ==")
+_ENDS_OF_PARTS = (".start", ".stop", ".step")
+_ATTRIBUTE = re.compile(r"\]\.(?!_modules\b)\w+")
 _INDEX = re.compile(r" at index (?P<index>\d+)$")
 _BUILTINS = re.compile(r"\bG\['__builtins_dict___\d+'\]")
 _CONSTANT = re.compile(r"\bG\['_\d+_c(\d+)'\]")
@@ -74,7 +79,11 @@ def varying(failed: Failed) -> str:
     name = readable_expression(_GLOBAL.sub(r"\1", failed.expression))
     if match := _CELL.match(name):
         return f"a variable that {match['function']} closes over"
-    if (index := _size_index(failed)) is not None and failed.aspect.startswith(("size", "relation")):
+    if failed.aspect == "relation":
+        return " and ".join(map(as_written, values_in(failed.check))) or name
+    if match := _KEY.search(failed.check):
+        return f"key {match['index']} of {name}"
+    if (index := _size_index(failed)) is not None and failed.aspect.startswith("size"):
         return f"{name}.shape[{index}]"
     if failed.aspect.startswith("stride"):
         return f"{name}.stride({_size_index(failed)})"
@@ -88,7 +97,9 @@ def varying(failed: Failed) -> str:
 def advice(failed: Failed) -> Advice:
     """What to do about it."""
     aspect, name = failed.aspect.partition(" at index")[0], readable_expression(_GLOBAL.sub(r"\1", failed.expression))
-    if aspect == "size" or (aspect == "relation" and _size_index(failed) is not None):
+    if aspect == "relation":
+        return _of_relation(failed)
+    if aspect == "size":
         return _of_size(failed, name)
     if aspect in _OF_TENSORS:
         return Advice(aspect, _OF_TENSORS[aspect].format(name=name, old=_dtype(failed.old), new=_dtype(failed.new)))
@@ -123,22 +134,32 @@ _SWITCHES = {
 }
 
 
+def _of_relation(failed: Failed) -> Advice:
+    """A condition that a line of the model made of sizes or numbers."""
+    is_size = ".size()[" in failed.check
+    if is_size and failed.new in {"0", "1"}:
+        return _size_of_one(readable_expression(failed.expression))
+    return Advice(
+        "size relation" if is_size else "number relation",
+        f"A line of the model depends on {varying(failed)}, so there is a graph for each way it can go"
+        f" ({as_written(failed.old)}). That can't be removed without changing the line.",
+        removable=False,
+    )
+
+
+def _size_of_one(name: str) -> Advice:
+    return Advice(
+        "size 0 or 1",
+        f"A dimension of size 0 or 1 always gets a graph of its own: that can't be removed; it compiles once."
+        f" Pad {name} to 2 or more where it happens often.",
+        removable=False,
+    )
+
+
 def _of_size(failed: Failed, name: str) -> Advice:
     index = _size_index(failed)
     if {"0", "1"} & {failed.old, failed.new}:
-        return Advice(
-            "size 0 or 1",
-            f"A dimension of size 0 or 1 always gets a graph of its own: that can't be removed; it compiles once."
-            f" Pad {name} to 2 or more where it happens often.",
-            removable=False,
-        )
-    if failed.aspect == "relation":
-        return Advice(
-            "size relation",
-            "A line of the model depends on this size, so there is a graph for each way it can go"
-            f" ({plain(failed.check)}). That can't be removed without changing the line.",
-            removable=False,
-        )
+        return _size_of_one(name)
     if "_parameters[" in failed.expression or "_buffers[" in failed.expression:
         return Advice(
             "parameter size",
@@ -183,6 +204,8 @@ def _of_object(failed: Failed, aspect: str, name: str) -> Advice:
         what = name.removesuffix(".__code__")
         told = f"Only that very object will do: make {what} once, before the calls, and pass the same one each time."
         return Advice("identity", told)
+    if aspect == "type" and "NoneType" in (failed.old, failed.new):
+        return _of_none(name)
     if aspect == "type":
         return Advice("type", f"Pass {name} with one type each time: it was {failed.old or 'of another type'}, now"
                       f" {failed.new}.")  # fmt: skip
@@ -215,8 +238,7 @@ def _of_value(failed: Failed, name: str) -> Advice:
             removable=False,
         )
     if failed.old == "None" or failed.new == "None":
-        return Advice("None", f"{name} with and without a value are two graphs; that can't be removed. Pass a neutral"
-                      " value in place of None to have one.", removable=False)  # fmt: skip
+        return _of_none(name)
     if _NUMBER.match(failed.old):
         return _of_number(failed, name)
     return Advice(
@@ -227,16 +249,43 @@ def _of_value(failed: Failed, name: str) -> Advice:
     )
 
 
+def _of_none(name: str) -> Advice:
+    return Advice("None", f"{name} with and without a value are two graphs; that can't be removed. Pass a neutral"
+                  " value in place of None to have one.", removable=False)  # fmt: skip
+
+
 def _of_number(failed: Failed, name: str) -> Advice:
+    if failed.aspect == "part of a range":
+        return Advice(
+            "range",
+            f"A loop over a range is unrolled, so each {name.rpartition('.')[0]} is a graph of its own; that can't be"
+            " removed. Pass the same one each time, or say torch.compile(..., dynamic=False): without, torch leaves the"
+            " range's numbers open after the first and gives up on a loop of unknown length.",
+            removable=False,
+        )
+    if failed.aspect == "part of a slice":
+        return Advice(
+            "slice",
+            f"Pass the same {name.rpartition('.')[0]} each time. Where it varies, torch compiles once more and then"
+            " leaves a slice's numbers open by itself, unless they decide what is computed.",
+        )
+    if not failed.aspect and failed.expression.endswith(_ENDS_OF_PARTS):  # of a range, or of a module: not known
+        return Advice("value", f"Each value of {name} that occurs compiles once.", removable=False)
     if failed.expression.startswith("G["):
         return Advice("global", f"Make the global {name} a tensor, torch.tensor({failed.old}), or pass it as one.")
     if _CELL.match(failed.expression):
         return Advice("closure", f"Close over a tensor, torch.tensor({failed.old}), or pass the number as one.")
-    if match := _FIELD.match(failed.expression):
+    if failed.aspect == "attribute of a module" and (match := _FIELD.match(failed.expression)):
         return Advice(
             "attribute",
             f"Keep {name} in a tensor: register_buffer({match['name']!r}, torch.tensor({failed.old})) and fill_() it;"
             " or leave it alone after the first call.",
+        )
+    if failed.aspect.startswith("attribute") or _ATTRIBUTE.search(failed.expression):
+        return Advice(
+            "attribute",
+            f"Let {name} be a tensor, torch.tensor({failed.old}), in place of a number; or leave it as it is after the"
+            " first call.",
         )
     kind = "int" if failed.old.lstrip("-").isdigit() else "float"
     return Advice(
@@ -247,8 +296,13 @@ def _of_number(failed: Failed, name: str) -> Advice:
 
 
 def _size_index(failed: Failed) -> int | None:
-    match = _INDEX.search(failed.aspect) or _SYMBOLIC_SIZE.search(failed.check)
+    match = _INDEX.search(failed.aspect)
     return int(match["index"]) if match else None
+
+
+def as_written(expression: str) -> str:
+    """``L['x'].size()[0] % 2 == 0`` → ``x.shape[0] % 2 == 0``."""
+    return _STRIDE.sub(r".stride(\1)", _SIZE.sub(r".shape[\1]", readable_expression(expression)))
 
 
 def _dtype(name: str) -> str:

@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SymbolRecord,
 )
 from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
+from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.places import nothing
 from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.words import label_of, plain
@@ -78,7 +78,8 @@ def told_recompile(item: Recompile) -> str:
     if not item.check or not (item.old or item.new):
         return reason
     if item.aspect == "relation":
-        return f"{varying(item)} is now {plain(item.new)}, but {plain(readable_expression(item.old))} must hold"
+        are = "are" if " and " in varying(item) else "is"
+        return f"{varying(item)} {are} now {plain(item.new)}, but {as_written(item.old)} must hold"
     return f"{varying(item)} was {plain(item.old) or 'something else'}, now {plain(item.new)} ({reason})"
 
 

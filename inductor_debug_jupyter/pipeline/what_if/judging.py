@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from inductor_debug_jupyter.pipeline.devices import DeviceProfile, load_profile
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.devices.cpu_side import op_name
+from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.ops import (
     DECOMPOSED,
     VARIANTS,
@@ -141,6 +142,7 @@ def _decomposed(
     if wanted is False:
         return replace(profile, decompose={**kept, bare: ()}), f"{bare} not in parts"
     if wanted is not True:
+        check_ops(wanted, f"decompose[{written!r}]")
         parts = tuple(map(bare_name, wanted))
         return replace(profile, decompose={**kept, bare: parts}), f"{bare} in parts: {', '.join(parts)}"
     parts = parts_of(bare, profile)
