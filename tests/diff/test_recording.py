@@ -95,3 +95,13 @@ def test_the_command_compares_two_files(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["diff", one, str(tmp_path / "no.safetensors")]) == 3
     assert main(["diff", one, other, "--atol", "much"]) == 2
     assert "--atol: 'much' is not allowed" in capsys.readouterr().err
+
+
+def test_recordings_of_small_numbers_are_not_told_by_an_absolute_tolerance() -> None:
+    small = Recording({"output": torch.full((8,), 2e-6)}, {}, "chip")
+    lost = Recording({"output": torch.zeros(8)}, {}, "other")
+    report = compare_recordings(small, lost)
+    assert report.verdict == "not_compared"
+    assert "an absolute tolerance of 1e-05 tells nothing" in report.outputs[0].reason
+    assert compare_recordings(small, lost, ComparisonConfig(atol=1e-9)).verdict == "mismatch"
+    assert compare_recordings(small, lost, ComparisonConfig(atol=1e-5)).verdict == "rounding"

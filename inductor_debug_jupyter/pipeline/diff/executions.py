@@ -84,15 +84,16 @@ def resolve_backend(value: Any, option: str) -> Backend:
             check_name(value, option, also=(EAGER,))
         value = find_adapter(value, origin=option)
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or type(value).__name__
+    held = getattr(value, "compute_dtype", None)
+    held_as = held if isinstance(held, torch.dtype) else None
     if callable(as_backend := getattr(value, "as_backend", None)):
         # Our adapters would rather run eagerly than not at all; here that would compare eager with eager.
         strictly = {"fallback": False} if "fallback" in inspect.signature(as_backend).parameters else {}
-        held = getattr(value, "compute_dtype", None)
-        return Backend(str(name), as_backend(**strictly), held_as=held if isinstance(held, torch.dtype) else None)
+        return Backend(str(name), as_backend(**strictly), held_as=held_as)
     if not isinstance(value, torch.nn.Module) and callable(compile_ := getattr(value, "compile", None)):
-        return Backend(str(name), compile_)
+        return Backend(str(name), compile_, held_as=held_as)
     if callable(value):
-        return Backend(str(name), value)
+        return Backend(str(name), value, held_as=held_as)
     raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable, an adapter or a Recording")
 
 

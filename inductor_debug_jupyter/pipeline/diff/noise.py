@@ -19,6 +19,7 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call, Execution
 from inductor_debug_jupyter.pipeline.diff.floors import Floors
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
+from inductor_debug_jupyter.pipeline.diff.outputs import unless_too_small
 from inductor_debug_jupyter.pipeline.records import OutputDiff
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 
@@ -59,7 +60,10 @@ def judge_outputs(
     if unjudged and not notes:
         notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
     return tuple(
-        _told(output, judged[output.path], held_as) if output.path in judged else output for output in outputs
+        _told(output, judged[output.path], held_as)
+        if output.path in judged
+        else unless_too_small(output, reference.get(output.path), config)
+        for output in outputs
     ), notes
 
 

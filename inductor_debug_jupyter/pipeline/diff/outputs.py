@@ -29,6 +29,8 @@ WHOLE: Final = "output"
 HEATMAPS_KEPT: Final = 16
 """So many outputs, the worst, keep a heatmap: it is a hundred kilobytes of JSON."""
 
+_LARGEST_SHARE: Final = 1e-3
+"""An absolute tolerance that is more of the largest element lets faults pass."""
 _NUMERIC = (torch.Tensor, numpy.ndarray, numpy.generic, bool, int, float, complex)
 _LEAVES = (*_NUMERIC, str, bytes, type(None))
 _DEEPEST = 64
@@ -119,6 +121,25 @@ def compare_flat(
     found = (compare_leaf(p, reference.get(p, _ABSENT), candidate.get(p, _ABSENT), config) for p in paths)
     outputs = tuple(each for each in found if each is not None)
     return _with_heatmaps(outputs, reference, candidate, config) if config.heatmaps else outputs
+
+
+def unless_too_small(output: OutputDiff, reference: Any, config: ComparisonConfig) -> OutputDiff:
+    """The same output; where the usual absolute tolerance is as large as a share of its values, nothing is known of it.
+
+    For comparisons that have tolerances only: there is no model at hand that could be run again for a floor.
+    """
+    if (
+        output.verdict != "rounding"
+        or config.atol is not None
+        or not output.atol
+        or not isinstance(reference, torch.Tensor)
+    ):
+        return output
+    largest = float(reference.detach().abs().nan_to_num(posinf=0.0).max()) if reference.numel() else 0.0
+    if output.atol <= _LARGEST_SHARE * largest:
+        return output
+    why = f"its values are at most {largest:.3g}: an absolute tolerance of {output.atol:g} tells nothing (give atol)"
+    return dataclasses.replace(output, verdict="not_compared", reason=why)
 
 
 def _with_heatmaps(

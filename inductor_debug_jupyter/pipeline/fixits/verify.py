@@ -21,11 +21,8 @@ from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, V
 from inductor_debug_jupyter.pipeline.views import words
 
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
-
-
-_USUAL = {"float32": 1.3e-6, "float16": 1e-3, "bfloat16": 1.6e-2}
-_USUAL_ATOL = 1e-5
-"""Tolerances by format, as torch.testing has them."""
+_AS_BEFORE = ComparisonConfig(check_strides=False)
+"""Fix-its pad, copy and reorder, and cut what comes out: strides may differ."""
 
 
 class Capturing(Protocol):
@@ -144,17 +141,6 @@ def combined(fixits: Sequence[FixIt]) -> Rewrite:
     return rewrite
 
 
-def _tolerances(rewrite: Rewrite) -> ComparisonConfig:
-    """What counts as equal: where numbers are kept in another format, what is usual in that one.
-
-    Strides may differ: fix-its pad, copy and reorder, and cut what comes out.
-    """
-    known = [_USUAL[to] for to in rewrite.casts.values() if to in _USUAL]
-    if not known:
-        return ComparisonConfig(check_strides=False)
-    return ComparisonConfig(rtol=max(known), atol=_USUAL_ATOL, check_strides=False)
-
-
 def try_fixits(
     fixits: Sequence[FixIt],
     calls: Sequence[ModelCall],
@@ -175,7 +161,7 @@ def try_fixits(
             call.inputs,
             model_name=call.name,
             test_backend=backend,
-            comparison_config=_tolerances(combined(fixits)),
+            comparison_config=_AS_BEFORE,
             backward=backward,
         )
         for call in calls
