@@ -48,6 +48,8 @@ class ComparisonConfig:
         check_strides: different strides of an output are a mismatch too; off for a candidate that is meant to lay its
             outputs out otherwise.
         heatmaps: keep a small picture of where the errors are, of the worst outputs.
+        numerics: the floating-point format that the candidate's device holds numbers in (``"float16"``), where its
+            adapter does not say so; torch's own backends are not judged by it.
 
     Raises:
         OptionError: a value that makes no sense.
@@ -61,6 +63,7 @@ class ComparisonConfig:
     check_dtype: bool = True
     check_strides: bool = True
     heatmaps: bool = True
+    numerics: str | torch.dtype | None = None
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol"):
@@ -70,9 +73,19 @@ class ComparisonConfig:
         _check_number("max_mismatch_percentage", self.max_mismatch_percentage, 100, limits)
         if self.equal_nan is not None and not isinstance(self.equal_nan, bool):
             raise OptionError(f"equal_nan={self.equal_nan!r}; allowed: True or False")
+        if self.numerics is not None and self.held_as is None:
+            allowed = ", ".join(str(each).removeprefix("torch.") for each in DEFAULT_TOLERANCES if not each.is_complex)
+            raise OptionError(f"numerics={self.numerics!r}; allowed: {allowed}")
         for field in fields(self):
             if isinstance(field.default, bool) and not isinstance(getattr(self, field.name), bool):
                 raise OptionError(f"{field.name}={getattr(self, field.name)!r}; allowed: True or False")
+
+    @property
+    def held_as(self) -> torch.dtype | None:
+        """``numerics`` as a dtype; None where there is none, or no floating-point format of that name."""
+        named = self.numerics
+        found = getattr(torch, named.removeprefix("torch."), None) if isinstance(named, str) else named
+        return found if isinstance(found, torch.dtype) and found.is_floating_point else None
 
     def for_executions(self) -> ComparisonConfig:
         """The same for what two executions gave: NaN in the same place is equal unless that was ruled out."""

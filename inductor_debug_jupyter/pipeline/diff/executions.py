@@ -24,7 +24,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, BackendAdapter, IsolatedAdapter, find_adapter
 from inductor_debug_jupyter.pipeline.adapters.backend_adapter import DYNAMO, backend_names
-from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
+from inductor_debug_jupyter.pipeline.adapters.lookup import BUILT_IN, check_name, registered_adapters
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.contract import Facts
 from inductor_debug_jupyter.pipeline.diff.effects import Effects, differentiate, state_of, without_gradients
@@ -52,7 +52,8 @@ class Backend:
     """How to run a model; ``compiler`` is None for eager mode. ``close`` is called when it has run.
 
     ``held_as`` is the format that a device holds every float in, where that is narrower than the tensors' own.
-    ``recording`` is an execution of elsewhere, which is not run again.
+    ``recording`` is an execution of elsewhere, which is not run again. ``is_torchs``: it is a backend of torch's own,
+    which computes in the tensors' formats.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Backend:
     close: Callable[[], None] | None = field(default=None, compare=False)
     held_as: torch.dtype | None = None
     recording: Recording | None = field(default=None, compare=False)
+    is_torchs: bool = False
 
     @property
     def isolated(self) -> bool:
@@ -78,8 +80,10 @@ def resolve_backend(value: Any, option: str) -> Backend:
     if (recording := _recording_of(value)) is not None:
         return Backend(recording.name, recording=recording)
     if isinstance(value, str):
-        if value in backend_names():
-            return Backend(value, regions.registered_backend(EAGER if value == DYNAMO else value))
+        if value in backend_names() and value not in {*BUILT_IN, *registered_adapters()}:  # an adapter knows more
+            compiler = regions.registered_backend(EAGER if value == DYNAMO else value)
+            is_torchs = str(getattr(compiler, "__module__", "")).partition(".")[0] == "torch"
+            return Backend(value, compiler, is_torchs=is_torchs)
         if ":" not in value:
             check_name(value, option, also=(EAGER,))
         value = find_adapter(value, origin=option)

@@ -178,7 +178,7 @@ class KernelDiffHarness:
             self.candidate,
             self.config,
             model_name=self.model_name,
-            held_as=self.candidate.held_as,
+            held_as=self.held_as,
             free_running=free_running,
             timeout=self._limit_here(self.candidate),
         )
@@ -209,6 +209,13 @@ class KernelDiffHarness:
         recording = Recording(values, manifest_of(self.model_name, side.name), side.name)
         recording.save(path)
         return recording
+
+    @property
+    def held_as(self) -> torch.dtype | None:
+        """The format that the candidate's device holds floats in: what it says itself, else what the config says."""
+        if self.candidate.held_as is not None or self.candidate.is_torchs or self.candidate.name == INDUCTOR:
+            return self.candidate.held_as
+        return self.config.held_as
 
     @property
     def _recorded(self) -> bool:
@@ -278,7 +285,7 @@ class KernelDiffHarness:
             theirs,
             ours,
             reference_is_eager=self.reference.compiler is None and self.reference.recording is None,
-            held_as=self.candidate.held_as,
+            held_as=self.held_as,
         )
         outputs, unsteady = self._repeated(outputs, reference, candidate, config)
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)

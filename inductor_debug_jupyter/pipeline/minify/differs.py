@@ -160,7 +160,7 @@ class Differs:
 
 def _unit(harness: KernelDiffHarness) -> float:
     """The rounding error of the format that a device declares to compute in; 0 when it is the tensors' own."""
-    declared = harness.candidate.held_as
+    declared = harness.held_as
     return 0.0 if declared is None else float(torch.finfo(declared).eps)
 
 

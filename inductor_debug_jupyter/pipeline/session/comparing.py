@@ -65,6 +65,7 @@ class Comparing(SessionLife):
             CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
         limits = self._limits(isolate, timeout, memory_limit)
+        config = config or self._by_the_target()
         reports = []
         calls = list(self._kept_calls())
         for call in calls:
@@ -219,7 +220,11 @@ class Comparing(SessionLife):
         """The last comparison, or what the magic's line asks for."""
         if self._compared is not None:
             return self._compared
-        return Comparison(self.settings["candidate"], bool(self.settings["backward"]), None)
+        return Comparison(self.settings["candidate"], bool(self.settings["backward"]), self._by_the_target())
+
+    def _by_the_target(self) -> ComparisonConfig:
+        """The usual way to compare; a target that says what it holds float32 in is judged by that format."""
+        return ComparisonConfig(numerics=self.profile.narrow.get("float32"))
 
     def _goes_backward(self, call: ModelCall) -> bool:
         """Whether gradients belong to the answer: the last comparison had them, or the cell itself went backward.
