@@ -25,6 +25,8 @@ RUNS: Final = 4
 _SAMPLED: Final = 1 << 16
 """What is usual among elements of like size is told from at most so many elements."""
 _OCTAVES: Final = 3
+_JUMP: Final = 16.0
+"""An element that moves so many times further than louder noise explains has jumped."""
 _ENOUGH: Final = 8
 """So many elements of like size must there be to tell what is usual among them."""
 
@@ -61,6 +63,25 @@ class Spread:
             same = (base == run) | (base.isnan() & run.isnan())
             self._mark(~finite & ~same)
         return True
+
+    def add_loud(self, run: Any, loudness: float, floor: torch.Tensor | None) -> None:
+        """Take a run with louder noise into account: what moves as much as the noise did, and what jumps.
+
+        An element that moves much further than the noise is louder is one that a comparison, a rounding to whole
+        numbers or a choice decides: rounding alone can tip it, and it is unstable from then on.
+        """
+        if not isinstance(run, torch.Tensor) or run.shape != self.base.shape:
+            return
+        base, run = self.base.detach(), run.detach().to(self.base.device)
+        if floor is None:
+            self._mark(base != run)
+            return
+        finite = base.isfinite() & run.isfinite()
+        same = (base == run) | (base.isnan() & run.isnan())
+        off = torch.where(finite, (run.to(_wide(base)) - base.to(_wide(base))).abs(), 0.0)
+        self._mark((~finite & ~same) | (off > _JUMP * loudness * floor))
+        scaled = off / loudness
+        self.largest = scaled if self.largest is None else torch.maximum(self.largest, scaled)
 
     def _mark(self, where: torch.Tensor) -> None:
         self.unstable = where if self.unstable is None else self.unstable | where

@@ -8,24 +8,33 @@ as strictly as numbers of 1. A value is wrong when
 - over the whole value, the root mean square of the distances is more than :data:`MARGIN_OF_MANY` floors, or
 - one element is of another kind (finite, infinite, NaN) where rounding does not decide the kind, or
 - one whole number or truth value is another where rounding does not decide it.
+
+What is wrong in few places is looked at twice (:func:`confirm`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
 from inductor_debug_jupyter.pipeline.diff.floors import Spread
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 
 MARGIN: Final = 16.0
 """One element may be so many floors off: a floor is seen in a few runs, and the tail of rounding is long."""
 MARGIN_OF_MANY: Final = 4.0
 """The root mean square over many elements may be so many floors."""
 _MANY: Final = 64
+_FEW: Final = 0.25
+"""Floats that are wrong in more than this share of their elements are not looked at twice."""
+_LOUDNESS: Final = 4.0
+_PAIRS: Final = 8
+_LOUD_SEED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,7 @@ class Judgement:
         expected: what the reference has there.
         found: what the candidate has there.
         floors: the same distance in floors.
+        places: how many elements are wrong by themselves.
     """
 
     wrong: bool
@@ -50,6 +60,7 @@ class Judgement:
     expected: float | None = None
     found: float | None = None
     floors: float = 0.0
+    places: int = 0
 
 
 FINE: Final = Judgement(False, 0.0, 0.0)
@@ -80,7 +91,8 @@ def judge(candidate: torch.Tensor, spread: Spread, held_as: torch.dtype | None =
         finite &= steady
     if bool(strange.any()):
         at = unravel(int(strange.reshape(-1).byte().argmax()), tuple(reference.shape))
-        return Judgement(True, math.inf, 0.0, at, _number(reference[at]), _number(candidate[at]), math.inf)
+        values = _number(reference[at]), _number(candidate[at])
+        return Judgement(True, math.inf, 0.0, at, *values, math.inf, int(strange.sum()))
     return _judge_floats(candidate, reference, spread.floor(held_as), finite)
 
 
@@ -93,7 +105,8 @@ def _judge_whole(candidate: torch.Tensor, reference: torch.Tensor, steady: torch
     if not bool(unequal.any()):
         return Judgement(False, share, explained)
     at = unravel(int(unequal.reshape(-1).byte().argmax()), tuple(reference.shape))
-    return Judgement(True, share, explained, at, _number(reference[at]), _number(candidate[at]), math.inf)
+    values = _number(reference[at]), _number(candidate[at])
+    return Judgement(True, share, explained, at, *values, math.inf, int(unequal.sum()))
 
 
 def _judge_floats(
@@ -116,7 +129,59 @@ def _judge_floats(
         _number(reference[at]),
         _number(candidate[at]),
         float(worst) if margin == MARGIN else many,
+        int((ratio > MARGIN).sum()),
     )
+
+
+def confirm(
+    judged: dict[str, Judgement],
+    candidate: Mapping[str, torch.Tensor],
+    spreads: Mapping[str, Spread],
+    held_as: torch.dtype | None,
+    again: Callable[[StochasticArithmetic], Mapping[str, Any]],
+) -> None:
+    """Look twice at what is wrong in few places: rounding may be all that decides these.
+
+    A handful of runs may miss that a comparison or a choice is a tie. So the model runs again with louder noise, one
+    way and the other, as long as that explains more of the places that are wrong. Judgements are replaced in place.
+
+    Args:
+        judged: what was found, by name.
+        candidate: the values.
+        spreads: what rounding makes of them; they take in the louder runs.
+        held_as: as for :func:`judge`.
+        again: runs everything under that noise; what it raises ends the second look.
+    """
+    open_ = {name: found.places for name, found in judged.items() if found.wrong and _is_doubtful(found, spreads[name])}
+    if not open_:
+        return
+    floors = {name: _floor(spreads[name], held_as) for name in open_}
+    for pair in range(_PAIRS):
+        try:
+            for mirrored in (False, True):
+                noise = StochasticArithmetic(_LOUD_SEED + pair, held_as, loudness=_LOUDNESS, mirrored=mirrored)
+                run = again(noise)
+                for name in open_:
+                    spreads[name].add_loud(run.get(name), _LOUDNESS, floors[name])
+        except Exception:  # whatever the model raises on other numbers: then the first look stands
+            return
+        for name in open_:
+            judged[name] = judge(candidate[name], spreads[name], held_as)
+        open_ = {name: places for name, places in open_.items() if judged[name].wrong}
+        if not open_ or (pair and all(judged[name].places >= places for name, places in open_.items())):
+            return
+
+
+def _is_doubtful(found: Judgement, spread: Spread) -> bool:
+    """Whether a value is wrong in single places, and not as a whole."""
+    if not (spread.base.is_floating_point() or spread.base.is_complex()):
+        return True
+    return 0 < found.places <= _FEW * spread.base.numel()
+
+
+def _floor(spread: Spread, held_as: torch.dtype | None) -> torch.Tensor | None:
+    floats = spread.base.is_floating_point() or spread.base.is_complex()
+    return spread.floor(held_as) if floats else None
 
 
 def _number(value: torch.Tensor) -> float | None:

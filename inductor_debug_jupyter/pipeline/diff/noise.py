@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call, Execution
-from inductor_debug_jupyter.pipeline.diff.floors import Floors
-from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
+from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
+from inductor_debug_jupyter.pipeline.diff.floors import Floors, Spread
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, judge
 from inductor_debug_jupyter.pipeline.diff.outputs import unless_too_small
 from inductor_debug_jupyter.pipeline.records import OutputDiff
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
@@ -52,10 +52,13 @@ def judge_outputs(
         return outputs, []
     floors, notes = _floors(call, config, {path: reference[path] for path in suspects}, reference_is_eager, held_as)
     judged: dict[str, Judgement] = {}
+    spreads: dict[str, Spread] = {}
     for path in suspects:
         spread = floors.spreads.get(path)
         if spread is not None and spread.runs:
-            judged[path] = judge(candidate[path], replace(spread, base=reference[path]), held_as)
+            spreads[path] = replace(spread, base=reference[path])
+            judged[path] = judge(candidate[path], spreads[path], held_as)
+    confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config))
     unjudged = [path for path in suspects if path not in judged]
     if unjudged and not notes:
         notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
@@ -92,20 +95,8 @@ def _floors(
     held_as: torch.dtype | None,
 ) -> tuple[Floors, list[str]]:
     """The floors of these values, and why there are none if there are none."""
-
-    def values(execution: Execution) -> Mapping[str, Any]:
-        if execution.error:
-            raise RuntimeError(execution.error)
-        if execution.spoiled:
-            raise RuntimeError(f"it wrote to the user's own {execution.spoiled[0]}")
-        return {**execution.after, **execution.values}
-
-    def again(seed: int) -> Mapping[str, Any]:
-        noisy = replace(call, noise=StochasticArithmetic(seed, held_as))
-        return values(noisy.execute(Backend(EAGER), config))
-
     try:
-        plain = values(call.execute(Backend(EAGER), config))
+        plain = _under(None, call, config)
     except RuntimeError as error:
         return Floors(), [f"bug or rounding is not known: in eager mode the model raised {error}"]
     notes = []
@@ -113,10 +104,24 @@ def _floors(
     if reference_is_eager and (unlike := [path for path in base if not _same(base[path], reference[path])]):
         notes.append(f"bug or rounding is not known of what eager mode does not repeat: {', '.join(unlike[:5])}")
         base = {path: value for path, value in base.items() if path not in unlike}
-    floors = Floors.of(base, again)
+    floors = Floors.of(base, lambda seed: _under(StochasticArithmetic(seed, held_as), call, config))
     if floors.problems and not any(spread.runs for spread in floors.spreads.values()):
         notes.append(f"bug or rounding is not known: under stochastic arithmetic the model raised {floors.problems[0]}")
     return floors, notes
+
+
+def _under(noise: StochasticArithmetic | None, call: Call, config: ComparisonConfig) -> Mapping[str, Any]:
+    """Everything that eager mode gives and leaves behind, under some noise.
+
+    Raises:
+        RuntimeError: the model raised, or wrote to what is the user's own, so that the next run starts otherwise.
+    """
+    execution = replace(call, noise=noise).execute(Backend(EAGER), config)
+    if execution.error:
+        raise RuntimeError(execution.error)
+    if execution.spoiled:
+        raise RuntimeError(f"it wrote to the user's own {execution.spoiled[0]}")
+    return {**execution.after, **execution.values}
 
 
 def _same(one: Any, other: Any) -> bool:

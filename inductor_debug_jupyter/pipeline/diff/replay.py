@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Spread
-from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, judge
+from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, confirm, judge
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
@@ -93,7 +93,14 @@ class Evaluator:
             with StochasticArithmetic(seed, held_as):
                 run = self.evaluate(nodes, known)
             spread.add(run)  # outside: the comparison itself must not be noisy
-        return judge(value, spread, held_as)
+        judged = {"": judge(value, spread, held_as)}
+
+        def again(noise: StochasticArithmetic) -> dict[str, Any]:
+            with noise:
+                return {"": self.evaluate(nodes, known)}
+
+        confirm(judged, {"": value}, {"": spread}, held_as, again)
+        return judged[""]
 
 
 _UNWRITTEN: Final = frozenset(

@@ -13,7 +13,9 @@ What is perturbed follows what is known of kernels:
   sums of n terms "a little" grows as the fourth root of n, which is what blocked summation does.
 - Kernels for 16-bit formats compute in those or in float32. Runs with an odd seed do the latter, op by op.
 - Functions that tend to a constant (``erf``, ``tanh``, …) are off by a unit of that constant, not of their result.
-- A result with at least twelve zero bits at its end is taken for exact: counting, masks, powers of two.
+- What is computed from numbers with at least twelve zero bits at their end, and gives such, is taken for exact:
+  counting, masks, powers of two.
+- No noise leaves the range of a function (``sigmoid`` stays below 1) or of what it is defined on (``acos``).
 
 The noise is drawn from a table of its own; torch's generators stay where they are, so dropout draws what it would.
 """
@@ -48,7 +50,7 @@ _EXACT: Final = frozenset(
         *("embedding", "gather", "amax", "amin", "max", "min", "aminmax", "maximum", "minimum", "fmax", "fmin"),
         *("clamp", "clamp_min", "clamp_max", "hardtanh", "threshold", "threshold_backward", "hardtanh_backward"),
         *("zeros", "zeros_like", "ones", "ones_like", "new_zeros", "new_ones", "new_full", "empty", "empty_like"),
-        *("new_empty", "new_empty_strided", "empty_strided", "scalar_tensor", "fill", "zero", "eye", "arange"),
+        *("new_empty", "new_empty_strided", "empty_strided", "scalar_tensor", "fill", "zero", "eye"),
         *("scatter", "select_scatter", "slice_scatter", "as_strided_scatter", "diagonal_scatter", "select_backward"),
         *("slice_backward", "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "replication_pad2d", "flip"),
         *("max_pool2d_with_indices", "max_pool3d_with_indices", "repeat", "repeat_interleave", "roll", "rot90"),
@@ -74,6 +76,12 @@ _TENDS_TO_A_CONSTANT: Final = frozenset(
         *("_log_softmax", "log_softmax", "logsumexp"),  # a sum near 1, of which the logarithm is taken
     )
 )
+_RANGES: Final[dict[str, tuple[float, float]]] = {
+    **dict.fromkeys(("sigmoid", "_softmax", "softmax"), (0.0, 1.0)),
+    **dict.fromkeys(("tanh", "erf", "sin", "cos"), (-1.0, 1.0)),
+    "erfc": (0.0, 2.0),
+}
+_DEFINED_WITHIN_ONE: Final = frozenset(("acos", "asin", "atanh", "binary_cross_entropy", "logit", "erfinv"))
 _SUMS_ROWS: Final = frozenset(
     (
         *("_softmax", "_log_softmax", "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
@@ -97,6 +105,8 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         seed: which random numbers; the same seed gives the same run.
+        loudness: units in the last place by which values move at most; more than 1 finds what is only just decided.
+        mirrored: move every value the other way.
         held_as: the format that a device holds every float in, where that is narrower than the tensors' own: each
             result is rounded to it, and the unit is that format's. What is beyond its range becomes its largest
             number for an even seed and infinite for an odd one: devices do either.
@@ -104,18 +114,21 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True
 
-    def __init__(self, seed: int, held_as: torch.dtype | None = None) -> None:
+    def __init__(
+        self, seed: int, held_as: torch.dtype | None = None, *, loudness: float = 1.0, mirrored: bool = False
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._random = random.Random(_SEED + seed)  # noqa: S311 - noise, not a secret
+        self._loudness = -loudness if mirrored else loudness
         self._held_as = held_as
         self._saturates = seed % 2 == 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Perturb what the op reads and what it writes, as far as it rounds."""
         kwargs = kwargs or {}
-        if getattr(func, "is_view", False) or getattr(func, "namespace", "") == "prim":
-            return func(*args, **kwargs)
         name = _bare(func)
+        if getattr(func, "is_view", False) or getattr(func, "namespace", "") == "prim" or _counts(name, args):
+            return func(*args, **kwargs)
         if name in _EXACT:
             result = func(*args, **kwargs)
             narrowed = name in {"_to_copy", "convert_element_type", "copy"} and _narrows(args, kwargs, result)
@@ -126,10 +139,11 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             args, kwargs = self._read(func, _terms(name, args) ** 0.25, args, kwargs)
         elif self._held_as is not None:  # what the user gives such a device is rounded on its way there
             args, kwargs = self._read(func, 0.5, args, kwargs)
+        exact = name in _ROUNDED_ONCE or _are_short(args)
         result = func(*args, **kwargs)
         if not self._saturates and self._held_as is None:
             result = _as_in_float32(func, args, kwargs, result)
-        return self._written(func, args, result, 1.0, _constant_of(name, args))
+        return self._written(func, args, result, 1.0, _constant_of(name, args), exact, _RANGES.get(name))
 
     def _read(self, func: Any, units: float, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The inputs, each a little off; what the op writes to stays the tensor that it is."""
@@ -139,7 +153,10 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
                 return value
             narrow = value.dtype.itemsize <= 2 and self._held_as is None
-            return self._held(self._moved(value, _OF_A_NARROW_INPUT if narrow else units))
+            off = self._moved(value, _OF_A_NARROW_INPUT if narrow else units)
+            if _bare(func) in _DEFINED_WITHIN_ONE:
+                off = torch.where(value.abs() <= 1, off.clamp(-1, 1), off)
+            return self._held(off)
 
         arguments = getattr(getattr(func, "_schema", None), "arguments", ())
         names = [argument.name for argument in arguments]
@@ -151,7 +168,14 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tuple(given), named
 
     def _written(
-        self, func: Any, args: Any, result: Any, units: float, constant: float | torch.Tensor | None = None
+        self,
+        func: Any,
+        args: Any,
+        result: Any,
+        units: float,
+        constant: float | torch.Tensor | None = None,
+        short_is_exact: bool = True,
+        within: tuple[float, float] | None = None,
     ) -> Any:
         """The result a little off: a new tensor, or in place where the op wrote in place."""
         in_place = {id(value) for value in _tensors_written_to(func, args)}
@@ -159,12 +183,19 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def moved(value: torch.Tensor) -> torch.Tensor:
             if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
                 return value
-            made = self._held(self._moved(value, units, constant) if units else value)
+            made = self._moved(value, units, constant, short_is_exact) if units else value
+            made = self._held(made if within is None else made.clamp(*within))
             return value.copy_(made) if id(value) in in_place else made
 
         return map_tensors(moved, result)
 
-    def _moved(self, value: torch.Tensor, units: float, constant: float | torch.Tensor | None = None) -> torch.Tensor:
+    def _moved(
+        self,
+        value: torch.Tensor,
+        units: float,
+        constant: float | torch.Tensor | None = None,
+        short_is_exact: bool = True,
+    ) -> torch.Tensor:
         if not value.numel():
             return value
         if value.is_complex():
@@ -180,7 +211,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if constant is not None:
             off = off + noise * constant * (_LIBRARY * _of_functions(value.dtype, self._held_as))
         mobile = value.abs() < _SENTINEL * torch.finfo(value.dtype).max
-        if value.dtype is torch.float32 and constant is None and self._held_as is None:
+        if value.dtype is torch.float32 and constant is None and self._held_as is None and short_is_exact:
             mobile &= (value.view(torch.int32) & _TRAILING) != 0
         return torch.where(mobile, off, value)
 
@@ -199,7 +230,8 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count, start = value.numel(), self._random.randrange(_TABLE)
         if start + count > len(table):
             table = table.repeat(1 + (start + count) // len(table))
-        return table[start : start + count].view(value.shape)
+        noise = table[start : start + count].view(value.shape)
+        return noise if self._loudness == 1.0 else noise * self._loudness
 
 
 @functools.lru_cache(maxsize=8)
@@ -259,7 +291,28 @@ def _as_in_float32(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
     except (RuntimeError, NotImplementedError):
         return result
     theirs = iter(of_kind(torch.Tensor, wide))
-    return map_tensors(lambda value: next(theirs, value).to(value.dtype), result)
+    return map_tensors(lambda value: _saturated(next(theirs, value), value.dtype), result)
+
+
+def _saturated(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A cast that does not overflow: a kernel that keeps the value in float32 has no infinity there."""
+    if not value.is_floating_point() or not dtype.is_floating_point:
+        return value.to(dtype)
+    largest = torch.finfo(dtype).max
+    return torch.where(value.isinf(), value, value.clamp(-largest, largest)).to(dtype)
+
+
+def _counts(name: str, args: Any) -> bool:
+    """Whether an op only counts: ``arange`` in whole steps."""
+    return name == "arange" and all(float(value).is_integer() for value in args if isinstance(value, int | float))
+
+
+def _are_short(args: Any) -> bool:
+    """Whether every float among the arguments has few digits: whole numbers, masks, powers of two."""
+    tensors = [value for value in of_kind(torch.Tensor, args) if value.is_floating_point()]
+    return bool(tensors) and all(
+        value.dtype is torch.float32 and not bool((value.view(torch.int32) & _TRAILING).any()) for value in tensors
+    )
 
 
 def _eps(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
@@ -273,7 +326,9 @@ def _of_functions(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
 
 
 def _constant_of(name: str, args: Any) -> float | torch.Tensor | None:
-    """What a function tends to: 1, or for ``gelu`` its own input."""
+    """What a function tends to: 1, for ``gelu`` its own input, for evenly spaced numbers the largest of them."""
+    if name in {"linspace", "arange"}:
+        return max((abs(float(value)) for value in args if isinstance(value, int | float)), default=1.0)
     if name not in _TENDS_TO_A_CONSTANT:
         return None
     return args[0].abs() if name == "gelu" and isinstance(args[0], torch.Tensor) else 1.0
@@ -289,11 +344,14 @@ def _terms(name: str, args: Any) -> float:
         weight = tensors[2] if "backward" in name and len(tensors) > 2 else tensors[1]
         of_weights = first.numel() / max(1, first.shape[1]) if "backward" in name else 1.0
         return float(max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights))
+    if name.startswith(("upsample", "_upsample", "grid_sampler")):  # places are off by a unit of the size, not of 1
+        return float(max([1, *first.shape])) ** 4
     if name in _SUMS_ROWS:
         return float(max([1, *first.shape]))
-    if len(tensors) == 1:
+    if name in _REDUCTIONS:
         dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
-        whole = first.numel() if dims is None else math.prod(first.shape[dim] for dim in dims if isinstance(dim, int))
-        return float(max(1, whole if name in _REDUCTIONS else max([1, *first.shape])))
+        return float(max(1, math.prod(first.shape[dim] for dim in dims) if dims else first.numel()))
+    if len(tensors) == 1:
+        return float(max([1, *first.shape]))
     first, second = tensors[-2:] if name in {"addmm", "baddbmm", "addmv"} else tensors[:2]
     return float(max([1, *first.shape[-1:], *second.shape[-2:-1]]))
