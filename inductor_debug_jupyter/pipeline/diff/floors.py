@@ -2,11 +2,9 @@
 
 A floor is made of a few runs under stochastic arithmetic
 (:class:`~inductor_debug_jupyter.pipeline.torch_compat.stochastic.StochasticArithmetic`), and is the largest deviation
-that they show at that element. Where a few runs happen to agree too well, the floor is raised to
-
-- half a unit in the last place of the element, and
-- what is usual among the value's elements of like size (within a factor of eight). Zeros count with the smallest
-  elements that there are: a ``relu`` makes zeros of numbers that are a rounding away from being positive.
+that they show at that element. Where a few runs happen to agree too well, the floor is raised to half a unit in the
+last place of the element, and to what is usual among the value's elements of like size (within a factor of eight) that
+move at all. An element that does not move in any run has a quarter of a unit: next to it noise means nothing.
 
 Elements whose kind changes from run to run (finite, infinite, NaN), and whole numbers that change, are *unstable*:
 rounding alone decides them.
@@ -25,6 +23,8 @@ RUNS: Final = 4
 _SAMPLED: Final = 1 << 16
 """What is usual among elements of like size is told from at most so many elements."""
 _OCTAVES: Final = 3
+_OF_STILL: Final = 0.25
+"""Units in the last place that are the floor of an element that no run moves."""
 _JUMP: Final = 16.0
 """An element that moves so many times further than louder noise explains has jumped."""
 _ENOUGH: Final = 8
@@ -40,24 +40,29 @@ class Spread:
         largest: the largest deviation seen; None for whole numbers and truth values.
         unstable: where the kind, or a whole number, has changed; None while nothing has.
         runs: how many runs were added.
+        low: the least that was seen, element by element; None before the first run.
+        high: the most, likewise.
     """
 
     base: torch.Tensor
     largest: torch.Tensor | None = None
     unstable: torch.Tensor | None = None
     runs: int = 0
+    low: torch.Tensor | None = None
+    high: torch.Tensor | None = None
 
     def add(self, run: Any) -> bool:
         """Take one more run into account; False when it has another shape, which says nothing."""
         if not isinstance(run, torch.Tensor) or run.shape != self.base.shape:
             return False
-        base, run = self.base.detach(), run.detach().to(self.base.device)
+        base, run = parts(self.base), parts(run).to(self.base.device)
         self.runs += 1
-        if not (base.is_floating_point() or base.is_complex()):
+        self._stretch(base, run)
+        if not base.is_floating_point():
             self._mark(base != run)
             return True
         finite = base.isfinite() & run.isfinite()
-        off = torch.where(finite, (run.to(_wide(base)) - base.to(_wide(base))).abs(), 0.0)
+        off = torch.where(finite, (run.double() - base.double()).abs(), 0.0)
         self.largest = off if self.largest is None else torch.maximum(self.largest, off)
         if not bool(finite.all()):
             same = (base == run) | (base.isnan() & run.isnan())
@@ -72,29 +77,54 @@ class Spread:
         """
         if not isinstance(run, torch.Tensor) or run.shape != self.base.shape:
             return
-        base, run = self.base.detach(), run.detach().to(self.base.device)
+        base, run = parts(self.base), parts(run).to(self.base.device)
+        self._stretch(base, run)
         if floor is None:
             self._mark(base != run)
             return
         finite = base.isfinite() & run.isfinite()
         same = (base == run) | (base.isnan() & run.isnan())
-        off = torch.where(finite, (run.to(_wide(base)) - base.to(_wide(base))).abs(), 0.0)
+        off = torch.where(finite, (run.double() - base.double()).abs(), 0.0)
         self._mark((~finite & ~same) | (off > _JUMP * loudness * floor))
         scaled = off / loudness
         self.largest = scaled if self.largest is None else torch.maximum(self.largest, scaled)
+
+    def _stretch(self, base: torch.Tensor, run: torch.Tensor) -> None:
+        self.low = torch.minimum(base if self.low is None else self.low, run)
+        self.high = torch.maximum(base if self.high is None else self.high, run)
+
+    def undecided(self, candidate: torch.Tensor, tolerance: torch.Tensor | float) -> torch.Tensor | None:
+        """Where rounding alone decides, and the candidate is no further than runs have been; None when nowhere.
+
+        Of two choices that are a tie the candidate may take either, but nothing else.
+        """
+        if self.unstable is None or self.low is None or self.high is None:
+            return self.unstable
+        floats = self.base.is_floating_point() or self.base.is_complex()
+        low, high = (self.low - tolerance, self.high + tolerance) if floats else (self.low, self.high)
+        between = (candidate >= low) & (candidate <= high)
+        return self.unstable & (between | (self.low != self.low) | (self.high != self.high))
 
     def _mark(self, where: torch.Tensor) -> None:
         self.unstable = where if self.unstable is None else self.unstable | where
 
     def floor(self, held_as: torch.dtype | None = None) -> torch.Tensor:
         """What rounding can do at each element, in float64; only for floats and complex numbers."""
-        size = self.base.detach().abs().to(torch.float64)
+        size = parts(self.base).abs().to(torch.float64)
         size = torch.where(size.isfinite(), size, 0.0)
-        least = torch.clamp_min(size * (0.5 * unit(self.base.dtype, held_as)), quantum(self.base.dtype, held_as))
+        ulp = size * unit(self.base.dtype, held_as)
+        quanta = quantum(self.base.dtype, held_as)
         if self.largest is None:
-            return least
-        largest = self.largest.to(torch.float64)
-        return torch.maximum(torch.maximum(largest, least), _usual(size, largest))
+            return torch.clamp_min(ulp / 2, quanta)
+        still = torch.clamp_min(ulp * _OF_STILL, quanta)
+        moving = torch.maximum(torch.clamp_min(ulp / 2, quanta), _usual(size, self.largest))
+        return torch.where(self.largest > 0, torch.maximum(self.largest, moving), still)
+
+
+def parts(value: torch.Tensor) -> torch.Tensor:
+    """The tensor, detached; the real and imaginary parts of a complex one, which are judged each by itself."""
+    value = value.detach()
+    return torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
 
 
 def unit(dtype: torch.dtype, held_as: torch.dtype | None = None) -> float:
@@ -108,39 +138,27 @@ def quantum(dtype: torch.dtype, held_as: torch.dtype | None = None) -> float:
     return max(float(each.smallest_normal) * float(each.eps) for each in formats)
 
 
-def _wide(value: torch.Tensor) -> torch.dtype:
-    return torch.complex128 if value.is_complex() else torch.float64
-
-
 def _usual(size: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
-    """For each element the median deviation among those of like size, as far as there are enough that deviate."""
+    """For each element the median deviation among those of like size that deviate, as far as there are enough."""
     sizes, deviations = size.reshape(-1), largest.reshape(-1)
+    usual = torch.zeros_like(sizes)
     if len(sizes) < _ENOUGH:
-        return torch.zeros_like(size)
+        return usual.view(size.shape)
     step = max(1, len(sizes) // _SAMPLED)
     bands = _band(sizes)
     some_bands, some = bands[::step], deviations[::step]
     moving = some > 0
-    medians: dict[int, float] = {}
     for band in torch.unique(some_bands[moving]).tolist():
         chosen = some[moving & (some_bands == band)]
         if len(chosen) >= _ENOUGH:
-            medians[int(band)] = float(chosen.median())
-    if not medians:
-        return torch.zeros_like(size)
-    nothing = _band(torch.zeros(1, dtype=torch.float64))[0]
-    smallest = medians[min(each for each in medians)]
-    usual = torch.zeros_like(sizes)
-    for band, median in medians.items():
-        usual = torch.where(bands == band, median, usual)
-    return torch.where(bands == nothing, smallest, usual).view(size.shape)
+            usual = torch.where(bands == band, float(chosen.median()), usual)
+    return usual.view(size.shape)
 
 
 def _band(sizes: torch.Tensor) -> torch.Tensor:
-    """Powers of two, a few to a band; zero has a band of its own, below all others."""
+    """Powers of two, a few to a band."""
     _, exponents = torch.frexp(sizes)
-    bands = torch.div(exponents, _OCTAVES, rounding_mode="floor")
-    return torch.where(sizes == 0, -(1 << 20), bands)
+    return torch.div(exponents, _OCTAVES, rounding_mode="floor")
 
 
 @dataclass(eq=False)

@@ -185,7 +185,10 @@ class KernelDiffHarness:
         if not found.crashes and not any(culprit.allowed is None for culprit in found.culprits):
             # What no op explains must not look like a pass: the outputs as a whole are judged too.
             whole, _ = self._compare(replace(self.config, heatmaps=False), execution)
-            found = replace(found, verdict=whole.verdict, notes=(*found.notes, *differing(whole)))
+            unseen = (
+                ["each culprit is wrong by itself, and no output shows it"] if found.culprits and whole.passed else []
+            )
+            found = replace(found, verdict=whole.verdict, notes=(*found.notes, *differing(whole), *unseen))
         if found.verdict == "mismatch" and not found.culprits and self.candidate.name == INDUCTOR:
             above = search_above(once, self.config)
             found = replace(found, culprits=above.culprits, notes=(*found.notes, *above.notes))

@@ -22,14 +22,14 @@ from typing import Any, Final
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
-from inductor_debug_jupyter.pipeline.diff.floors import Spread
+from inductor_debug_jupyter.pipeline.diff.floors import Spread, parts
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 
-MARGIN: Final = 16.0
+MARGIN: Final = 8.0
 """One element may be so many floors off: a floor is seen in a few runs, and the tail of rounding is long."""
-MARGIN_OF_MANY: Final = 4.0
+MARGIN_OF_MANY: Final = 2.0
 """The root mean square over many elements may be so many floors."""
-_MANY: Final = 64
+_MANY: Final = 16
 _FEW: Final = 0.25
 """Floats that are wrong in more than this share of their elements are not looked at twice."""
 _LOUDNESS: Final = 4.0
@@ -74,26 +74,28 @@ def judge(candidate: torch.Tensor, spread: Spread, held_as: torch.dtype | None =
         spread: the reference.
         held_as: the format that the candidate's device holds floats in, if it is narrower than their own.
     """
-    reference = spread.base.detach()
-    candidate = candidate.detach().to(reference.device)
+    reference = parts(spread.base)
+    candidate = parts(candidate).to(reference.device)
     if not candidate.numel():
         return FINE
-    steady = None if spread.unstable is None else ~spread.unstable
-    if not (reference.is_floating_point() or reference.is_complex()):
-        return _judge_whole(candidate, reference, steady)
+    if not reference.is_floating_point():
+        undecided = spread.undecided(candidate, 0.0)
+        return _judge_whole(candidate, reference, None if undecided is None else ~undecided)
     same = (candidate == reference) | (candidate.isnan() & reference.isnan())
     if bool(same.all()):
         return FINE
     finite = candidate.isfinite() & reference.isfinite()
     strange = ~finite & ~same
-    if steady is not None:
-        strange &= steady
-        finite &= steady
+    floor = spread.floor(held_as)
+    undecided = spread.undecided(candidate, MARGIN * floor)
+    if undecided is not None:
+        strange &= ~undecided
+        finite &= ~undecided
     if bool(strange.any()):
         at = unravel(int(strange.reshape(-1).byte().argmax()), tuple(reference.shape))
         values = _number(reference[at]), _number(candidate[at])
         return Judgement(True, math.inf, 0.0, at, *values, math.inf, int(strange.sum()))
-    return _judge_floats(candidate, reference, spread.floor(held_as), finite)
+    return _judge_floats(candidate, reference, floor, finite)
 
 
 def _judge_whole(candidate: torch.Tensor, reference: torch.Tensor, steady: torch.Tensor | None) -> Judgement:
@@ -112,8 +114,7 @@ def _judge_whole(candidate: torch.Tensor, reference: torch.Tensor, steady: torch
 def _judge_floats(
     candidate: torch.Tensor, reference: torch.Tensor, floor: torch.Tensor, finite: torch.Tensor
 ) -> Judgement:
-    wide = torch.complex128 if reference.is_complex() else torch.float64
-    error = torch.where(finite, (candidate.to(wide) - reference.to(wide)).abs(), 0.0)
+    error = torch.where(finite, (candidate.double() - reference.double()).abs(), 0.0)
     ratio = error / floor
     worst, place = ratio.reshape(-1).max(0)
     many = float(torch.linalg.vector_norm(ratio)) / math.sqrt(ratio.numel()) if ratio.numel() >= _MANY else 0.0
@@ -184,9 +185,6 @@ def _floor(spread: Spread, held_as: torch.dtype | None) -> torch.Tensor | None:
     return spread.floor(held_as) if floats else None
 
 
-def _number(value: torch.Tensor) -> float | None:
-    """One element as a float; None for a complex number with an imaginary part."""
-    number = value.item()
-    if isinstance(number, complex):
-        return number.real if number.imag == 0 else None
-    return float(number)
+def _number(value: torch.Tensor) -> float:
+    """One element as a float."""
+    return float(value.item())

@@ -164,4 +164,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """Op → the function that Inductor takes it apart with."""
     from torch._inductor.decomposition import select_decomp_table
 
-    return dict(select_decomp_table())
+    with inductor_config.patch(
+        fallback_random=True
+    ):  # as models are compiled for a comparison; else torch keeps a copy
+        return dict(select_decomp_table())
