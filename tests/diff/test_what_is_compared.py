@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -473,3 +474,25 @@ def test_a_write_past_the_copy_is_told() -> None:
     report = KernelDiffHarness(function, (torch.randn(3),), test_backend="eager").compare()
     assert report.verdict == "not_compared"
     assert "the user's own closure:counter" in " ".join(report.record.notes)
+
+
+class Instantiating(OrderedDict):  # type: ignore[type-arg]
+    """As the table of activations in transformers: an item is made when it is read."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key)()
+
+
+ACTIVATIONS = Instantiating(relu=nn.ReLU, tanh=nn.Tanh)
+
+
+def test_a_table_that_makes_its_items_stays_as_it_is() -> None:
+    lin = nn.Linear(3, 3)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        assert len(ACTIVATIONS) == 2
+        return torch.relu(lin(x))
+
+    assert KernelDiffHarness(function, (torch.randn(4, 3),), test_backend="aot_eager").compare().verdict == "match"
+    assert isinstance(ACTIVATIONS["relu"], nn.ReLU)
+    assert dict.__getitem__(ACTIVATIONS, "tanh") is nn.Tanh

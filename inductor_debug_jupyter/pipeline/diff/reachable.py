@@ -178,6 +178,8 @@ class _Walk:
         value = item.value
         if isinstance(value, torch.nn.Module):
             return self._module(item, value)
+        if isinstance(value, dict | list | tuple | deque | set) and not _reads_plainly(value):
+            return []  # its class makes of an item what it likes: to read it could call anything, to put it back too
         if isinstance(value, dict):
             return self._mapping(item, value)
         if isinstance(value, list | tuple | deque | set):
@@ -345,6 +347,13 @@ class _Walk:
 
 def _is_foreign(module: Any) -> bool:
     return not isinstance(module, str) or module.partition(".")[0] in _FOREIGN
+
+
+def _reads_plainly(container: Any) -> bool:
+    """Whether reading and writing a container runs no code but Python's own."""
+    kind = next(each for each in type(container).__mro__ if each.__module__ in {"builtins", "collections"})
+    names = ("__getitem__", "__setitem__", "__iter__", "__contains__", "items", "values", "clear", "update", "extend")
+    return all(getattr(type(container), name, None) is getattr(kind, name, None) for name in names)
 
 
 def _attributes_of(value: Any) -> dict[str, Any] | None:
