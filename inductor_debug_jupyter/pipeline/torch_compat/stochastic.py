@@ -10,7 +10,8 @@ What is perturbed follows what is known of kernels:
 - Ops that move, select or compare data round nothing (:data:`_EXACT`), and neither do views and ops without floats.
 - Sums, differences, products and quotients of two numbers round their result once (:data:`_ROUNDED_ONCE`).
 - Everything else is taken for backward stable: the exact result of inputs that are each a little off, rounded. For
-  sums of n terms "a little" grows as the fourth root of n, which is what blocked summation does.
+  sums of n terms "a little" grows with n: as its cubic root, since a sum may be added up one by one, and as its fourth
+  root in products of matrices, which libraries add up in blocks.
 - Kernels for 16-bit formats compute in those or in float32. Runs with an odd seed do the latter, op by op.
 - Functions that are computed as the small rest of a constant (``gelu`` of -5, the logarithm of a sum near 1),
   and ``erf``, for which vector libraries have short formulas, are off by a unit of that constant, not of their result.
@@ -87,6 +88,7 @@ _SUMS_ROWS: Final = frozenset(
     )
 )
 """Ops that sum over rows and give as many elements as they get."""
+_PRODUCTS: Final = frozenset(("mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "addmv", "dot", "linear", "matmul"))
 _REDUCTIONS: Final = frozenset(
     ("sum", "mean", "var", "std", "var_mean", "prod", "linalg_vector_norm", "logsumexp", "norm")
 )
@@ -132,14 +134,15 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return result
             return self._written(func, args, result, 1.0 if narrowed else 0.0)
         if name not in _ROUNDED_ONCE:
-            args, kwargs = self._read(func, _terms(name, args) ** 0.25, args, kwargs)
+            args, kwargs = self._read(func, _terms(name, args) ** _growth(name), args, kwargs)
         elif self._held_as is not None:  # what the user gives such a device is rounded on its way there
             args, kwargs = self._read(func, 0.5, args, kwargs)
         exact = name in _ROUNDED_ONCE or _are_short(args)
         result = func(*args, **kwargs)
         if not self._saturates and self._held_as is None:
             result = _as_in_float32(func, args, kwargs, result)
-        return self._written(func, args, result, 1.0, _constant_of(name, args), exact, _RANGES.get(name))
+        units = _units_of_sum(name, args)
+        return self._written(func, args, result, units, _constant_of(name, args), exact, _RANGES.get(name))
 
     def _read(self, func: Any, units: float, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The inputs, each a little off; what the op writes to stays the tensor that it is."""
@@ -330,6 +333,18 @@ def _constant_of(name: str, args: Any) -> float | torch.Tensor | None:
     return args[0].abs() if name == "gelu" and isinstance(args[0], torch.Tensor) else 1.0
 
 
+def _growth(name: str) -> float:
+    """The power of the number of terms with which the error of a sum grows."""
+    return 1 / 4 if name in _PRODUCTS else 1 / 3
+
+
+def _units_of_sum(name: str, args: Any) -> float:
+    """By how much the result itself may be off: terms of one sign that are added up one by one lose more and more."""
+    if name in _REDUCTIONS or ("backward" in name and ("norm" in name or "convolution" in name)):
+        return max(1.0, math.sqrt(_terms(name, args)) / 4)
+    return 1.0
+
+
 def _terms(name: str, args: Any) -> float:
     """About how many terms each sum inside an op has."""
     tensors = [value for value in of_kind(torch.Tensor, args) if value.is_floating_point() or value.is_complex()]
@@ -341,9 +356,11 @@ def _terms(name: str, args: Any) -> float:
         of_weights = first.numel() / max(1, first.shape[1]) if "backward" in name else 1.0
         return float(max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights))
     if name.startswith(("upsample", "_upsample", "grid_sampler")):  # places are off by a unit of the size, not of 1
-        return float(max([1, *first.shape])) ** 4
+        return float(max([1, *first.shape])) ** 3
     if name in _SUMS_ROWS:
-        return float(max([1, *first.shape]))
+        kept = first.shape[1] if "batch_norm" in name and first.ndim > 1 else first.shape[-1] if first.ndim else 1
+        over_rows = first.numel() / max(1, kept) if "norm" in name else 1.0  # sums for the weights, or over a batch
+        return float(max([1, over_rows, *first.shape]))
     if name in _REDUCTIONS:
         dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
         return float(max(1, math.prod(first.shape[dim] for dim in dims) if dims else first.numel()))
