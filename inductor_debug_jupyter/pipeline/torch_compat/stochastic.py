@@ -142,7 +142,18 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not self._saturates and self._held_as is None:
             result = _as_in_float32(func, args, kwargs, result)
         units = _units_of_sum(name, args)
-        return self._written(func, args, result, units, _constant_of(name, args), exact, _RANGES.get(name))
+        result = self._written(func, args, result, units, _constant_of(name, args), exact, _RANGES.get(name))
+        return self._with_common_error(name, result, units) if "norm_backward" in name else result
+
+    def _with_common_error(self, name: str, result: Any, units: float) -> Any:
+        """The gradient of a norm's input, off by the same in all that shares a mean: the mean itself is a long sum."""
+        gradient = result[0]
+        if not isinstance(gradient, torch.Tensor) or gradient.ndim < 2 or not gradient.is_floating_point():
+            return result
+        shared = [dim for dim in range(gradient.ndim) if dim != 1] if "batch" in name else [gradient.ndim - 1]
+        largest = gradient.abs().amax(shared, keepdim=True)
+        common = self._noise(largest) * largest * (units * _eps(gradient.dtype, self._held_as))
+        return (gradient + common, *result[1:])
 
     def _read(self, func: Any, units: float, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The inputs, each a little off; what the op writes to stays the tensor that it is."""
@@ -341,7 +352,7 @@ def _growth(name: str) -> float:
 def _units_of_sum(name: str, args: Any) -> float:
     """By how much the result itself may be off: terms of one sign that are added up one by one lose more and more."""
     if name in _REDUCTIONS or ("backward" in name and ("norm" in name or "convolution" in name)):
-        return max(1.0, math.sqrt(_terms(name, args)) / 4)
+        return max(1.0, math.sqrt(_terms(name, args)) / 2)
     return 1.0
 
 
