@@ -58,13 +58,6 @@ class RewritingBackend:
         self.then = then
         self.waste = Waste()
 
-    @property
-    def compute_dtype(self) -> torch.dtype | None:
-        """The coarsest format that it casts to: numbers are as precise as that one is."""
-        formats = [getattr(torch, name) for name in self.rewrite.casts.values()]
-        floats = [each for each in formats if each.is_floating_point]
-        return max(floats, key=lambda each: torch.finfo(each).eps, default=None)
-
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Be a backend. What cannot be rewritten is said when it is called: torch would wrap or swallow it here."""
         programs = _Programs(self, graph_module)

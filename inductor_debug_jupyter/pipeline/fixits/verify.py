@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import torch
+
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness, merged
+from inductor_debug_jupyter.pipeline.diff import DEFAULT_TOLERANCES, ComparisonConfig, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
@@ -21,8 +23,6 @@ from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, V
 from inductor_debug_jupyter.pipeline.views import words
 
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
-_AS_BEFORE = ComparisonConfig(check_strides=False)
-"""Fix-its pad, copy and reorder, and cut what comes out: strides may differ."""
 
 
 class Capturing(Protocol):
@@ -141,6 +141,23 @@ def combined(fixits: Sequence[FixIt]) -> Rewrite:
     return rewrite
 
 
+def _tolerances(rewrite: Rewrite) -> ComparisonConfig:
+    """What counts as equal: where numbers are kept in another format, what is usual in that one.
+
+    What a cast loses must not be explained by the cast. Strides may differ: fix-its pad, copy and reorder, and cut what
+    comes out.
+    """
+    usual = [DEFAULT_TOLERANCES[dtype] for dtype in _formats(rewrite) if dtype in DEFAULT_TOLERANCES]
+    if not usual:
+        return ComparisonConfig(check_strides=False)
+    atol, rtol = (max(each) for each in zip(*usual, strict=True))
+    return ComparisonConfig(rtol=rtol, atol=atol, check_strides=False)
+
+
+def _formats(rewrite: Rewrite) -> list[torch.dtype]:
+    return [getattr(torch, name) for name in rewrite.casts.values()]
+
+
 def try_fixits(
     fixits: Sequence[FixIt],
     calls: Sequence[ModelCall],
@@ -161,7 +178,7 @@ def try_fixits(
             call.inputs,
             model_name=call.name,
             test_backend=backend,
-            comparison_config=_AS_BEFORE,
+            comparison_config=_tolerances(combined(fixits)),
             backward=backward,
         )
         for call in calls
