@@ -495,3 +495,13 @@ def test_a_table_that_makes_its_items_stays_as_it_is() -> None:
     assert KernelDiffHarness(function, (torch.randn(4, 3),), test_backend="aot_eager").compare().verdict == "match"
     assert isinstance(ACTIVATIONS["relu"], nn.ReLU)
     assert dict.__getitem__(ACTIVATIONS, "tanh") is nn.Tanh
+
+
+def test_tensors_in_a_container_with_code_of_its_own_are_said_not_to_be_compared() -> None:
+    kept = Instantiating(state=torch.zeros(3))
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * len(kept)
+
+    record = KernelDiffHarness(function, (torch.randn(3),), test_backend="aot_eager").compare().record
+    assert any("tensors in a Instantiating were not compared" in note for note in record.notes)

@@ -179,7 +179,12 @@ class _Walk:
         if isinstance(value, torch.nn.Module):
             return self._module(item, value)
         if isinstance(value, dict | list | tuple | deque | set) and not _reads_plainly(value):
-            return []  # its class makes of an item what it likes: to read it could call anything, to put it back too
+            # Its class makes of an item what it likes: to read it could call anything, to put it back too.
+            if any(isinstance(each, torch.Tensor) for each in _raw_items(value)):
+                self.notes.append(
+                    f"{item.name or 'a container'}: tensors in a {type(value).__name__} were not compared"
+                )
+            return []
         if isinstance(value, dict):
             return self._mapping(item, value)
         if isinstance(value, list | tuple | deque | set):
@@ -354,6 +359,14 @@ def _reads_plainly(container: Any) -> bool:
     kind = next(each for each in type(container).__mro__ if each.__module__ in {"builtins", "collections"})
     names = ("__getitem__", "__setitem__", "__iter__", "__contains__", "items", "values", "clear", "update", "extend")
     return all(getattr(type(container), name, None) is getattr(kind, name, None) for name in names)
+
+
+def _raw_items(container: Any) -> Iterable[Any]:
+    """What a container holds, past any method of its class."""
+    if isinstance(container, dict):
+        return dict.values(container)
+    kind = next(each for each in (list, tuple, deque, set) if isinstance(container, each))
+    return kind.__iter__(container)
 
 
 def _attributes_of(value: Any) -> dict[str, Any] | None:
