@@ -140,7 +140,7 @@ def _told(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> Fa
     if match := _TENSOR_TYPE.match(check):
         value = _looked_up(match["name"], scope)
         old = _CLASS.sub(r"\g<name>", match["old"]).rpartition(".")[2]
-        old = "a tensor" if old == "a tensor type" else old
+        old = "a tensor" if old in ("a tensor type", "Tensor") else old  # torch 2.13 and torch 2.15
         return FailedGuard(check, match["name"], old, _type_name(value), "type", frames)
     if match := _MISSING.match(check):
         return FailedGuard(check, match["name"], "there", "missing", "contents", frames)
