@@ -88,7 +88,7 @@ def compile_with_aot(
             bw_compiler=stage("backward"),
             inference_compiler=stage("forward"),
             partition_fn=min_cut_rematerialization_partition,
-            decompositions=_inductors_decompositions() if decomposed else None,
+            decompositions=_inductors_decompositions() if decomposed else {},
         )(copy, list(example_inputs))
     return (lambda *args: run(*args)[0]) if alone else run
 

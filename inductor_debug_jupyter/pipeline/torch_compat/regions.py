@@ -317,8 +317,9 @@ def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]
     original without a word, and what was asked for is the rewritten one.
     """
     without_limit = sys.maxsize
+    wrapper: Any = torch._TorchCompileWrapper  # torch 2.13 does not type it
     context = torch._dynamo.optimize(
-        backend=torch._TorchCompileWrapper(backend, None, None, False),  # type: ignore[no-untyped-call]
+        backend=wrapper(backend, None, None, False),
         dynamic=False,
         recompile_limit=without_limit,
         isolate_recompiles=True,
