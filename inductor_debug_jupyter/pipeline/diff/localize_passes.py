@@ -48,22 +48,31 @@ def search_above(call: Call, config: ComparisonConfig) -> Above:
     passes = PassKeeper()
     execution = call.execute(Backend("passes", passes), config)
     notes = [f"Inductor's passes were not looked at: {execution.error}"] if execution.error else []
-    found = [culprit for lowered in passes.lowered for culprit in _changed_by_pass(lowered.changes, lowered.values)]
+    found: list[Culprit] = []
+    for lowered in passes.lowered:
+        found += _changed_by_pass(lowered.changes, lowered.values, notes)
     if not found:
         keeper = AotKeeper()
         call.execute(Backend("aot", keeper), config)
         found = [culprit for kept in keeper.graphs for culprit in _wrongly_decomposed(kept)]
-    return Above(tuple(found), tuple(notes))
+    return Above(tuple(found), tuple(dict.fromkeys(notes)))
 
 
-def _changed_by_pass(changes: Sequence[PassChange], values: Mapping[str, Any]) -> list[Culprit]:
-    """The ops that the first pass to blame dropped or changed; passes inside of another come before it."""
+def _changed_by_pass(changes: Sequence[PassChange], values: Mapping[str, Any], notes: list[str]) -> list[Culprit]:
+    """The ops that the first pass to blame dropped or changed; passes inside of another come before it.
+
+    A pass whose graphs cannot be run by themselves is said in ``notes``: it may be the one to blame.
+    """
     for change in changes:
         names = [node.name for node in change.before.graph.nodes if node.op == "placeholder"]
         if any(name not in values for name in names):
             continue  # a graph that was never called
         inputs = {name: values[name] for name in names}
-        found = _first_difference(change, inputs)
+        try:
+            found = _first_difference(change, inputs)
+        except Exception as error:  # whatever an op of the graph raises when it is run alone
+            notes.append(f"the pass {change.name} was not looked at: {type(error).__name__}: {error}")
+            continue
         if found is not None:
             nodes, judgement = found
             return [_culprit(node, change, judgement) for node in nodes]
@@ -74,11 +83,8 @@ def _first_difference(
     change: PassChange, inputs: Mapping[str, Any]
 ) -> tuple[Sequence[torch.fx.Node], Judgement] | None:
     """The nodes of the graph before the pass that mean something else after it; None when all results are equal."""
-    try:
-        base = _results(change.before, inputs)
-        after = _results(change.after, inputs)
-    except Exception:  # a graph that cannot be run by itself shows nothing
-        return None
+    base = _results(change.before, inputs)
+    after = _results(change.after, inputs)
 
     def again(seed: int) -> Mapping[str, Any]:
         return _results(change.before, inputs, seed)
