@@ -24,8 +24,6 @@ class FixResult:
         runs: how often the model was run for it.
         patch: the line that puts them in force, as a diff of the source that calls the model; what it does is what was
             verified. Empty when that is no source of the user's; :attr:`unwritten` then says so.
-        plain_patch: the same change without us, as a diff of sizes, dtypes and copies in the user's source; empty
-            unless all of it stands there. A model that is built so has other weights, and was not run.
         unwritten: why there is no such diff.
         modules: the same for every model that was called, in the order of their first calls.
         left_out: refused graphs that were not tried, and why.
@@ -37,7 +35,6 @@ class FixResult:
     module: Any
     runs: int
     patch: str = ""
-    plain_patch: str = ""
     unwritten: tuple[str, ...] = ()
     modules: tuple[Any, ...] = ()
     left_out: tuple[str, ...] = ()

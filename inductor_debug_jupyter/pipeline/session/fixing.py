@@ -11,7 +11,6 @@ from inductor_debug_jupyter.pipeline.fixits.module import rewritten_model
 from inductor_debug_jupyter.pipeline.fixits.offers import Offers
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch
 from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
-from inductor_debug_jupyter.pipeline.fixits.patch_plain import own_sources, plain_patch
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, Search
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
@@ -163,7 +162,6 @@ class Fixing(SessionLife):
         search.run()
         rewrite = combined(search.chosen)
         patch = self.patch(*search.chosen) if search.chosen else Patch()
-        plain = plain_patch(search.chosen, own_sources(self._unfixed))
         modules = tuple(rewritten_model(call.model, rewrite) if search.chosen else call.model for call in calls)
         return FixResult(
             tuple(search.chosen),
@@ -172,8 +170,7 @@ class Fixing(SessionLife):
             modules[0],
             search.runs,
             patch.diff,
-            plain.diff,
-            (*patch.unwritten, *plain.unwritten),
+            patch.unwritten,
             modules,
             self._made.left_out if self._refuses_more else (),
         )
