@@ -79,14 +79,19 @@ def resolve_backend(value: Any, option: str) -> Backend:
         return Backend(EAGER)
     if (recording := _recording_of(value)) is not None:
         return Backend(recording.name, recording=recording)
-    if isinstance(value, str):
-        if value in backend_names() and value not in {*BUILT_IN, *registered_adapters()}:  # an adapter knows more
-            compiler = regions.registered_backend(EAGER if value == DYNAMO else value)
-            is_torchs = str(getattr(compiler, "__module__", "")).partition(".")[0] == "torch"
-            return Backend(value, compiler, is_torchs=is_torchs)
-        if ":" not in value:
-            check_name(value, option, also=(EAGER,))
-        value = find_adapter(value, origin=option)
+    if not isinstance(value, str):
+        return _backend_of(value, option)
+    if value in backend_names() and value not in {*BUILT_IN, *registered_adapters()}:  # an adapter knows more
+        compiler = regions.registered_backend(EAGER if value == DYNAMO else value)
+        is_torchs = str(getattr(compiler, "__module__", "")).partition(".")[0] == "torch"
+        return Backend(value, compiler, is_torchs=is_torchs)
+    if ":" not in value:
+        check_name(value, option, also=(EAGER,))
+    return _backend_of(find_adapter(value, origin=option), option)
+
+
+def _backend_of(value: Any, option: str) -> Backend:
+    """An adapter, an object with ``compile``, or a function like a ``torch.compile`` backend."""
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or type(value).__name__
     held = getattr(value, "compute_dtype", None)
     held_as = held if isinstance(held, torch.dtype) else None

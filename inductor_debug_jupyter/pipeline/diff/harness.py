@@ -226,24 +226,7 @@ class KernelDiffHarness:
 
     def _compare(self, config: ComparisonConfig, watched: Execution | None = None) -> tuple[DiffRecord, LivePairs]:
         """Run both and compare; ``watched`` is an execution of the candidate that there is already, of one call."""
-        if self.repeats > 1:
-            watched = None
-        sides = [("reference", self.reference), ("candidate", self.candidate)]
-        done: list[Execution] = []
-        notes: list[str] = []
-        for role, backend in sides:
-            if role == "candidate" and watched is not None:
-                execution = watched
-            else:
-                execution = self._call.execute(backend, config, self._limit_here(backend))
-            done.append(execution)
-            notes += [f"{role} ({backend.name}): {why}" for why in execution.incomplete]
-            if execution.crash is not None:
-                notes.append(f"the {role}, {crash_line(execution.crash)}")
-            elif execution.error:
-                notes.append(f"the {role} ({backend.name}) raised {execution.error}")
-            if execution.error:
-                break
+        done, notes = self._executions(config, None if self.repeats > 1 else watched)
         reference, candidate = done[0], done[-1]
         outputs: tuple[OutputDiff, ...] = ()
         pairs = LivePairs()
@@ -271,6 +254,22 @@ class KernelDiffHarness:
             crashes=tuple(execution.crash for execution in done if execution.crash is not None),
         )
         return record, pairs
+
+    def _executions(self, config: ComparisonConfig, watched: Execution | None) -> tuple[list[Execution], list[str]]:
+        """The reference's execution and the candidate's, which is left out when the reference fails; and notes."""
+        done: list[Execution] = []
+        notes: list[str] = []
+        for role, backend, known in (("reference", self.reference, None), ("candidate", self.candidate, watched)):
+            execution = known or self._call.execute(backend, config, self._limit_here(backend))
+            done.append(execution)
+            notes += [f"{role} ({backend.name}): {why}" for why in execution.incomplete]
+            if execution.crash is not None:
+                notes.append(f"the {role}, {crash_line(execution.crash)}")
+            elif execution.error:
+                notes.append(f"the {role} ({backend.name}) raised {execution.error}")
+            if execution.error:
+                break
+        return done, notes
 
     def _judged(
         self, reference: Execution, candidate: Execution, config: ComparisonConfig

@@ -15,7 +15,7 @@ What is wrong in few places is looked at twice (:func:`confirm`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -153,28 +153,42 @@ def confirm(
         held_as: as for :func:`judge`.
         again: runs everything under that noise; what it raises ends the second look.
     """
-    open_ = {name: found.places for name, found in judged.items() if found.wrong and _is_doubtful(found, spreads[name])}
-    if not open_:
-        return
-    floors = {name: _floor(spreads[name], held_as) for name in open_}
+    doubtful = {name: found.places for name, found in judged.items() if _is_doubtful(found, spreads[name])}
+    floors = {name: _floor(spreads[name], held_as) for name in doubtful}
     for pair in range(_PAIRS):
+        if not doubtful:
+            return
         try:
-            for mirrored in (False, True):
-                noise = StochasticArithmetic(_LOUD_SEED + pair, held_as, loudness=_LOUDNESS, mirrored=mirrored)
-                run = again(noise)
-                for name in open_:
-                    spreads[name].add_loud(run.get(name), _LOUDNESS, floors[name])
+            runs = _loud_runs(again, pair, held_as)
         except Exception:  # whatever the model raises on other numbers: then the first look stands
             return
-        for name in open_:
+        for name in doubtful:
+            _add_loud(spreads[name], [run.get(name) for run in runs], floors[name])
             judged[name] = judge(candidate[name], spreads[name], held_as)
-        open_ = {name: places for name, places in open_.items() if judged[name].wrong}
-        if not open_ or (pair and all(judged[name].places >= places for name, places in open_.items())):
+        doubtful = {name: places for name, places in doubtful.items() if judged[name].wrong}
+        if pair and all(judged[name].places >= places for name, places in doubtful.items()):
             return
+
+
+def _loud_runs(
+    again: Callable[[StochasticArithmetic], Mapping[str, Any]], pair: int, held_as: torch.dtype | None
+) -> list[Mapping[str, Any]]:
+    """Two runs with the same noise, in one of them the other way round."""
+    return [
+        again(StochasticArithmetic(_LOUD_SEED + pair, held_as, loudness=_LOUDNESS, mirrored=mirrored))
+        for mirrored in (False, True)
+    ]
+
+
+def _add_loud(spread: Spread, values: Iterable[Any], floor: torch.Tensor | None) -> None:
+    for value in values:
+        spread.add_loud(value, _LOUDNESS, floor)
 
 
 def _is_doubtful(found: Judgement, spread: Spread) -> bool:
     """Whether a value is wrong in single places, and not as a whole."""
+    if not found.wrong:
+        return False
     if not (spread.base.is_floating_point() or spread.base.is_complex()):
         return True
     return 0 < found.places <= _FEW * spread.base.numel()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,17 +125,33 @@ class OpSearch:
                     return
                 parts.extendleft(reversed(smaller))
                 continue
-            for value in values.values():
-                self.memory.there(value)
             known |= values
-            for node in part.nodes:
-                if node.name in values:
-                    self._look(stage, evaluator, node, known, references, fatal)
-            needed = {start.name for later in parts for start in later.starts}
-            for name in [name for name in known if name not in needed]:
-                if name in values or name not in inputs:
-                    self.memory.gone(known[name])
-                del known[name]
+            self._look_at_all(stage, evaluator, part, values, known, references, fatal)
+            self._let_go(known, parts, inputs - values.keys())
+
+    def _look_at_all(
+        self,
+        stage: str,
+        evaluator: Evaluator,
+        part: Window,
+        values: Mapping[str, torch.Tensor],
+        known: dict[str, Any],
+        references: tuple[Lockstep, ...],
+        why_not: str,
+    ) -> None:
+        for value in values.values():
+            self.memory.there(value)
+        for node in part.nodes:
+            if node.name in values:
+                self._look(stage, evaluator, node, known, references, why_not)
+
+    def _let_go(self, known: dict[str, Any], parts: Iterable[Window], not_counted: Collection[str]) -> None:
+        """Drop the values that no later part starts from; a graph's inputs were never counted as ours."""
+        needed = {start.name for later in parts for start in later.starts}
+        for name in known.keys() - needed:
+            if name not in not_counted:
+                self.memory.gone(known[name])
+            del known[name]
 
     def _leave_out(self, stage: str, parts: Iterable[Window], why: str) -> None:
         """Nobody knows about these: that must not look like a pass."""

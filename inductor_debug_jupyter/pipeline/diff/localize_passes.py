@@ -65,7 +65,7 @@ def _changed_by_pass(changes: Sequence[PassChange], values: Mapping[str, Any], n
     """
     for change in changes:
         names = [node.name for node in change.before.graph.nodes if node.op == "placeholder"]
-        if any(name not in values for name in names):
+        if not values.keys() >= set(names):
             continue  # a graph that was never called
         inputs = {name: values[name] for name in names}
         try:
@@ -134,16 +134,19 @@ def _to_blame(change: PassChange, inputs: Mapping[str, Any]) -> Sequence[torch.f
     before = {node.name: node for node in change.before.graph.nodes}
     after = {node.name: node for node in change.after.graph.nodes}
     first = _first_wrong_node(change, inputs, [name for name in before if name in after])
-    here = before[first] if first is not None else next(node for node in before.values() if node.op == "output")
-    there = next((node for node in after.values() if node.op == here.op and node.name == here.name), None)
-    read = {node.name for node in there.all_input_nodes} if there is not None else set()
-    dropped = [node for node in here.all_input_nodes if node.name not in read]
-    if here.op == "output":
-        dropped = dropped or [node for node in before.values() if node.op != "output" and node.name not in after]
-    lost = [node for node in before.values() if mutated_inputs(node) and node.name not in after]
-    if here.op == "output" and lost:
-        dropped = [source for node in lost for source in node.all_input_nodes if source.op != "placeholder"] or lost
-    return dropped or ([here] if here.op != "output" else [])
+    if first is not None:
+        here = before[first]
+        return _no_more_read(here, after[first]) or [here]
+    gone = [node for node in before.values() if node.op != "output" and node.name not in after]
+    if lost := [node for node in gone if mutated_inputs(node)]:
+        return [source for node in lost for source in node.all_input_nodes if source.op != "placeholder"] or lost
+    return _no_more_read(change.before.graph.output_node(), change.after.graph.output_node()) or gone
+
+
+def _no_more_read(before: torch.fx.Node, after: torch.fx.Node) -> list[torch.fx.Node]:
+    """The inputs of a node that it does not have any more after a pass."""
+    read = {node.name for node in after.all_input_nodes}
+    return [node for node in before.all_input_nodes if node.name not in read]
 
 
 def _first_wrong_node(change: PassChange, inputs: Mapping[str, Any], common: Iterable[str]) -> str | None:

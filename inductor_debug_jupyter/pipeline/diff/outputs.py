@@ -62,19 +62,29 @@ def _leaves(value: Any, path: str, flatten_lists: bool, above: tuple[int, ...]) 
 
 def _children(value: Any, path: str, flatten_lists: bool) -> list[tuple[str, Any]] | None:
     """What is in a container, with paths; None when it is none."""
-    if isinstance(value, (*_LEAVES, type)):
+    if isinstance(value, (*_LEAVES, type)) or (not flatten_lists and _is_list_of_numbers(value)):
         return None
     if isinstance(value, Mapping):
         return [(_key_path(path, key), item) for key, item in value.items()]
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return [(_key_path(path, name), item) for name, item in zip(value._fields, value, strict=True)]
     if isinstance(value, list | tuple):
-        if not flatten_lists and all(isinstance(item, _NUMERIC) for item in value):
-            return None
-        return [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+        return list(zip(_paths_of_items(value, path), value, strict=True))
     if dataclasses.is_dataclass(value):
         return [(_key_path(path, field.name), getattr(value, field.name)) for field in dataclasses.fields(value)]
     return _attributes(value, path)
+
+
+def _paths_of_items(value: list[Any] | tuple[Any, ...], path: str) -> list[str]:
+    """``[0]``, ``[1]``, …, or a named tuple's own names."""
+    if names := getattr(value, "_fields", None):
+        return [_key_path(path, name) for name in names]
+    return [f"{path}[{index}]" for index in range(len(value))]
+
+
+def _is_list_of_numbers(value: Any) -> bool:
+    """A list or plain tuple of numbers, arrays and tensors; named tuples have fields and stay containers."""
+    if not isinstance(value, list | tuple) or hasattr(value, "_fields"):
+        return False
+    return all(isinstance(item, _NUMERIC) for item in value)
 
 
 def _attributes(value: Any, path: str) -> list[tuple[str, Any]] | None:
@@ -180,14 +190,12 @@ def _as_place(place: Place) -> ErrorPlace:
 
 def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonConfig) -> OutputDiff | None:
     """One pair; None when there is nothing on either side."""
-    missing = [_is_nothing(value) for value in (reference, candidate)]
-    if all(missing):
+    if _is_nothing(reference) and _is_nothing(candidate):
         return None
-    if any(missing):
-        role, other = ("reference", candidate) if missing[0] else ("candidate", reference)
-        there = "candidate" if missing[0] else "reference"
-        what = "gradient" if is_gradient(path) else "such output"
-        return OutputDiff(path, "mismatch", f"the {role} has no {what}; the {there} has {_what(other)}")
+    if _is_nothing(reference):
+        return _one_sided(path, "reference", "candidate", candidate)
+    if _is_nothing(candidate):
+        return _one_sided(path, "candidate", "reference", reference)
     reference, candidate = _stacked(reference), _stacked(candidate)
     if isinstance(reference, _NUMERIC) and isinstance(candidate, _NUMERIC):
         if (kinds := (_kind(reference), _kind(candidate)))[0] != kinds[1]:
@@ -196,6 +204,11 @@ def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonCo
         if result.dtype or isinstance(reference, torch.Tensor):
             return _as_output(path, result)
     return _compare_objects(path, reference, candidate)
+
+
+def _one_sided(path: str, without: str, having: str, value: Any) -> OutputDiff:
+    what = "gradient" if is_gradient(path) else "such output"
+    return OutputDiff(path, "mismatch", f"the {without} has no {what}; the {having} has {_what(value)}")
 
 
 def _kind(value: Any) -> str:

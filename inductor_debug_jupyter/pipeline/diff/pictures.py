@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.records import DiffRecord, LocalizationRecord, OutputDiff
+from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
@@ -83,11 +83,13 @@ def _curve_png(record: LocalizationRecord) -> bytes:
     allowed = [max(point["allowed"] or 0.0, least) for point in points]
     axes.plot(xs, allowed, color="#999999", linestyle="--", linewidth=1, label="what rounding explains")
     for status, colour in _STATUS_COLOURS.items():
-        chosen = [point for point in points if point["status"] == status]
+        chosen = {
+            point["at"]: 1.0 if point["error"] is None else max(point["error"], least)
+            for point in points
+            if point["status"] == status
+        }
         if chosen:
-            errors = [1.0 if point["error"] is None else max(point["error"], least) for point in chosen]
-            places = [point["at"] for point in chosen]
-            axes.scatter(places, errors, s=14, color=colour, label=STATUS_WORDS[status], zorder=3)
+            axes.scatter([*chosen], [*chosen.values()], s=14, color=colour, label=STATUS_WORDS[status], zorder=3)
     axes.set_yscale("log")
     axes.set_xlabel("values, as they are computed")
     axes.set_ylabel("error / largest element")
@@ -150,13 +152,6 @@ def _heatmap_png(output: OutputDiff) -> bytes:
 
     heatmap = output.heatmap
     assert heatmap is not None
-    grid = [
-        [
-            math.nan if (value := heatmap.values[row * heatmap.columns + column]) is None else value
-            for column in range(heatmap.columns)
-        ]
-        for row in range(heatmap.rows)
-    ]
     positive = [value for value in heatmap.values if value]
     below = any(high > 0 for _, high, _ in output.histogram)
     height = 2.6 if heatmap.rows == 1 else 5.4
@@ -167,7 +162,7 @@ def _heatmap_png(output: OutputDiff) -> bytes:
     else:
         axes = figure.subplots()
     norm = LogNorm(min(positive), max(positive)) if positive and max(positive) > min(positive) > 0 else None
-    shown = [[value if value != 0 or norm is None else min(positive) for value in row] for row in grid]
+    shown = _grid(heatmap, 0.0 if norm is None else min(positive))
     extent = (0, heatmap.full_columns, heatmap.full_rows, 0)
     axes.set_facecolor(_NOT_FINITE)
     image = axes.imshow(shown, cmap="viridis", norm=norm, extent=extent, aspect="auto", interpolation="nearest")
@@ -180,6 +175,16 @@ def _heatmap_png(output: OutputDiff) -> bytes:
     if None in heatmap.values:
         figure.supxlabel("pink: NaN or infinite", fontsize=8, color=_NOT_FINITE)
     return _png(figure)
+
+
+def _grid(heatmap: Heatmap, instead_of_zero: float) -> list[list[float]]:
+    """The rows of a heatmap; a cell without a finite error is NaN, which is drawn as the background."""
+
+    def shown(value: float | None) -> float:
+        return math.nan if value is None else value or instead_of_zero
+
+    columns = heatmap.columns
+    return [list(map(shown, heatmap.values[row * columns : (row + 1) * columns])) for row in range(heatmap.rows)]
 
 
 def _summary_png(record: DiffRecord, ordered: tuple[OutputDiff, ...]) -> bytes:

@@ -179,11 +179,7 @@ class _Walk:
         if isinstance(value, torch.nn.Module):
             return self._module(item, value)
         if isinstance(value, dict | list | tuple | deque | set) and not _reads_plainly(value):
-            # Its class makes of an item what it likes: to read it could call anything, to put it back too.
-            if any(isinstance(each, torch.Tensor) for each in _raw_items(value)):
-                self.notes.append(
-                    f"{item.name or 'a container'}: tensors in a {type(value).__name__} were not compared"
-                )
+            self._leave_alone(item, value)
             return []
         if isinstance(value, dict):
             return self._mapping(item, value)
@@ -191,20 +187,22 @@ class _Walk:
             return self._sequence(item, value)
         if isinstance(value, FunctionType):
             return self._function(item, value)
-        if isinstance(value, MethodType):
-            return [item.child(value.__self__, item.name), item.child(value.__func__, item.name)]
+        if isinstance(value, MethodType | staticmethod | classmethod | property):
+            return [item.child(each, item.name) for each in _wrapped_by(value)]
         if isinstance(value, functools.partial):
             return self._partial(item, value)
-        if isinstance(value, staticmethod | classmethod):
-            return [item.child(value.__func__, item.name)]
-        if isinstance(value, property):
-            return [item.child(each, item.name) for each in (value.fget, value.fset) if each is not None]
         if isinstance(value, type | ModuleType):
             return self._namespace(item, value)
         if (generator := generator_holder(value)) is not None:
             self.holders.append(generator)
             return []
         return self._object(item, value)
+
+    def _leave_alone(self, item: _Item, container: Any) -> None:
+        """A container whose class has its own ``__getitem__``: reading it, or putting it back, could run any code."""
+        if any(isinstance(each, torch.Tensor) for each in _raw_items(container)):
+            name = item.name or "a container"
+            self.notes.append(f"{name}: tensors in a {type(container).__name__} were not compared")
 
     def _module(self, item: _Item, module: torch.nn.Module) -> Iterator[_Item]:
         own = vars(module)
@@ -352,6 +350,15 @@ class _Walk:
 
 def _is_foreign(module: Any) -> bool:
     return not isinstance(module, str) or module.partition(".")[0] in _FOREIGN
+
+
+def _wrapped_by(value: MethodType | staticmethod[..., Any] | classmethod[Any, ..., Any] | property) -> list[Any]:
+    """The functions behind a method or a property, and what a method is bound to."""
+    if isinstance(value, MethodType):
+        return [value.__self__, value.__func__]
+    if isinstance(value, property):
+        return [each for each in (value.fget, value.fset) if each is not None]
+    return [value.__func__]
 
 
 def _reads_plainly(container: Any) -> bool:
