@@ -155,29 +155,28 @@ def confirm(
     """
     doubtful = {name: found.places for name, found in judged.items() if _is_doubtful(found, spreads[name])}
     floors = {name: _floor(spreads[name], held_as) for name in doubtful}
-    for pair in range(_PAIRS):
-        if not doubtful:
-            return
-        try:
-            runs = _loud_runs(again, pair, held_as)
-        except Exception:  # whatever the model raises on other numbers: then the first look stands
-            return
+    for pair in range(_PAIRS if doubtful else 0):
+        runs = _loud_runs(again, pair, held_as)
         for name in doubtful:
             _add_loud(spreads[name], [run.get(name) for run in runs], floors[name])
             judged[name] = judge(candidate[name], spreads[name], held_as)
         doubtful = {name: places for name, places in doubtful.items() if judged[name].wrong}
-        if pair and all(judged[name].places >= places for name, places in doubtful.items()):
+        explained_more = any(judged[name].places < places for name, places in doubtful.items())
+        if not runs or not doubtful or (pair and not explained_more):
             return
 
 
 def _loud_runs(
     again: Callable[[StochasticArithmetic], Mapping[str, Any]], pair: int, held_as: torch.dtype | None
 ) -> list[Mapping[str, Any]]:
-    """Two runs with the same noise, in one of them the other way round."""
-    return [
-        again(StochasticArithmetic(_LOUD_SEED + pair, held_as, loudness=_LOUDNESS, mirrored=mirrored))
-        for mirrored in (False, True)
-    ]
+    """Two runs with the same noise, in one of them the other way round; none when the model raises on such numbers."""
+    try:
+        return [
+            again(StochasticArithmetic(_LOUD_SEED + pair, held_as, loudness=_LOUDNESS, mirrored=mirrored))
+            for mirrored in (False, True)
+        ]
+    except Exception:  # the first look stands then
+        return []
 
 
 def _add_loud(spread: Spread, values: Iterable[Any], floor: torch.Tensor | None) -> None:
