@@ -53,7 +53,7 @@ class Effects:
     def note_state(self, before: Mapping[str, torch.Tensor], after: dict[str, torch.Tensor]) -> None:
         """Take in what inputs and model are like at the end."""
         self.after = after
-        self.changed = {path for path, value in after.items() if _is_changed(before.get(path), value)}
+        self.changed = {path for path, value in after.items() if is_changed(before.get(path), value)}
         self.changed |= before.keys() - after.keys()
 
     def freeze(self, before: Mapping[str, torch.Tensor]) -> None:
@@ -132,7 +132,7 @@ def _weights(outputs: Mapping[str, torch.Tensor], given: Sequence[torch.Tensor] 
     return [each.detach() for each in given]
 
 
-def _is_changed(before: torch.Tensor | None, after: torch.Tensor) -> bool:
+def is_changed(before: torch.Tensor | None, after: torch.Tensor) -> bool:
     """Whether a run wrote to it; NaN that was there before is no change."""
     if before is None or before.shape != after.shape or before.device != after.device or before.dtype != after.dtype:
         return True

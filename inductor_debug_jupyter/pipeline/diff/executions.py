@@ -26,8 +26,14 @@ from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, Backend
 from inductor_debug_jupyter.pipeline.adapters.backend_adapter import DYNAMO, backend_names
 from inductor_debug_jupyter.pipeline.adapters.lookup import BUILT_IN, check_name, registered_adapters
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.contract import Facts
-from inductor_debug_jupyter.pipeline.diff.effects import Effects, differentiate, state_of, without_gradients
+from inductor_debug_jupyter.pipeline.diff.contract import Facts, is_dense
+from inductor_debug_jupyter.pipeline.diff.effects import (
+    Effects,
+    differentiate,
+    is_changed,
+    state_of,
+    without_gradients,
+)
 from inductor_debug_jupyter.pipeline.diff.limits import time_limit
 from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
 from inductor_debug_jupyter.pipeline.diff.paths import path_of_call
@@ -155,6 +161,7 @@ class Execution:
         notes: what could not be looked into.
         broken: how the backend did not keep to the graph that it was given, beside the values.
         spoiled: the user's own tensors that the run wrote to, though it had copies: what follows starts from these.
+        overwritten: results of a call that a later call wrote over, as a device does that uses its memory again.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -168,6 +175,7 @@ class Execution:
     notes: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     spoiled: list[str] = field(default_factory=list)
+    overwritten: set[str] = field(default_factory=set)
 
     def add(self, number: int, effects: Effects) -> None:
         """Take in what a call did."""
@@ -327,8 +335,10 @@ class Call:
                 if compiler is not None:
                     stack.callback(lambda: execution.broken.extend(compiler.miscounted))
                 run = stack.enter_context(self.through(model)) if self.through else _run(stack, model, compiler)
+                given: dict[str, Any] = {}
                 for number in range(1, self.calls + 1):
-                    self._call_once(execution, number, run, model, before, memo, config)
+                    given |= self._call_once(execution, number, run, model, before, memo, config)
+                execution.overwritten = {path for path in given if is_changed(execution.values[path], given[path])}
                 if compiler is not None:
                     execution.incomplete += compiler.incomplete()
                 execution.notes += reach(model).notes
@@ -351,9 +361,13 @@ class Call:
         before: Mapping[str, torch.Tensor],
         memo: Memo,
         config: ComparisonConfig,
-    ) -> None:
-        """One call, and what it did; when the backward raises, what the forward gave is kept."""
+    ) -> dict[str, torch.Tensor]:
+        """One call, and what it did; when the backward raises, what the forward gave is kept.
+
+        Of a call that others follow, the very tensors that it gave: they must stay as they are.
+        """
         effects = Effects()
+        given: dict[str, torch.Tensor] = {}
         try:
             args, kwargs = clone_inputs((self.args, dict(self.kwargs)), memo_copy(memo))
             with self.noise or nullcontext():
@@ -364,10 +378,16 @@ class Call:
                 differentiate(effects, outputs, state, self.gradients, self.noise or nullcontext())
             effects.note_state(before, state_of(model, args, kwargs))
             if number < self.calls:
+                given = {
+                    path_of_call(number, path): value
+                    for path, value in effects.values.items()
+                    if isinstance(value, torch.Tensor) and is_dense(value)
+                }
                 effects.freeze(before)
                 without_gradients(state)
         finally:
             execution.add(number, effects)
+        return given
 
 
 @contextmanager

@@ -40,8 +40,9 @@ class Spread:
         largest: the largest deviation seen; None for whole numbers and truth values.
         unstable: where the kind, or a whole number, has changed; None while nothing has.
         runs: how many runs were added.
-        low: the least that was seen, element by element; None before the first run.
+        low: the least that was seen, element by element, NaN aside; None before the first run.
         high: the most, likewise.
+        was_nan: where some run, or the base, is NaN; None while nothing is.
     """
 
     base: torch.Tensor
@@ -50,6 +51,7 @@ class Spread:
     runs: int = 0
     low: torch.Tensor | None = None
     high: torch.Tensor | None = None
+    was_nan: torch.Tensor | None = None
 
     def add(self, run: Any) -> bool:
         """Take one more run into account; False when it has another shape, which says nothing."""
@@ -90,20 +92,27 @@ class Spread:
         self.largest = scaled if self.largest is None else torch.maximum(self.largest, scaled)
 
     def _stretch(self, base: torch.Tensor, run: torch.Tensor) -> None:
-        self.low = torch.minimum(base if self.low is None else self.low, run)
-        self.high = torch.maximum(base if self.high is None else self.high, run)
+        least, most = (torch.fmin, torch.fmax) if base.is_floating_point() else (torch.minimum, torch.maximum)
+        self.low = least(base if self.low is None else self.low, run)
+        self.high = most(base if self.high is None else self.high, run)
+        if base.is_floating_point():
+            nan = base.isnan() | run.isnan()
+            self.was_nan = nan if self.was_nan is None else self.was_nan | nan
 
     def undecided(self, candidate: torch.Tensor, tolerance: torch.Tensor | float) -> torch.Tensor | None:
         """Where rounding alone decides, and the candidate is no further than runs have been; None when nowhere.
 
-        Of two choices that are a tie the candidate may take either, but nothing else.
+        Of two choices that are a tie the candidate may take either, but nothing else. Where runs become NaN it may be
+        NaN or infinite; a number must still be one that runs have come to.
         """
         if self.unstable is None or self.low is None or self.high is None:
             return self.unstable
         floats = self.base.is_floating_point() or self.base.is_complex()
         low, high = (self.low - tolerance, self.high + tolerance) if floats else (self.low, self.high)
-        between = (candidate >= low) & (candidate <= high)
-        return self.unstable & (between | (self.low != self.low) | (self.high != self.high))
+        explained = (candidate >= low) & (candidate <= high)
+        if floats and self.was_nan is not None:
+            explained |= self.was_nan & ~candidate.isfinite()
+        return self.unstable & explained
 
     def _mark(self, where: torch.Tensor) -> None:
         self.unstable = where if self.unstable is None else self.unstable | where

@@ -184,6 +184,8 @@ class KernelDiffHarness:
         )
         if not found.crashes and not any(culprit.allowed is None for culprit in found.culprits):
             # What no op explains must not look like a pass: the outputs as a whole are judged too.
+            # Compiled anew: what was compiled for an earlier run may have made the fault that only its second call has.
+            self._call = replace(self._call, kept=CompiledGraphs())
             whole, _ = self._compare(replace(self.config, heatmaps=False), execution)
             unseen = (
                 ["each culprit is wrong by itself, and no output shows it"] if found.culprits and whole.passed else []
@@ -291,6 +293,8 @@ class KernelDiffHarness:
         )
         outputs, unsteady = self._repeated(outputs, reference, candidate, config)
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)
+        overwritten = candidate.overwritten - reference.overwritten
+        outputs = tuple(_overwritten(output) if output.path in overwritten else output for output in outputs)
         outputs = worst_first(one_of_each_call(outputs))
         pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else LivePairs()
         notes += [*reference.notes, *unsteady, *remarks, *broken, *self._remarks(outputs)]
@@ -379,6 +383,11 @@ def _partial(
 def _some(values: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
     wanted = set(paths)
     return {path: value for path, value in values.items() if path in wanted}
+
+
+def _overwritten(output: OutputDiff) -> OutputDiff:
+    why = "a later call wrote over it: the candidate uses the memory of its results again"
+    return replace(output, verdict="mismatch", reason="; ".join(filter(None, [output.reason, why])))
 
 
 def _untold(output: OutputDiff, why: str) -> OutputDiff:

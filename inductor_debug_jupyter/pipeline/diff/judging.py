@@ -89,6 +89,8 @@ def judge(candidate: torch.Tensor, spread: Spread, held_as: torch.dtype | None =
     floor = spread.floor(held_as)
     undecided = spread.undecided(candidate, MARGIN * floor)
     if undecided is not None:
+        if held_as is None:  # torch's formats overflow to infinity: their largest number in its place was put there
+            undecided &= ~(reference.isinf() & (candidate.abs() == torch.finfo(reference.dtype).max))
         strange &= ~undecided
         finite &= ~undecided
     if bool(strange.any()):

@@ -34,17 +34,13 @@ from inductor_debug_jupyter.pipeline.diff.localize_kernels import (
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit, LocalizationRecord, NodeError, NodeStatus
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
 
 INDUCTOR = "inductor"
 _UNFUSED = "in a process of its own Inductor was searched op by op: an error that only fused kernels have is not seen"
-_VIEWS = frozenset(
-    f"aten.{name}"
-    for name in ("view", "permute", "reshape", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "transpose")
-)
 
 
 def localize(
@@ -113,7 +109,10 @@ def _by_ops(
     try:
         for kept in keeper.graphs:
             search.search(kept)
-        found = [_culprit(suspect, suspect.finding.node, spec=_spec(suspect, backend)) for suspect in search.suspects]
+        found = [
+            _culprit(suspect, suspect.finding.node, reason=suspect.finding.reason, spec=_spec(suspect, backend))
+            for suspect in search.suspects
+        ]
         if not found and not search.failures.ops and not search.failures.others:
             wholes = [suspect for kept in keeper.graphs for suspect in search.as_a_whole(kept)]
             found, more = _Looking(wholes, search.compiler, held_as).culprits()
@@ -166,16 +165,19 @@ class _Looking:
     def _look_into(self, suspect: Suspect) -> tuple[tuple[int, ...], bool, str]:
         """Positions of the wrong ops among the kernel's nodes, whether only fused code is wrong, and what to say."""
         nodes = suspect.nodes
-        computing = [position for position, node in enumerate(nodes) if not _is_view(node)]
+        looked_at = [position for position, node in enumerate(nodes) if node.op != "get_attr"]
+        computing = [position for position in looked_at if not is_view(nodes[position])]
         last = len(nodes) - 1
-        if len(computing) <= 1:
-            return tuple(computing or [last]), False, ""
+        if len(looked_at) <= 1:
+            return tuple(looked_at or [last]), False, ""
         try:
             values = self._values(suspect, None)
-            wrong = [position for position in computing if self._is_wrong(suspect, position, values)]
+            wrong = [position for position in looked_at if self._is_wrong(suspect, position, values)]
             if wrong:
                 return tuple(wrong), False, ""
-            return self._only_fused(suspect, computing)
+            return (
+                self._only_fused(suspect, computing) if len(computing) > 1 else (tuple(computing or [last]), False, "")
+            )
         except Exception as error:  # whatever the compiler raises on a part of a graph
             return (last,), False, f"its kernel could not be looked into: {type(error).__name__}: {error}"
 
@@ -232,11 +234,6 @@ def _op_name(node: torch.fx.Node) -> str:
     while target_name(node) == "operator.getitem":
         node = node.all_input_nodes[0]
     return target_name(node)
-
-
-def _is_view(node: torch.fx.Node) -> bool:
-    name = target_name(node)
-    return name.rpartition(".")[0] in _VIEWS or node.op == "get_attr"
 
 
 def _spec(suspect: Suspect, backend: Backend) -> dict[str, Any]:

@@ -11,12 +11,14 @@ import math
 import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import torch
 
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement
 from inductor_debug_jupyter.pipeline.diff.limits import time_limit
+from inductor_debug_jupyter.pipeline.diff.localize_blame import Blame, BlameSearch
 from inductor_debug_jupyter.pipeline.diff.localize_failures import Failure, FailureSearch
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect
 from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
@@ -24,6 +26,7 @@ from inductor_debug_jupyter.pipeline.diff.replay import (
     BESIDE,
     Evaluator,
     Lockstep,
+    OtherKindError,
     UnreplayableError,
     beside,
     judge_beside,
@@ -31,6 +34,9 @@ from inductor_debug_jupyter.pipeline.diff.replay import (
 from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, window_of, windows
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.replay import KeptGraph
+
+_OF_ANOTHER_KIND: Final = Judgement(True, math.inf, 0.0)
+"""A value of another shape or dtype than the op makes."""
 
 
 @dataclass
@@ -191,11 +197,29 @@ class OpSearch:
         try:
             judgement = evaluator.judge(nodes, known, value, self.held_as)
             finding = Finding(stage, node, "", judgement, free)
+        except OtherKindError as error:
+            finding = Finding(stage, node, "", _OF_ANOTHER_KIND, free, str(error))
         except Exception as error:  # whatever an op raises when it is run by itself
             finding = Finding(stage, node, "", None, free, _line(error))
         self.findings.append(finding)
         if finding.judgement is not None and finding.judgement.wrong:
-            self.suspects.append(Suspect(finding, evaluator, tuple(nodes), None))
+            self._suspect(finding, evaluator, nodes, known)
+
+    def _suspect(
+        self, finding: Finding, evaluator: Evaluator, nodes: list[torch.fx.Node], known: Mapping[str, Any]
+    ) -> None:
+        """Note what is to blame for a wrong value: the op that made it, or one before or behind it."""
+        assert finding.judgement is not None
+        blame = Blame(finding.node, finding.reason)
+        if finding.judgement is not _OF_ANOTHER_KIND:
+            blame = BlameSearch(evaluator, self.compiler, known, self.held_as).of(finding.node)
+        if blame.node is not finding.node:
+            self.findings[-1] = replace(finding, judgement=replace(finding.judgement, wrong=False))
+            finding = replace(finding, node=blame.node, reason=blame.reason)
+            if any(each.finding.node is blame.node for each in self.suspects):
+                return
+            self.findings.append(finding)
+        self.suspects.append(Suspect(finding, evaluator, (*nodes[:-1], blame.node), None))
 
 
 def _eagerly(evaluator: Evaluator, part: Window, known: dict[str, Any]) -> dict[str, torch.Tensor]:

@@ -15,6 +15,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, confirm, judge
+from inductor_debug_jupyter.pipeline.torch_compat.failures import described_tensor
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
@@ -22,6 +23,10 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
 class UnreplayableError(Exception):
     """A node cannot be run again: it draws random numbers, or writes into what it is given."""
+
+
+class OtherKindError(UnreplayableError):
+    """The candidate's value has another shape or dtype than eager mode makes of the same inputs."""
 
 
 class Evaluator:
@@ -84,8 +89,10 @@ class Evaluator:
         if has_no_values(nodes[-1]):
             raise UnreplayableError(f"{nodes[-1].name} is memory that nobody has written to")
         own = self.evaluate(nodes, known)
-        if not isinstance(own, torch.Tensor) or own.shape != value.shape or own.dtype != value.dtype:
-            raise UnreplayableError("eager mode makes another shape or dtype of it")
+        if not isinstance(own, torch.Tensor):
+            raise UnreplayableError("eager mode makes no tensor of it")
+        if own.shape != value.shape or own.dtype != value.dtype:
+            raise OtherKindError(f"it is {described_tensor(value)}, and in eager mode {described_tensor(own)}")
         if _same_bits(own, value):
             return FINE
         spread = Spread(own)

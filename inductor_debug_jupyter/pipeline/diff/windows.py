@@ -53,9 +53,12 @@ class Window:
         return [window_of([node for group in cut for node in group]) for cut in cuts]
 
     def graph_module(
-        self, root: torch.fx.GraphModule, outputs: Collection[torch.fx.Node] | None = None
+        self, root: torch.fx.GraphModule, outputs: Collection[torch.fx.Node] | None = None, *, copied: bool = False
     ) -> tuple[torch.fx.GraphModule, tuple[torch.fx.Node, ...]]:
-        """The graph of it, and which nodes its outputs are: all that are tensors, unless it is said which."""
+        """The graph of it, and which nodes its outputs are: all that are tensors, unless it is said which.
+
+        With ``copied`` the outputs are copies, made in the graph: no output is a view of an input then.
+        """
         graph = torch.fx.Graph()
         copies: dict[torch.fx.Node, torch.fx.Node] = {}
         for start in self.starts:
@@ -66,6 +69,8 @@ class Window:
             copies[node].meta = dict(node.meta)
         given = tuple(node for node in self.nodes if isinstance(node_value(node), torch.Tensor))
         given = given if outputs is None else tuple(node for node in given if node in outputs)
+        if copied:
+            copies |= {node: _copy_of(graph, copies[node]) for node in given}
         graph.output(tuple(copies[node] for node in given))
         return torch.fx.GraphModule(root, graph), given
 
@@ -75,13 +80,21 @@ class Window:
         known: Mapping[str, Any],
         compiler: Compiler,
         outputs: Collection[torch.fx.Node] | None = None,
+        *,
+        copied: bool = False,
     ) -> dict[str, torch.Tensor]:
         """Compile it and run it once from known values; its outputs by node."""
-        graph_module, given = self.graph_module(root, outputs)
+        graph_module, given = self.graph_module(root, outputs, copied=copied)
         inputs = [known[start.name] for start in self.starts]
         with torch.no_grad():
             made = compiler(graph_module, inputs)(*inputs)
         return {node.name: value for node, value in zip(given, made, strict=True) if isinstance(value, torch.Tensor)}
+
+
+def _copy_of(graph: torch.fx.Graph, node: torch.fx.Node) -> torch.fx.Node:
+    made = graph.call_function(torch.ops.aten.clone.default, (node,))
+    made.meta = dict(node.meta)
+    return made
 
 
 def window_of(nodes: Sequence[torch.fx.Node]) -> Window:

@@ -191,6 +191,13 @@ def mutated_inputs(node: torch.fx.Node) -> tuple[str, ...]:
     return ()
 
 
+def is_view(node: torch.fx.Node) -> bool:
+    """Whether a node only looks at its input's memory otherwise, or takes one of several such views."""
+    if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
+        return is_view(node.args[0])
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+
+
 def argument_names(node: torch.fx.Node) -> tuple[str, ...]:
     """What the op calls each of a node's positional arguments; ``arg0`` and so on where it does not say."""
     target = node.target

@@ -69,6 +69,8 @@ _EXACT: Final = frozenset(
     )
 )
 """Ops that round nothing, but for a cast to a narrower format."""
+_COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isclose", "equal"))
+"""Ops that read their inputs as they are: the largest of a row stays equal to itself, as its gradient needs it."""
 _ROUNDED_ONCE: Final = frozenset(
     ("add", "sub", "rsub", "mul", "div", "true_divide", "sqrt", "rsqrt", "reciprocal", "square", "native_dropout")
 )
@@ -127,6 +129,9 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = _bare(func)
         if getattr(func, "is_view", False) or getattr(func, "namespace", "") == "prim" or _counts(name, args):
             return func(*args, **kwargs)
+        if name in _COMPARISONS:
+            held = args if self._held_as is None else map_tensors(self._held, args)
+            return func(*held, **kwargs)
         if name in _EXACT:
             result = func(*args, **kwargs)
             narrowed = name in {"_to_copy", "convert_element_type", "copy"} and _narrows(args, kwargs, result)
