@@ -21,6 +21,7 @@ from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import Settings
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -139,7 +140,7 @@ class CellWatcher:
     def finish(self, run: Run) -> ConstraintViolationError | None:
         """Close, bind and show a session; the error that it ends in, if strict mode found any."""
         later = False
-        with _collector_waits():
+        with _collector_waits(), unseen():
             try:
                 run.session.close(save=False)
                 later = run.session.can_wait()

@@ -7,13 +7,16 @@ Three ways lead through the compiler:
   :mod:`~inductor_debug_jupyter.pipeline.torch_compat.regions`);
 - a plain module call is, when asked for, traced by Dynamo into graphs that are lowered only to be looked at and then
   *run eagerly*, op for op as without us: same values, same random numbers, forward's Python once a call.
+
+While an instrument of the user's watches (a mode, a profiler, a tracer: see
+:mod:`~inductor_debug_jupyter.pipeline.torch_compat.instruments`), what is called runs as it is, and a note says so.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -23,6 +26,7 @@ from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
 from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
 from inductor_debug_jupyter.pipeline.torch_compat.state import (
     current_compile_id,
     dynamo_errors_fall_back,
@@ -60,6 +64,7 @@ class CaptureWatch:
         self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
         self._compile_call: Callable[..., Callable[..., Any]]
         self._backend = _Observer(recorder, lower)
+        self._tracers = python_tracers()
 
     def open(self) -> None:
         """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
@@ -89,6 +94,14 @@ class CaptureWatch:
             self._recorder.following = self._only(owner if isinstance(owner, torch.nn.Module) else function)
         if not self._recorder.following:
             return
+        instrument = active_instrument((*args, *kwargs.values()), self._tracers)
+        if instrument is None or not instrument.sees_copies:
+            with unseen() if instrument is not None else nullcontext():
+                self._remember(function, args, kwargs, region, backend)
+
+    def _remember(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], region: int, backend: Any
+    ) -> None:
         try:
             self._recorder.called.add(function, args, kwargs, region, backend)
         except Exception as error:
@@ -145,6 +158,10 @@ class CaptureWatch:
     ) -> Any:
         self._note_call(call.__get__(module), args, kwargs)
         if not self._recorder.following:
+            return call(module, *args, **kwargs)
+        if (instrument := active_instrument((*args, *kwargs.values()), self._tracers)) is not None:
+            name = type(module).__name__
+            self._recorder.note(f"call of {name}", f"it ran as it is, and was not captured: {instrument.reason}")
             return call(module, *args, **kwargs)
         compiled = self._compiled.get(module)
         if compiled is None:

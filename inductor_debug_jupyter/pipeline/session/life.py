@@ -23,6 +23,7 @@ from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, Not
 from inductor_debug_jupyter.pipeline.records import CompileCapture, LateTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.views.words import size
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -103,7 +104,8 @@ class SessionLife:
         self.stop()
         if self._record is not None:
             return
-        self._record = self._judged(seconds=time.perf_counter() - self._started)
+        with unseen():
+            self._record = self._judged(seconds=time.perf_counter() - self._started)
         finished[:] = [self]
         if save:
             self._save_to_store()

@@ -37,6 +37,7 @@ from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards, installed_names
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
@@ -118,7 +119,8 @@ def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
     for listener in tuple(_listeners):
         try:
             if listener.wants(compile_id, thread):
-                tell(listener, compile_id)
+                with records_off():
+                    tell(listener, compile_id)
         except Exception as error:
             listener.failed(part, error)
 
