@@ -7,12 +7,14 @@ there.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.sources import spellings
+from inductor_debug_jupyter.pipeline.capture.sources import is_library, spellings
 
 _OURS = spellings(Path(__file__).parents[1])
 _DYNAMO = str(Path("torch") / "_dynamo")
@@ -49,6 +51,14 @@ def clean(error: BaseException) -> None:
         current = current.__cause__ or current.__context__
 
 
+def _leave(error: BaseException) -> None:
+    """Empty the frames of libraries, ours among them: a ``with`` that was only just entered is then left."""
+    for frame, _ in walk_tb(error.__traceback__):
+        if is_library(frame.f_code.co_filename):
+            with contextlib.suppress(RuntimeError):  # it still runs
+                frame.clear()
+
+
 class CleanTracebacks:
     """While installed, IPython shows errors without our frames; a handler that was there before gets its turn."""
 
@@ -73,6 +83,8 @@ class CleanTracebacks:
     def _show(
         self, shell: Any, kind: type[BaseException], error: BaseException, traceback: Any, tb_offset: int | None = None
     ) -> Any:
+        if isinstance(error, KeyboardInterrupt):
+            _leave(error)
         clean(error)
         exceptions, handler = self._before or ((), None)
         if handler is not None and exceptions and issubclass(kind, exceptions):

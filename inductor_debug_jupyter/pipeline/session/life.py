@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
-from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError, in_a_line
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.records import CompileCapture, LateTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
@@ -88,13 +89,15 @@ class SessionLife:
     def open(self) -> None:
         """Start capturing on this thread."""
         self._started = time.perf_counter()
-        self._listening.enter_context(listening(self._device))
-        self._watch.open()
+        with held_back():
+            self._listening.enter_context(listening(self._device))
+            self._watch.open()
 
     def stop(self) -> None:
         """Stop capturing and put everything back, without looking at what was captured. Safe to call twice."""
-        self._watch.close()
-        self._listening.close()
+        with held_back():
+            self._watch.close()
+            self._listening.close()
 
     def close(self, *, save: bool = True) -> None:
         """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice.
@@ -109,6 +112,15 @@ class SessionLife:
         finished[:] = [self]
         if save:
             self._save_to_store()
+
+    @contextmanager
+    def saved_once(self) -> Iterator[None]:
+        """Changes inside the block are not written one by one: whoever opens it goes through :meth:`saving` once."""
+        before, self._saves = self._saves, False
+        try:
+            yield
+        finally:
+            self._saves = before
 
     def can_wait(self) -> bool:
         """Whether it is likely that saving later will do; if not it is tried now, so that it is said in time."""
@@ -156,7 +168,7 @@ class SessionLife:
             reason = str(error)
         except Exception as error:  # a fault of the store is no reason to end the user's run
             log.debug("the store failed", exc_info=True)
-            reason = f"unexpected {type(error).__name__}: {error}"
+            reason = f"unexpected {in_a_line(error)}"
         else:
             self._record = record
             return

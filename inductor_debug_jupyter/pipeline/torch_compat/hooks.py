@@ -52,8 +52,8 @@ class CompileListener(Protocol):
     fresh: bool
     """Whether what it follows must bypass torch's caches, so that every stage is seen."""
 
-    def wants(self, compile_id: str, thread: int) -> bool:
-        """Whether this listener follows that compile."""
+    def wants(self, compile_id: str) -> bool:
+        """Whether this listener follows that compile, which runs on the thread that asks."""
         ...
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
@@ -115,10 +115,9 @@ def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
     compile_id = current_compile_id()
     if compile_id is None:
         return
-    thread = threading.get_ident()
     for listener in tuple(_listeners):
         try:
-            if listener.wants(compile_id, thread):
+            if listener.wants(compile_id):
                 with records_off():
                     tell(listener, compile_id)
         except Exception as error:
@@ -136,8 +135,8 @@ def _caches() -> AbstractContextManager[None]:
     The config is changed only around the compile itself: torch keeps it in a context variable, and a notebook may end a
     cell in another context than it began (top-level ``await``).
     """
-    compile_id, thread = current_compile_id(), threading.get_ident()
-    wanted = any(listener.fresh and listener.wants(compile_id or "", thread) for listener in tuple(_listeners))
+    compile_id = current_compile_id() or ""
+    wanted = any(listener.fresh and listener.wants(compile_id) for listener in tuple(_listeners))
     return caches_bypassed() if wanted else nullcontext()
 
 
@@ -318,11 +317,10 @@ class _TraceHandler(logging.Handler):
         if not isinstance(metadata, dict):
             return
         payload = getattr(record, "payload", None)
-        thread = threading.get_ident()
         compile_id = current_compile_id() or ""
         for listener in tuple(_listeners):
             try:
-                if listener.wants(compile_id, thread):
+                if listener.wants(compile_id):
                     listener.trace_record({**metadata, "compile_id": compile_id}, payload)
             except Exception as error:
                 listener.failed("trace", error)

@@ -84,11 +84,26 @@ CallObserver = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], in
 
 
 class CompiledCallRedirect:
-    """Sends calls of compiled functions, made on this thread, into a region of their own."""
+    """Sends calls of compiled functions into a region of their own.
 
-    def __init__(self, on_call: CallObserver | None = None, on_refusal: Callable[[str], None] | None = None) -> None:
+    Args:
+        on_call: told of each outermost call.
+        on_refusal: told why a function is not redirected.
+        here: whether calls on the thread that asks are ours; by default, on the thread that made this.
+        in_use: whether another thread may still run what was compiled: it is then taken out when that has ended.
+    """
+
+    def __init__(
+        self,
+        on_call: CallObserver | None = None,
+        on_refusal: Callable[[str], None] | None = None,
+        here: Callable[[], bool] | None = None,
+        in_use: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._on_call = on_call
         self._on_refusal = on_refusal
+        self._here = here
+        self._in_use = in_use
         self._thread = threading.get_ident()
         self._region = next(eval_frame._next_isolate_recompiles_id)
         self._clones: dict[int, tuple[Any, _IsolatedCallback]] = {}
@@ -101,6 +116,7 @@ class CompiledCallRedirect:
         Raises:
             HookError: this torch has no such seam.
         """
+        _forget_retired()
         self._release = SITE.install()
         with _lock:
             _redirects.append(self)
@@ -108,7 +124,8 @@ class CompiledCallRedirect:
     def remove(self) -> None:
         """Stop redirecting, and take out what was compiled."""
         if self._pause():
-            self.forget()
+            _retired.append(self)
+            _forget_retired()
 
     def forget(self) -> None:
         """Take out what was compiled."""
@@ -136,7 +153,7 @@ class CompiledCallRedirect:
 
     def applies(self) -> bool:
         """Whether calls on this thread are ours to redirect."""
-        return threading.get_ident() == self._thread
+        return threading.get_ident() == self._thread if self._here is None else self._here()
 
     def callback_for(self, callback: Any, call: dict[str, Any]) -> Any:
         """The callback to use for a call: the user's own, or our clone of it.
@@ -210,6 +227,16 @@ class IsolatingRedirect(CompiledCallRedirect):
 
 _lock = threading.RLock()
 _redirects: list[CompiledCallRedirect] = []
+_retired: list[CompiledCallRedirect] = []
+"""Removed, but what they compiled is there yet."""
+
+
+def _forget_retired() -> None:
+    with _lock:
+        unused = [each for each in _retired if not each._in_use()]
+        _retired[:] = [each for each in _retired if each not in unused]
+    for each in unused:
+        each.forget()
 
 
 def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., Any]:
