@@ -59,3 +59,12 @@ def test_a_cell_behaves_as_without_the_magic(kernel, name):
 @pytest.mark.parametrize("name", feature_cells.DIFFED)
 def test_a_comparison_is_not_seen_either(kernel, name):
     _compared(kernel, name, "--lower dynamo --diff eager --candidate aot_eager")
+
+
+def test_strict_does_not_pass_a_call_that_could_not_be_checked(kernel):
+    kernel.run(feature_cells.SETUP)
+    cell = feature_cells.CELLS["dispatch mode"]
+    outcome = kernel.run(f"%%inductor_debug --no-panel --strict --target stick128 --lower dynamo\n{cell}")
+    assert outcome.error.startswith("ConstraintViolationError")
+    assert "could not be checked" in outcome.error
+    assert "the dispatch mode Ops is on" in outcome.error

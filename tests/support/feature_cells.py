@@ -435,8 +435,6 @@ weakref.finalize(other, gone.append, "model")
 out = other(x)
 weakref.finalize(out, gone.append, "output")
 del other, out
-gc.collect()
-gone
 """,
     "custom op": """
 calls = []
@@ -551,6 +549,11 @@ with cProfile.Profile() as p:
     net(x)
 counts = {(name, calls) for (_, _, name), (calls, *_) in pstats.Stats(p).stats.items()}
 sorted(each for each in counts if each[0] in ("forward", "_call_impl", "_wrapped_call_impl"))
+""",
+    "start method": """
+import multiprocessing
+multiprocessing.set_start_method(None, force=True)
+net(x)
 """,
     "faulthandler": """
 import faulthandler
@@ -669,6 +672,9 @@ compiled(x)
 """What runs in a plain cell before, where something must be there already."""
 
 AFTER = {
+    "start method": """
+multiprocessing.get_start_method(allow_none=True), multiprocessing.set_start_method("fork")
+""",
     "modes that stay on": """
 ops.__exit__(None, None, None)
 mode.__exit__(None, None, None)
@@ -677,6 +683,10 @@ Counting.seen, Ops.seen
     "profiler that stays on": """
 prof.__exit__(None, None, None)
 sorted((each.key, each.count) for each in prof.key_averages())
+""",
+    "weakref": """
+gc.collect()
+sorted(gone)
 """,
     "global hooks that stay on": """
 for handle in handles:
@@ -689,8 +699,8 @@ seen
 DIFFED = (
     "jit.trace", "profiler", "profiler that stays on", "function mode", "dispatch mode", "modes that stay on",
     "forward hooks", "hooks that print and count", "backward hooks", "global hooks", "global hooks that stay on",
-    "vmap", "checkpointing", "torch.compile in the cell", "compiled in an earlier cell", "compile counters",
-    "random numbers", "environment and recursion limit", "warnings", "optimizer and training", "sys.settrace",
+    "checkpointing", "torch.compile in the cell", "compiled in an earlier cell", "compile counters",
+    "random numbers", "environment and recursion limit", "warnings", "optimizer and training", "start method",
     "DDP on gloo", "autograd.Function", "custom op", "stdout and logging",
 )  # fmt: skip
 """Cells that are tried with ``--diff`` too: its runs must not be seen either."""

@@ -182,7 +182,7 @@ class CaptureWatch:
             return call(module, *args, **kwargs)
         if (instrument := active_instrument((*args, *kwargs.values()), self._tracers)) is not None:
             name = type(module).__name__
-            self._recorder.note(f"call of {name}", f"it ran as it is, and was not captured: {instrument.reason}")
+            self._recorder.note(f"{CALL}{name}", f"it ran as it is, and was not captured: {instrument.reason}")
             return call(module, *args, **kwargs)
         compiled = self._compiled.get(module)
         if compiled is None:

@@ -16,6 +16,7 @@ from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.watch import CALL
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
@@ -255,6 +256,8 @@ class SessionLife:
                 f"the inputs of {name} were not kept to run it again: they have {size(nbytes)}, and no more than "
                 f"{size(self._calls.limit or 0)} in all are kept without being asked; {asking}"
             )
+        if missed := [note for note in self._recorder.notes if note.part.startswith(CALL)]:
+            return f"no model call was kept to run again: {missed[0]}"
         return (
             "no model call was kept to run again: use %%inductor_debug or capture(keep_inputs=True), and call a model "
             "in the block; a session that was loaded from a file has none"

@@ -1,4 +1,4 @@
-"""What a compile changes for the whole process, put back: the environment, the recursion limit, counters, warnings.
+"""What a compile changes for the whole process, put back: the environment, the recursion limit, counters and more.
 
 A user who did not ask for a compile must not find one in Dynamo's counters and compile times, nor Inductor's cache
 folder in ``os.environ``, nor a higher recursion limit, nor a warning of the compiler's on the page.
@@ -6,7 +6,9 @@ folder in ``os.environ``, nor a higher recursion limit, nor a warning of the com
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import re
 import sys
 import warnings
 from collections import deque
@@ -24,6 +26,9 @@ _DYNAMO_BOOKS = (
 )
 """Containers of ``torch._dynamo.utils`` in which Dynamo counts compiles and times them."""
 
+_IGNORE_ALL = ("ignore", re.compile(r"(?s).*"), Warning, None, 0)
+"""A filter that nobody else has: one that is made by ``simplefilter`` has no pattern."""
+
 
 @contextmanager
 def process_state_kept() -> Iterator[None]:
@@ -34,6 +39,7 @@ def process_state_kept() -> Iterator[None]:
         stack.callback(_dynamo_books())
         stack.callback(_inductor_numbers())
         stack.callback(_no_warnings())
+        stack.callback(_multiprocessing())
         yield
 
 
@@ -97,17 +103,39 @@ def _inductor_numbers() -> Callable[[], None]:
     return put_back
 
 
+def _multiprocessing() -> Callable[[], None]:
+    """The start method for processes stays open where the user has not set one, and no thread is started.
+
+    ``torch.fx`` makes a tqdm bar that is not shown; tqdm then starts a thread, and its lock settles the start method:
+    a user who sets it later would get an error.
+    """
+    chosen: Any = multiprocessing.get_start_method(allow_none=True)
+    bars = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
+    interval = getattr(bars, "monitor_interval", 0)
+    if bars is not None:
+        bars.monitor_interval = 0
+
+    def put_back() -> None:
+        if bars is not None:
+            bars.monitor_interval = interval
+        if chosen is None:
+            multiprocessing.set_start_method(None, force=True)
+
+    return put_back
+
+
 def _no_warnings() -> Callable[[], None]:
     """Warnings are dropped by a filter of ours in the list that is there.
 
     Not ``warnings.catch_warnings``: each change by the functions of :mod:`warnings` makes Python forget which warnings
-    it has shown already, and the user would be shown them again.
+    it has shown already, and the user would be shown them again. Other threads change the list too: only our own entry
+    is taken out.
     """
     filters: Any = warnings.filters
-    before = list(filters)
-    filters.insert(0, ("ignore", None, Warning, None, 0))
+    filters.insert(0, _IGNORE_ALL)
 
     def put_back() -> None:
-        filters[:] = before
+        if _IGNORE_ALL in filters:  # not where somebody called warnings.resetwarnings meanwhile
+            filters.remove(_IGNORE_ALL)
 
     return put_back

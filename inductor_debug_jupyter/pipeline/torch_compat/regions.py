@@ -58,7 +58,7 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
         code = frame.f_code
         if code in self._given_up:
             return ConvertFrameReturn(apply_to_code=False)
-        with records_off(), process_state_kept(), self._own_sizes(), self.leftovers.noting(frame):
+        with self._own_sizes(), records_off(), process_state_kept(), self.leftovers.noting(frame):
             result = super().__call__(frame, cache_entry, self._frame_states.setdefault(code, {}))
         if result.guarded_code is None and not trace_rules.check(code):
             self._given_up.add(code)
