@@ -2,7 +2,8 @@
 
 Between the cell and the user's ``forward`` a captured call passes through our wrapper and Dynamo. Neither was there
 without the magic, so neither is shown: a run of Dynamo's frames is dropped where it follows one of ours, and only
-there.
+there. When Ctrl-C strikes while a plain module is shown to the compiler, all that follows our first frame is dropped:
+without the magic there was no compile, and IPython would take seconds to print its hundred frames.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from inductor_debug_jupyter.pipeline.capture.sources import is_library, spelling
 
 _OURS = spellings(Path(__file__).parents[1])
 _DYNAMO = str(Path("torch") / "_dynamo")
+_COMPILES = str(Path("_dynamo") / "convert_frame.py")
 
 
 def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
@@ -34,6 +36,20 @@ def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
     for link, following in zip(kept, [*kept[1:], None], strict=False):
         link.tb_next = following
     return kept[0] if kept else None
+
+
+def _before_our_compile(error: KeyboardInterrupt) -> None:
+    """End the traceback before our first frame, when the interrupt struck in a compile below it."""
+    last, is_ours, compiles = None, False, False
+    link = error.__traceback__
+    while link is not None:
+        file = link.tb_frame.f_code.co_filename
+        is_ours = is_ours or file.startswith(_OURS)
+        compiles = compiles or (is_ours and file.endswith(_COMPILES))
+        last = last if is_ours else link
+        link = link.tb_next
+    if compiles and last is not None:
+        last.tb_next = None
 
 
 def _was_running(traceback: TracebackType | None) -> bool:
@@ -85,6 +101,7 @@ class CleanTracebacks:
     ) -> Any:
         if isinstance(error, KeyboardInterrupt):
             _leave(error)
+            _before_our_compile(error)
         clean(error)
         exceptions, handler = self._before or ((), None)
         if handler is not None and exceptions and issubclass(kind, exceptions):

@@ -29,10 +29,15 @@ _open: list[CaptureThreads] = []
 
 @dataclass
 class _Followed:
-    """One thread, which is not kept alive. ``own``: the user's own code gave it its work; ``calls``: of models, now."""
+    """One thread, which is not kept alive.
+
+    ``own``: the user's own code gave it its work. ``touched``: it came across a model or a compile at all. ``calls``:
+    how many models it calls at this moment.
+    """
 
     thread: weakref.ref[threading.Thread]
     own: bool
+    touched: bool = False
     calls: int = 0
 
 
@@ -58,12 +63,16 @@ class CaptureThreads:
         self._undo.close()
 
     def here(self) -> bool:
-        """Whether the thread that asks is one of them."""
-        return self._known(threading.current_thread()) is not None
+        """Whether the thread that asks, about a model or a compile, is one of them."""
+        followed = self._known(threading.current_thread())
+        if followed is None:
+            return False
+        followed.touched = True
+        return True
 
     def unknown_here(self) -> str:
         """The name of the thread that asks, when it is no capture's; else empty."""
-        if self not in _open or any(each.here() for each in tuple(_open)):
+        if self not in _open or any(each.follows(threading.current_thread()) for each in tuple(_open)):
             return ""
         return threading.current_thread().name
 
@@ -89,7 +98,7 @@ class CaptureThreads:
     def working(self) -> Iterator[None]:
         """Around what a thread does for the capture, when that is not all that it does: the thread of a pool."""
         thread = threading.current_thread()
-        if self.here():
+        if self.follows(thread):
             yield
             return
         self.add(thread, own=True)
@@ -98,9 +107,13 @@ class CaptureThreads:
         finally:
             self._followed.pop(id(thread), None)
 
-    def others(self) -> list[threading.Thread]:
-        """The threads that have not ended, but for the one that opened the capture."""
-        return [thread for thread, _ in self._alive()]
+    def in_use(self) -> bool:
+        """Whether another thread may still run what was compiled."""
+        return any(followed.own or followed.touched for _, followed in self._alive())
+
+    def follows(self, thread: threading.Thread) -> bool:
+        """Whether that thread is one of them."""
+        return self._known(thread) is not None
 
     def unfinished(self) -> list[str]:
         """The names of those that have not done what they were given. A library's own threads may wait for good."""
@@ -127,7 +140,7 @@ def _wrap_start(original: Callable[..., Any]) -> Callable[..., Any]:
         if not getattr(_submitting, "now", False):  # a pool's thread is followed while it runs what it was given
             file = sys._getframe(1).f_code.co_filename
             for each in tuple(_open):
-                if each.here():
+                if each.follows(threading.current_thread()):
                     each.add(self, own=not is_library(file) and "-packages" not in file)
         return original(self)
 
@@ -136,7 +149,7 @@ def _wrap_start(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_submit(original: Callable[..., Any]) -> Callable[..., Any]:
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        captures = [each for each in tuple(_open) if each.here()]
+        captures = [each for each in tuple(_open) if each.follows(threading.current_thread())]
         if not captures:
             return original(self, fn, *args, **kwargs)
 

@@ -153,7 +153,7 @@ class CaptureWatch:
             self._note_call,
             lambda why: self._recorder.note("compiled functions", why),
             self._recorder.threads.here,
-            lambda: bool(self._recorder.threads.others()),
+            self._recorder.threads.in_use,
         )
         redirect.install()
         return redirect.remove
