@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-import torch
 from torch._C import _DisableAutocast
 
-from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect
+from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect, compile_as_ours
 
 
 def _call(self: Any, args: Any, kwargs: Any) -> Any:  # Dynamo names a module's parameters after this: l_self_weight
@@ -36,11 +35,8 @@ class KeptCall:
     """
 
     def __init__(self, backend: Callable[..., Any]) -> None:
-        backend._inductor_debug = True  # type: ignore[attr-defined]
         function = FunctionType(_call.__code__.replace(), {"__builtins__": builtins, "__name__": __name__})
-        self._compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-            function, backend=backend, fullgraph=True, isolate_recompiles=True
-        )
+        self._compiled = compile_as_ours(function, backend, fullgraph=True)
         self._redirect = CompiledCallRedirect()
         weakref.finalize(self, self._redirect.forget).atexit = False
 

@@ -237,13 +237,24 @@ def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Cal
     ``call`` is ``nn.Module.__call__`` as torch defines it. Modules whose ``forward`` is torch's own (``nn.Linear`` or
     ``nn.Sequential`` by itself) have no frame that Dynamo would look at: they get an extra one.
     """
-    backend._inductor_debug = True  # type: ignore[attr-defined]
     function: Callable[..., Any] = call.__get__(module)
     if trace_rules.check(module.forward):
         function = external_utils.wrap_inline(module)
+    return compile_as_ours(function, backend)
+
+
+def compile_as_ours(function: Callable[..., Any], backend: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """``torch.compile`` in a region of its own, with a backend that is marked as ours and that torch does not keep.
+
+    torch keeps every backend for good, so as to reset it in ``torch._dynamo.reset()``; ours have nothing to reset.
+    """
+    backend._inductor_debug = True  # type: ignore[attr-defined]
     compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-        function, backend=backend, isolate_recompiles=True
+        function, backend=backend, isolate_recompiles=True, **options
     )
+    for key, kept in list(eval_frame.cached_backends.items()):
+        if getattr(kept, "compiler_fn", kept) is backend:
+            del eval_frame.cached_backends[key]
     return compiled
 
 
@@ -300,13 +311,9 @@ def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> 
     """``function`` or module, compiled with ``backend`` in a region of its own; to be called in :func:`undisturbed`."""
     if isinstance(function, torch.nn.Module):
         return compile_call(function, torch.nn.Module.__call__, backend)
-    backend._inductor_debug = True  # type: ignore[attr-defined]
     if _code_of(function) is None or trace_rules.check(function):
         function = external_utils.wrap_inline(function)
-    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-        function, backend=backend, isolate_recompiles=True
-    )
-    return compiled
+    return compile_as_ours(function, backend)
 
 
 def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
@@ -334,11 +341,7 @@ def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> 
 
     A graph break raises. However often the same code object is compiled so, torch's limit of recompiles is not reached.
     """
-    backend._inductor_debug = True  # type: ignore[attr-defined]
-    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-        function, backend=backend, fullgraph=True, dynamic=False, isolate_recompiles=True
-    )
-    return compiled
+    return compile_as_ours(function, backend, fullgraph=True, dynamic=False)
 
 
 @contextmanager
