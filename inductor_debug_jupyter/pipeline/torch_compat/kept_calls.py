@@ -18,7 +18,7 @@ from typing import Any
 from torch._C import _DisableAutocast
 
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
-from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect, compile_apart
+from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect, compile_as_ours
 
 
 def _call(self: Any, args: Any, kwargs: Any) -> Any:  # Dynamo names a module's parameters after this: l_self_weight
@@ -37,7 +37,7 @@ class KeptCall:
 
     def __init__(self, backend: Callable[..., Any]) -> None:
         function = FunctionType(_call.__code__.replace(), {"__builtins__": builtins, "__name__": __name__})
-        self._compiled = compile_apart(function, backend, fullgraph=True)
+        self._compiled = compile_as_ours(function, backend, fullgraph=True)
         self._redirect = CompiledCallRedirect()
         weakref.finalize(self, self._redirect.forget).atexit = False
 

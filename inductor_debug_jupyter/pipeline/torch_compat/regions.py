@@ -280,16 +280,6 @@ def _code_of(function: Any) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-def compile_apart(function: Callable[..., Any], backend: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """``torch.compile`` for ourselves: in a region of its own, with a backend that is known as ours."""
-    backend._inductor_debug = True  # type: ignore[attr-defined]
-    with process_state_kept():  # torch.compile names Inductor's cache folder in the environment
-        compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-            function, backend=backend, isolate_recompiles=True, **options
-        )
-    return compiled
-
-
 def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
     """``module``'s call, compiled with ``backend`` in a region of its own.
 
@@ -299,7 +289,23 @@ def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Cal
     function: Callable[..., Any] = call.__get__(module)
     if trace_rules.check(module.forward):
         function = external_utils.wrap_inline(module)
-    return compile_apart(function, backend)
+    return compile_as_ours(function, backend)
+
+
+def compile_as_ours(function: Callable[..., Any], backend: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """``torch.compile`` in a region of its own, with a backend that is marked as ours and that torch does not keep.
+
+    torch keeps every backend for good, so as to reset it in ``torch._dynamo.reset()``; ours have nothing to reset.
+    """
+    backend._inductor_debug = True  # type: ignore[attr-defined]
+    with process_state_kept():  # torch.compile names Inductor's cache folder in the environment
+        compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
+            function, backend=backend, isolate_recompiles=True, **options
+        )
+    for key, kept in list(eval_frame.cached_backends.items()):
+        if getattr(kept, "compiler_fn", kept) is backend:
+            del eval_frame.cached_backends[key]
+    return compiled
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -357,7 +363,7 @@ def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> 
         return compile_call(function, torch.nn.Module.__call__, backend)
     if _code_of(function) is None or trace_rules.check(function):
         function = external_utils.wrap_inline(function)
-    return compile_apart(function, backend)
+    return compile_as_ours(function, backend)
 
 
 def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
@@ -385,7 +391,7 @@ def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> 
 
     A graph break raises. However often the same code object is compiled so, torch's limit of recompiles is not reached.
     """
-    return compile_apart(function, backend, fullgraph=True, dynamic=False)
+    return compile_as_ours(function, backend, fullgraph=True, dynamic=False)
 
 
 @contextmanager
