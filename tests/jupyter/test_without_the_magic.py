@@ -46,6 +46,8 @@ def _run(kernel: Any, name: str, first_line: str) -> dict[str, Any]:
 
 
 def _compared(kernel: Any, name: str, options: str) -> None:
+    if name in feature_cells.ONCE:
+        _run(kernel, name, "# without")
     plain = _run(kernel, name, "# without")
     debugged = _run(kernel, name, f"%%inductor_debug --no-panel --as session {options}")
     assert debugged == plain

@@ -410,7 +410,7 @@ compiled = torch.compile(net, backend=counter)
 compiled(x); compiled(x); compiled(torch.randn(3, 4))
 counter.frame_count, counter.op_count, dict(torch._dynamo.utils.counters["stats"])
 """,
-    "fail_on_recompile and dynamo.explain": """
+    "fail_on_recompile": """
 compiled = torch.compile(net, backend="eager")
 compiled(x)
 with torch.compiler.set_stance("fail_on_recompile"):
@@ -704,6 +704,13 @@ DIFFED = (
     "DDP on gloo", "autograd.Function", "custom op", "stdout and logging",
 )  # fmt: skip
 """Cells that are tried with ``--diff`` too: its runs must not be seen either."""
+
+ONCE = {
+    "jit.trace", "jit.trace of a module of torch's", "jit.trace_module", "jit.script", "jvp and forward mode",
+    "torch.compile with inductor", "torch.compile in the cell", "compiled in an earlier cell", "compile counters",
+    "profiler of a compiled function", "fail_on_recompile",
+}  # fmt: skip
+"""Cells of which torch says or times something the first time in a process only: they run once before."""
 
 OPTIONS = {"environment and recursion limit": "--lower inductor"}
 """How far a cell is lowered; Dynamo alone says what the others ask."""
