@@ -1,12 +1,17 @@
 """Around a cell: open a session before it, and afterwards close it, bind it, show it, and raise what strict mode found.
 
-Everything here is guarded: whatever goes wrong on our side is said in one line and the user's cell goes on.
+After the cell everything is put back first, and the refusal of strict mode is taken from the record: nothing that
+follows can lose it. Then come the steps that may fail (compare, bind, show, save), each under a guard of its own: what
+goes wrong on our side is said in one line, and the others go on. Ctrl-C stops the step that runs, and Run All; nothing
+of a cell that failed or was stopped is run again.
 """
 
 from __future__ import annotations
 
+import ast
 import gc
 import logging
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,9 +23,11 @@ from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_opti
 from inductor_debug_jupyter.jupyter.progress import CellProgress
 from inductor_debug_jupyter.jupyter.saving import LateSaving
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
-from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, in_a_line
+from inductor_debug_jupyter.pipeline.interrupts import Interrupts, held_back, noticed
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import Settings
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -30,20 +37,36 @@ KEPT_INPUTS = 1 << 30
 
 
 class Run:
-    """One cell, or one expression, that runs under the magic."""
+    """One cell, or one expression, that runs under the magic. ``session`` is None when there could be none."""
 
     def __init__(self, shell: Any, settings: Settings) -> None:
-        quiet = settings["no_panel"] or settings["quiet"]
-        self.progress = None if quiet else CellProgress(shell)
+        self.settings = settings
+        self.progress = None if settings["no_panel"] or settings["quiet"] else CellProgress(shell)
+        self.tracebacks = CleanTracebacks(shell)
+        self.session: DebugSession | None = None
+        self.why_no_session = ""
+
+    def open(self, shell: Any) -> None:
+        """Start capturing."""
+        name = self.settings["model"]
         self.session = DebugSession(
-            settings,
+            self.settings,
             eager=True,
             keep_inputs=True,
             inputs_limit=KEPT_INPUTS,
             on_step=self.progress.tell if self.progress else None,
-            only=_held_by(shell, settings["model"]) if settings["model"] else None,
+            only=_held_by(shell, name) if name else None,
         )
-        self.tracebacks = CleanTracebacks(shell)
+        self.tracebacks.install()
+        self.session.open()
+
+    def put_back(self) -> None:
+        """Stop capturing, and leave the shell as it was. Safe to call twice."""
+        self.tracebacks.remove()
+        if self.session is not None:
+            self.session.stop()
+        if self.progress is not None:
+            self.progress.done()
 
 
 @contextmanager
@@ -79,6 +102,14 @@ def _compare(session: DebugSession) -> None:
         session.localize()
 
 
+class _Stopped(ast.NodeTransformer):
+    """``raise KeyboardInterrupt`` in the place of a cell: IPython runs one although it was stopped before it began."""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """What is run instead of ``node``."""
+        return ast.parse("raise KeyboardInterrupt")
+
+
 class CellWatcher:
     """Listens to IPython's events around cells. A cell can run another one, so runs are a stack."""
 
@@ -86,95 +117,146 @@ class CellWatcher:
         self._shell = shell
         self._runs: list[Run | None] = []
         self._saving = LateSaving(shell)
+        self._stopped = _Stopped()
         self._cleaning: list[CleanTracebacks] = []
         """For errors of line magics: IPython shows them after the magic is over."""
 
     def before_cell(self, info: Any) -> None:
         """IPython's ``pre_run_cell``: open a session when the cell asks for one."""
         run = None
-        self._saving.finish()
-        try:
-            options = options_of_cell(info.raw_cell or "")
-            if options is not None:
-                run = Run(self._shell, read_options(options))
-                run.tracebacks.install()
-                run.session.open()
-        except UsageError:
-            pass  # the input transformer has said so, and the cell does not run
-        except Exception as error:
-            self._say("the cell runs without a debug session", error)
-            self._undo(run)
-            run = None
-        finally:
-            self._runs.append(run)
+        with noticed() as interrupts:
+            self._take(interrupts, "earlier sessions could not be saved", self._saving.finish)
+            try:
+                options = options_of_cell(info.raw_cell or "")
+                run = None if options is None else self._opened(read_options(options))
+            except UsageError:
+                pass  # the input transformer has said so, and the cell does not run
+            finally:
+                self._runs.append(run)
+            if interrupts.came:
+                self._shell.ast_transformers.append(self._stopped)
 
     def after_cell(self, result: Any) -> None:
         """IPython's ``post_run_cell``: also called after an error or an interrupt."""
+        if self._stopped in self._shell.ast_transformers:
+            self._shell.ast_transformers.remove(self._stopped)
         while self._cleaning:
             self._cleaning.pop().remove()
         run = self._runs.pop() if self._runs else None
         if run is None:
             return
-        refused = self.finish(run)
         failed_itself = result is None or result.error_before_exec is not None or result.error_in_exec is not None
-        if refused is not None and not failed_itself:
-            self._shell.showtraceback((type(refused), refused, None))
-            result.error_in_exec = refused  # so that Run All stops
+        ended_in = self.finish(run, run_again=not failed_itself)
+        if ended_in is not None and not failed_itself:
+            self._shell.showtraceback((type(ended_in), ended_in, None))
+            result.error_in_exec = ended_in  # so that Run All stops
 
     def run_expression(self, settings: Settings, expression: str) -> Any:
         """``%inductor_debug EXPR``: evaluate it under a session of its own; answers with its value."""
-        run = Run(self._shell, settings)
-        run.session.open()
+        run = None
         try:
+            with held_back():
+                run = self._opened(settings)
             value = self._shell.ev(expression)
         except BaseException:
-            self.finish(run)
-            run.tracebacks.install()
-            self._cleaning.append(run.tracebacks)
+            if run is not None:
+                self.finish(run, run_again=False)
+                run.tracebacks.install()
+                self._cleaning.append(run.tracebacks)
             raise
-        if (refused := self.finish(run)) is not None:
-            raise refused
+        if (ended_in := self.finish(run)) is not None:
+            raise ended_in
         return value
 
-    def finish(self, run: Run) -> ConstraintViolationError | None:
-        """Close, bind and show a session; the error that it ends in, if strict mode found any."""
-        later = False
-        with _collector_waits():
-            try:
-                run.session.close(save=False)
-                later = run.session.can_wait()
-            except Exception as error:
-                self._say("the session could not be finished", error)
-            finally:
-                self._undo(run)
-            refused = self._show(run.session)
+    def finish(self, run: Run, *, run_again: bool = True) -> BaseException | None:
+        """Close, compare, bind, show and save a session; what it ends in: an interrupt, or what strict mode found.
+
+        ``run_again`` is False for a cell that failed or was stopped: nothing of it is run a second time.
+        """
+        with noticed() as interrupts, _collector_waits(), unseen():
+            self._take(None, "not everything could be put back", run.put_back)
+            refused = self._finished(run, interrupts, run_again)
+        if interrupts.came:
+            return _in_words(KeyboardInterrupt("the cell had run; what comes after it was stopped"))
+        return None if refused is None else _in_words(refused)
+
+    def _finished(self, run: Run, interrupts: Interrupts, run_again: bool) -> ConstraintViolationError | None:
+        session, settings, later = run.session, run.settings, False
+        if session is None:
+            return _not_checked(settings, run.why_no_session)
+
+        def probe() -> None:
+            nonlocal later
+            later = session.can_wait()
+
+        closed = self._take(interrupts, "the session could not be finished", lambda: session.close(save=False))
+        if closed:
+            self._take(interrupts, "the session cannot be saved", probe)
+        with session.saved_once():
+            refused = self._refusal(session) if closed else _not_checked(settings, "the session could not be finished")
+            if settings["diff"] and run_again and closed and not interrupts.came:
+                self._take(interrupts, "nothing could be compared", lambda: _compare(session))
+            if settings["as"]:
+                self._take(None, "the session could not be bound", lambda: self._bind(settings["as"], session))
+            if closed and not settings["no_panel"]:
+                self._take(interrupts, "the session could not be shown", lambda: show_session(self._shell, session))
         if later:
-            self._saving.add(run.session)
-        if refused is not None:  # a readable text instead of a traceback, for there is none
-            refused._render_traceback_ = lambda: [f"{type(refused).__name__}: {refused}"]  # type: ignore[attr-defined]
+            self._take(interrupts, "the session could not be saved", lambda: self._saving.add(session))
         return refused
 
-    def _show(self, session: DebugSession) -> ConstraintViolationError | None:
-        """Bind and show a finished session; the error that it ends in, if strict mode found any."""
+    def _opened(self, settings: Settings) -> Run:
+        """A run whose session is open, or that says why it has none."""
+        run = Run(self._shell, settings)
         try:
-            if session.settings["diff"] and session.captures:
-                _compare(session)
-            if session.settings["as"]:
-                self._shell.user_ns[session.settings["as"]] = session
-            if not session.settings["no_panel"]:
-                show_session(self._shell, session)
+            run.open(self._shell)
+        except Exception as error:
+            self._say("the cell runs without a debug session", error)
+            self._take(None, "not everything could be put back", run.put_back)
+            run.session, run.why_no_session = None, f"there was no debug session ({in_a_line(error)})"
+        return run
+
+    def _refusal(self, session: DebugSession) -> ConstraintViolationError | None:
+        """What strict mode found; its script is written before the panel is drawn, which then shows it."""
+        try:
             return session.refusal()
         except Exception as error:
-            self._say("the session could not be shown", error)
-            return None
+            return _not_checked(session.settings, in_a_line(error))
 
-    def _undo(self, run: Run | None) -> None:
-        if run is not None:
-            run.tracebacks.remove()
-            run.session.stop()
-            if run.progress is not None:
-                run.progress.done()
+    def _bind(self, name: str, session: DebugSession) -> None:
+        self._shell.user_ns[name] = session
+
+    def _take(self, interrupts: Interrupts | None, consequence: str, step: Callable[[], Any]) -> bool:
+        """Take one step, which Ctrl-C may stop where ``interrupts`` are given; whether it was done.
+
+        What fails is said in one line. After an interrupt the frames are emptied: a ``with`` that had only just been
+        entered is then left, and puts back what it changed.
+        """
+        try:
+            if interrupts is None:
+                step()
+            else:
+                interrupts.let_stop(step)
+        except KeyboardInterrupt as error:
+            traceback.clear_frames(error.__traceback__)
+            return False
+        except Exception as error:
+            self._say(consequence, error)
+            return False
+        return True
 
     def _say(self, consequence: str, error: Exception) -> None:
-        log.warning("%%%%inductor_debug: %s (%s: %s)", consequence, type(error).__name__, error)
+        log.warning("%%%%inductor_debug: %s (%s)", consequence, in_a_line(error))
         log.debug("details", exc_info=error)
+
+
+def _not_checked(settings: Settings, reason: str) -> ConstraintViolationError | None:
+    """In strict mode the error of a cell that nobody can say anything about."""
+    if not settings["strict"]:
+        return None
+    return ConstraintViolationError(f"{settings['target']} may refuse this: it could not be checked, {reason}")
+
+
+def _in_words(error: BaseException) -> BaseException:
+    """The error with its text in the place of a traceback, for there is none."""
+    error._render_traceback_ = lambda: [f"{type(error).__name__}: {error}"]  # type: ignore[attr-defined]
+    return error

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from inductor_debug_jupyter.pipeline.errors import in_a_line
 from inductor_debug_jupyter.pipeline.session import DebugSession
+
+log = logging.getLogger("inductor_debug_jupyter")
 
 _STEP_SECONDS = 0.02
 _PAUSE_SECONDS = 0.04
@@ -27,12 +31,14 @@ class LateSaving:
 
     def __init__(self, shell: Any) -> None:
         self._has_loop = getattr(shell, "kernel", None) is not None
-        self._waiting: deque[Iterator[None]] = deque()
+        self._waiting: deque[DebugSession] = deque()
+        self._steps: Iterator[None] | None = None
+        """What is left to do for the first of them, once it is begun."""
         atexit.register(self.finish)
 
     def add(self, session: DebugSession) -> None:
         """Save this one soon."""
-        self._waiting.append(session.saving())
+        self._waiting.append(session)
         try:
             loop = asyncio.get_running_loop() if self._has_loop else None
         except RuntimeError:
@@ -40,18 +46,33 @@ class LateSaving:
         if loop is None:
             self.finish()
         else:
-            loop.call_later(_FIRST_SECONDS, self._step, loop)
+            loop.call_later(_FIRST_SECONDS, self._some, loop)
 
     def finish(self) -> None:
-        """Save all of them now."""
+        """Save all of them now. One that is interrupted stays, and is begun anew."""
         while self._waiting:
-            for _ in self._waiting.popleft():
-                pass
+            self._step()
 
-    def _step(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _some(self, loop: asyncio.AbstractEventLoop) -> None:
         until = time.monotonic() + _STEP_SECONDS
         while self._waiting and time.monotonic() < until:
-            if next(self._waiting[0], self) is self:  # at its end
-                self._waiting.popleft()
+            self._step()
         if self._waiting:
-            loop.call_later(_PAUSE_SECONDS, self._step, loop)
+            loop.call_later(_PAUSE_SECONDS, self._some, loop)
+
+    def _step(self) -> None:
+        """One step of the first session; one that fails is said, and not tried again."""
+        if self._steps is None:
+            self._steps = self._waiting[0].saving()
+        try:
+            at_its_end = next(self._steps, self) is self
+        except KeyboardInterrupt:
+            self._steps = None
+            raise
+        except Exception as error:
+            log.warning("%%%%inductor_debug: a session could not be saved (%s)", in_a_line(error))
+            log.debug("details", exc_info=error)
+            at_its_end = True
+        if at_its_end:
+            self._steps = None
+            self._waiting.popleft()

@@ -2,20 +2,24 @@
 
 Between the cell and the user's ``forward`` a captured call passes through our wrapper and Dynamo. Neither was there
 without the magic, so neither is shown: a run of Dynamo's frames is dropped where it follows one of ours, and only
-there.
+there. When Ctrl-C strikes while a plain module is shown to the compiler, all that follows our first frame is dropped:
+without the magic there was no compile, and IPython would take seconds to print its hundred frames.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.sources import spellings
+from inductor_debug_jupyter.pipeline.capture.sources import is_library, spellings
 
 _OURS = spellings(Path(__file__).parents[1])
 _DYNAMO = str(Path("torch") / "_dynamo")
+_COMPILES = str(Path("_dynamo") / "convert_frame.py")
 
 
 def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
@@ -34,6 +38,20 @@ def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
     return kept[0] if kept else None
 
 
+def _before_our_compile(error: KeyboardInterrupt) -> None:
+    """End the traceback before our first frame, when the interrupt struck in a compile below it."""
+    last, is_ours, compiles = None, False, False
+    link = error.__traceback__
+    while link is not None:
+        file = link.tb_frame.f_code.co_filename
+        is_ours = is_ours or file.startswith(_OURS)
+        compiles = compiles or (is_ours and file.endswith(_COMPILES))
+        last = last if is_ours else link
+        link = link.tb_next
+    if compiles and last is not None:
+        last.tb_next = None
+
+
 def _was_running(traceback: TracebackType | None) -> bool:
     """Whether the cell's code was running when it failed; IPython also comes here when it cannot compile a cell."""
     return traceback is None or traceback.tb_frame.f_code.co_name != "run_cell_async"
@@ -47,6 +65,14 @@ def clean(error: BaseException) -> None:
         seen.add(id(current))
         current.__traceback__ = without_our_frames(current.__traceback__)
         current = current.__cause__ or current.__context__
+
+
+def _leave(error: BaseException) -> None:
+    """Empty the frames of libraries, ours among them: a ``with`` that was only just entered is then left."""
+    for frame, _ in walk_tb(error.__traceback__):
+        if is_library(frame.f_code.co_filename):
+            with contextlib.suppress(RuntimeError):  # it still runs
+                frame.clear()
 
 
 class CleanTracebacks:
@@ -73,6 +99,9 @@ class CleanTracebacks:
     def _show(
         self, shell: Any, kind: type[BaseException], error: BaseException, traceback: Any, tb_offset: int | None = None
     ) -> Any:
+        if isinstance(error, KeyboardInterrupt):
+            _leave(error)
+            _before_our_compile(error)
         clean(error)
         exceptions, handler = self._before or ((), None)
         if handler is not None and exceptions and issubclass(kind, exceptions):

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation
 
 
+def in_a_line(error: BaseException) -> str:
+    """The class of an error and the first line of what it says."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 class InductorDebugError(Exception):
     """Base of everything raised on purpose here."""
 

@@ -7,13 +7,26 @@ from __future__ import annotations
 
 import logging
 
-from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, ReproError, StoreError
-from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.capture.threads import PART as THREADS
+from inductor_debug_jupyter.pipeline.capture.watch import CALL
+from inductor_debug_jupyter.pipeline.devices.judge import RULE
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, ReproError, StoreError, in_a_line
+from inductor_debug_jupyter.pipeline.records import Note, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.repro import violation_script
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.views.text import strict_message
 
 log = logging.getLogger("inductor_debug_jupyter")
+
+
+_NEEDED = {"dynamo", "aot", "already compiled functions", "compiled functions", "plain modules", THREADS}
+_NEEDED_EACH = (RULE, CALL)
+"""The parts of a capture, and how the names of others begin, without which the rules did not see everything."""
+
+
+def unchecked(record: SessionRecord) -> tuple[Note, ...]:
+    """What the rules did not see, or a rule that failed: nobody knows whether the target takes it."""
+    return tuple(note for note in record.notes if note.part in _NEEDED or note.part.startswith(_NEEDED_EACH))
 
 
 def errors_of(record: SessionRecord) -> tuple[Violation, ...]:
@@ -22,9 +35,9 @@ def errors_of(record: SessionRecord) -> tuple[Violation, ...]:
 
 
 def refusal(record: SessionRecord, store: ArtifactStore | None) -> ConstraintViolationError | None:
-    """The error of a strict session, or None when nothing is refused. Writes the repro when it can."""
-    errors = errors_of(record)
-    if not errors:
+    """The error of a strict session, or None when all was checked and nothing is refused. Writes a repro if it can."""
+    errors, gaps = errors_of(record), unchecked(record)
+    if not errors and not gaps:
         return None
     repro = None
     for violation in errors:
@@ -36,7 +49,10 @@ def refusal(record: SessionRecord, store: ArtifactStore | None) -> ConstraintVio
         except StoreError as error:
             log.warning("no repro was written: %s", error)
             break  # the next one would not fare better
-    return ConstraintViolationError(strict_message(errors, target=record.target, repro=repro), errors, repro)
+        except Exception as error:  # the target refuses, whatever becomes of the script
+            log.warning("no repro for %s: unexpected %s", violation.rule_id, in_a_line(error))
+    message = strict_message(errors, target=record.target, repro=repro, unchecked=gaps)
+    return ConstraintViolationError(message, errors, repro)
 
 
 def write_repro(record: SessionRecord, violation: Violation, store: ArtifactStore | None) -> str | None:

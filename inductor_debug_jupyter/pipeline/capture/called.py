@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,15 +11,20 @@ from inductor_debug_jupyter.pipeline.capture.inputs import CallInputs
 from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
 
 
+class _Now(threading.local):
+    """What runs on a thread, or ran there last; and the number of that call, from 1."""
+
+    number = 0
+    current: CalledFunction | None = None
+    outer: CalledFunction | None = None
+    depth = 0
+
+
 class CalledFunctions:
-    """Counts calls, each function for itself; ``number`` is that of the call that runs now, from 1."""
+    """Counts calls, each function for itself; ``now`` is the call that runs on the thread that asks."""
 
     def __init__(self) -> None:
-        self.number = 0
-        self.current: CalledFunction | None = None
-        """What runs now, or ran last."""
-        self._outer: CalledFunction | None = None
-        self._depth = 0
+        self.now = _Now()
         self.inputs: dict[CalledFunction, CallInputs] = {}
         """The inputs of each function's first call, without their values."""
         self._counts: dict[tuple[int, int], int] = {}
@@ -31,19 +37,20 @@ class CalledFunctions:
 
     @property
     def outermost(self) -> CalledFunction | None:
-        """What the user called, in which :attr:`current` may be an inner call."""
-        return self._outer or self.current
+        """What the user called, in which ``now.current`` may be an inner call."""
+        return self.now.outer or self.now.current
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Around a call whose end we see: what is called inside belongs to it, and then the one around goes on."""
-        before = self.number, self.current, self._outer
-        self._depth += 1
+        now = self.now
+        before = now.number, now.current, now.outer
+        now.depth += 1
         try:
             yield
         finally:
-            self._depth -= 1
-            self.number, self.current, self._outer = before
+            now.depth -= 1
+            now.number, now.current, now.outer = before
 
     def add(
         self,
@@ -60,7 +67,7 @@ class CalledFunctions:
             called = self._functions[key] = CalledFunction(function, region, backend)
             self._counts[key] = 0
             self.inputs[called] = CallInputs(args, kwargs, called.parameters())
-        self.number = self._counts[key] = self._counts[key] + 1
-        self.current = self._functions[key]
-        if self._depth and self._outer is None:
-            self._outer = self.current
+        self.now.number = self._counts[key] = self._counts[key] + 1
+        self.now.current = self._functions[key]
+        if self.now.depth and self.now.outer is None:
+            self.now.outer = self.now.current

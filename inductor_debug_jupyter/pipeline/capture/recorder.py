@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.capture.called import CalledFunctions
 from inductor_debug_jupyter.pipeline.capture.compiling import Compiling
 from inductor_debug_jupyter.pipeline.capture.sources import Callers, is_library, source_line
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver, Steps
+from inductor_debug_jupyter.pipeline.capture.threads import PART, CaptureThreads
 from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -41,6 +42,18 @@ log = logging.getLogger("inductor_debug_jupyter")
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 """Dynamo's name for what goes on after a graph break."""
+_NOT_OURS = (
+    "that thread was started before, and was given nothing through an executor, so nobody knows for whom it works"
+)
+
+
+class _Now(threading.local):
+    """What is known of the call that runs on a thread."""
+
+    calling = ""
+    """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
+    following = True
+    """Whether compiles that begin now are of interest; see :class:`CaptureWatch`'s ``only``."""
 
 
 class Recorder:
@@ -49,14 +62,12 @@ class Recorder:
     def __init__(self, *, fresh: bool = True, on_step: StepObserver | None = None) -> None:
         self.fresh = fresh
         self._steps = Steps(on_step) if on_step is not None else None
-        self.calling = ""
-        """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
-        self.following = True
-        """Whether compiles that begin now are of interest; see :class:`CaptureWatch`'s ``only``."""
+        self.now = _Now()
+        self.threads = CaptureThreads()
+        """Whose compiles are followed."""
         self.callers: Callers | None = None
         """The user's lines that count as running; those on the stack unless somebody runs a model again for them."""
         self._passed_over: set[str] = set()
-        self._thread = threading.get_ident()
         self._compiles: dict[str, Compiling] = {}
         self._traces: dict[str, CompileTrace] = {}
         self._breaks = breaks.BreakLog()
@@ -76,7 +87,7 @@ class Recorder:
     @property
     def captures(self) -> tuple[CompileCapture, ...]:
         """One capture for each compile id, in the order in which they were compiled."""
-        return tuple(compiling.freeze(self._failures) for compiling in self._compiles.values())
+        return tuple(compiling.freeze(self._failures) for compiling in list(self._compiles.values()))
 
     @property
     def name(self) -> str:
@@ -100,7 +111,7 @@ class Recorder:
     @property
     def guards(self) -> tuple[Guard, ...]:
         """Every guard, on the compile id that it belongs to; a compile without any ops has guards but no capture."""
-        return tuple(guard for guards in self._guards.values() for guard in guards)
+        return tuple(guard for guards in list(self._guards.values()) for guard in guards)
 
     @property
     def symbols(self) -> tuple[SymbolRecord, ...]:
@@ -110,7 +121,7 @@ class Recorder:
                 compile_id, each.symbol, each.expressions, each.low, each.high, each.value, each.fixed,
                 deepest_line(each.frames),
             )
-            for compile_id, facts in self._symbols.items()
+            for compile_id, facts in list(self._symbols.items())
             for each in facts
         )  # fmt: skip
 
@@ -136,24 +147,28 @@ class Recorder:
 
     # What the hooks tell ----------------------------------------------------------------------------------------
 
-    def wants(self, compile_id: str, thread: int) -> bool:
-        """Follow compiles of the thread that opened the capture, and their backwards wherever they run."""
+    def wants(self, compile_id: str) -> bool:
+        """Follow compiles of the capture's threads, and their backwards wherever they run."""
         if compile_id in self._compiles:
             return True
-        if thread == self._thread and not self.following and compile_id:
+        if not self.threads.here():
+            if compile_id and (name := self.threads.unknown_here()):
+                self.note(PART, f"what was compiled on {name!r} was not captured: {_NOT_OURS}")
+            return False
+        if compile_id and not self.now.following:
             self._passed_over.add(compile_id)
-        return thread == self._thread and self.following and compile_id not in self._passed_over
+        return self.now.following and compile_id not in self._passed_over
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
         """Start the record of a compile."""
         source = None
         if code is not None and not is_library(code.co_filename):
             source = source_line(code.co_filename, code.co_firstlineno, code.co_name)
-        name = _name_of(graph_module, code, source, self.calling)
+        name = _name_of(graph_module, code, source, self.now.calling)
         compiling = Compiling(compile_id, name, source, fresh=self.fresh, callers=self.callers)
         compiling.trace = self._trace(compile_id)
-        compiling.call = self.called.number
-        compiling.function = self.called.current
+        compiling.call = self.called.now.number
+        compiling.function = self.called.now.current
         if (outermost := self.called.outermost) is not None:
             model, is_module, _ = outermost.name.rpartition(".forward")
             compiling.outermost = model.rpartition(".")[2] if is_module else outermost.name
@@ -178,7 +193,7 @@ class Recorder:
 
     def recompiling(self, compile_id: str, failure: FailedGuard) -> None:
         """Keep why torch compiles again."""
-        self._failed_checks[compile_id] = (failure, self.called.number)
+        self._failed_checks[compile_id] = (failure, self.called.now.number)
 
     def running(self, compile_id: str, facts: RunningCompile) -> None:
         """Keep what Dynamo knew when it called a backend."""

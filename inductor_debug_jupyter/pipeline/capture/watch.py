@@ -7,27 +7,37 @@ Three ways lead through the compiler:
   :mod:`~inductor_debug_jupyter.pipeline.torch_compat.regions`);
 - a plain module call is, when asked for, traced by Dynamo into graphs that are lowered only to be looked at and then
   *run eagerly*, op for op as without us: same values, same random numbers, forward's Python once a call.
+
+While an instrument of the user's watches (a mode, a profiler, a tracer: see
+:mod:`~inductor_debug_jupyter.pipeline.torch_compat.instruments`), what is called runs as it is, and a note says so.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
+from inductor_debug_jupyter.pipeline.capture.threads import PART
 from inductor_debug_jupyter.pipeline.errors import HookError
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
 from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
 from inductor_debug_jupyter.pipeline.torch_compat.state import (
     current_compile_id,
     dynamo_errors_fall_back,
     torch_logs_muted,
 )
+
+CALL = "call of "
+"""How the part begins that a note names when a module's call could not be shown to the compiler."""
 
 
 class CaptureWatch:
@@ -56,24 +66,34 @@ class CaptureWatch:
         self._calls = calls
         self.kept: dict[CalledFunction, ModelCall] = {}
         """What was called → its call that can be run again, where one was kept."""
+        self._keeping = threading.RLock()
         self._undo = ExitStack()
         self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
         self._compile_call: Callable[..., Callable[..., Any]]
         self._backend = _Observer(recorder, lower)
+        self._tracers = python_tracers()
 
     def open(self) -> None:
         """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
-        hooks.listen(self._recorder)
-        self._undo.callback(hooks.unlisten, self._recorder)
-        self._install("already compiled functions", self._redirect_compiled)
-        if self._eager:
-            self._install("plain modules", self._watch_modules)
+        with held_back():
+            self._undo.callback(self._recorder.threads.close)
+            self._recorder.threads.open()
+            self._undo.callback(hooks.unlisten, self._recorder)
+            hooks.listen(self._recorder)
+            self._install("already compiled functions", self._redirect_compiled)
+            if self._eager:
+                self._install("plain modules", self._watch_modules)
 
     def close(self) -> None:
         """Stop capturing and put everything back. Safe to call twice."""
-        self._undo.close()
-        self._compiled.clear()
-        self._backend.recorder = None
+        with held_back():
+            self._undo.close()
+            self._compiled.clear()
+            self._backend.recorder = None
+        for name in self._recorder.threads.unfinished():
+            self._recorder.note(
+                PART, f"{name!r} was still running when the capture ended: what it does from then on was not captured"
+            )
 
     def _note_call(
         self,
@@ -84,11 +104,19 @@ class CaptureWatch:
         backend: Any = None,
     ) -> None:
         owner = getattr(function, "__self__", None)
-        self._recorder.calling = type(owner).__name__ if isinstance(owner, torch.nn.Module) else ""
+        self._recorder.now.calling = type(owner).__name__ if isinstance(owner, torch.nn.Module) else ""
         if self._only is not None:
-            self._recorder.following = self._only(owner if isinstance(owner, torch.nn.Module) else function)
-        if not self._recorder.following:
+            self._recorder.now.following = self._only(owner if isinstance(owner, torch.nn.Module) else function)
+        if not self._recorder.now.following:
             return
+        instrument = active_instrument((*args, *kwargs.values()), self._tracers)
+        if instrument is None or not instrument.sees_copies:
+            with unseen() if instrument is not None else nullcontext():
+                self._remember(function, args, kwargs, region, backend)
+
+    def _remember(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], region: int, backend: Any
+    ) -> None:
         try:
             self._recorder.called.add(function, args, kwargs, region, backend)
         except Exception as error:
@@ -96,7 +124,8 @@ class CaptureWatch:
         if self._calls is None:
             return
         try:
-            self._keep_call(function, args, kwargs, backend)
+            with self._keeping:
+                self._keep_call(function, args, kwargs, backend)
         except Exception as error:
             self._recorder.failed("inputs for a comparison", error)
 
@@ -107,7 +136,7 @@ class CaptureWatch:
         last = next(reversed(self._calls.calls), None)
         self._calls.add(function, args, kwargs, backend)
         newest = next(reversed(self._calls.calls), None)
-        if newest is not None and newest is not last and (current := self._recorder.called.current) is not None:
+        if newest is not None and newest is not last and (current := self._recorder.called.now.current) is not None:
             self.kept[current] = newest
 
     def _install(self, part: str, install: Callable[[], Callable[[], None]]) -> None:
@@ -120,7 +149,12 @@ class CaptureWatch:
     def _redirect_compiled(self) -> Callable[[], None]:
         from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect
 
-        redirect = CompiledCallRedirect(self._note_call, lambda why: self._recorder.note("compiled functions", why))
+        redirect = CompiledCallRedirect(
+            self._note_call,
+            lambda why: self._recorder.note("compiled functions", why),
+            self._recorder.threads.here,
+            self._recorder.threads.in_use,
+        )
         redirect.install()
         return redirect.remove
 
@@ -129,7 +163,7 @@ class CaptureWatch:
         from inductor_debug_jupyter.pipeline.torch_compat.calls import ModuleCallWatch
 
         self._compile_call = regions.compile_call
-        watch = ModuleCallWatch(self._call)
+        watch = ModuleCallWatch(self._call, self._recorder.threads.here)
         watch.install()
         return watch.remove
 
@@ -137,14 +171,18 @@ class CaptureWatch:
         self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """One plain module call, shown to the compiler and run eagerly."""
-        with self._recorder.called.running():
+        with self._recorder.threads.calling(), self._recorder.called.running():
             return self._called(module, call, args, kwargs)
 
     def _called(
         self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         self._note_call(call.__get__(module), args, kwargs)
-        if not self._recorder.following:
+        if not self._recorder.now.following:
+            return call(module, *args, **kwargs)
+        if (instrument := active_instrument((*args, *kwargs.values()), self._tracers)) is not None:
+            name = type(module).__name__
+            self._recorder.note(f"{CALL}{name}", f"it ran as it is, and was not captured: {instrument.reason}")
             return call(module, *args, **kwargs)
         compiled = self._compiled.get(module)
         if compiled is None:
@@ -152,7 +190,7 @@ class CaptureWatch:
                 compiled = self._compile_call(module, call, self._backend)
                 self._compiled[module] = compiled
             except Exception as error:
-                self._recorder.failed(f"call of {type(module).__name__}", error)
+                self._recorder.failed(f"{CALL}{type(module).__name__}", error)
                 return call(module, *args, **kwargs)
         with dynamo_errors_fall_back(), torch_logs_muted():
             return compiled(*args, **kwargs)

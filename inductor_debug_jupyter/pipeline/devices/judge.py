@@ -69,7 +69,7 @@ def judge(
 
 def judge_again(record: SessionRecord, *, profile: DeviceProfile, rules: Sequence[Constraint]) -> SessionRecord:
     """The same captures, checked against another target or other rules; nothing is compiled."""
-    notes = [note for note in record.notes if note.part != _COVERAGE and not note.part.startswith(_RULE)]
+    notes = [note for note in record.notes if note.part != _COVERAGE and not note.part.startswith(RULE)]
     found = _found(record.captures, profile, rules, notes)
     findings = folded(found)
     coverage = _coverage(record.captures, profile, rules, found, notes)
@@ -85,7 +85,7 @@ def judge_again(record: SessionRecord, *, profile: DeviceProfile, rules: Sequenc
     )
 
 
-_RULE = "rule "
+RULE = "rule "
 _COVERAGE = "coverage"
 """The parts that notes of this module name."""
 
@@ -99,7 +99,7 @@ def _found(
         try:
             found += list(found_by([rule], captures, profile.cpu))
         except Exception as error:
-            notes.append(Note(f"{_RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
+            notes.append(Note(f"{RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
     return found
 
 

@@ -43,6 +43,7 @@ from inductor_debug_jupyter.pipeline.diff.state import Memo, clone_inputs, memo_
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
 from inductor_debug_jupyter.pipeline.torch_compat import regions
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -324,6 +325,7 @@ class Call:
         compiler = _CountedCompiler(backend, self.kept) if backend.compiler else None
         try:
             with ExitStack() as stack:
+                stack.enter_context(unseen())
                 stack.enter_context(random_state_kept())
                 stack.enter_context(time_limit(timeout))
                 stack.enter_context(torch.inference_mode(False))
@@ -409,7 +411,7 @@ def _run(stack: ExitStack, model: Any, compiler: _CountedCompiler | None) -> Cal
     if compiler is None:
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         return model  # type: ignore[no-any-return]
-    stack.enter_context(regions.undisturbed())
+    stack.enter_context(regions.undisturbed(model))
     stack.enter_context(caches_bypassed())
     return regions.compile_alone(model, compiler)
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 
 
 def check_time_limit(seconds: float | None, *, isolate: bool = False) -> None:
@@ -44,10 +45,12 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     def give_up(_: int, __: FrameType | None) -> None:
         raise TimeoutError(f"no answer within {seconds:g} s")
 
-    previous = signal.signal(signal.SIGALRM, give_up)
-    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    previous, timer = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
     try:
+        signal.signal(signal.SIGALRM, give_up)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, previous)
+        with held_back():
+            signal.setitimer(signal.ITIMER_REAL, *timer)
+            signal.signal(signal.SIGALRM, previous)

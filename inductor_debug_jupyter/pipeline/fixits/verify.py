@@ -6,8 +6,6 @@ weights, inputs and random numbers, while a session captures what is compiled.
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -20,6 +18,7 @@ from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.views import words
 
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
@@ -185,7 +184,7 @@ def try_fixits(
     ]
     capturing.open()
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with unheard():
             reports = []
             for call, harness in zip(calls, harnesses, strict=True):
                 with call.modes.again():

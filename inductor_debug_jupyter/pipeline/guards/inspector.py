@@ -157,7 +157,7 @@ class GuardInspector:
         with _capture(recorder):
             run = self._runner()
             for number, (args, kwargs) in enumerate(calls, 1):
-                recorder.called.number = number
+                recorder.called.now.number = number
                 try:
                     run(*args, **kwargs)
                 except Exception as error:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.isolation import progress
 from inductor_debug_jupyter.pipeline.isolation.limits import START_SECONDS, Limits
 from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
@@ -121,7 +122,8 @@ class Worker:
             return self._child
         self.close()
         self.generation += 1
-        self._child = _Child(self.handler, self.limits.memory)
+        with held_back():  # a process that is started and not yet known would be nobody's to end
+            self._child = _Child(self.handler, self.limits.memory)
         try:
             self._child.line.receive(time.monotonic() + START_SECONDS)
         except GoneError:
@@ -166,9 +168,10 @@ class Worker:
 
     def close(self) -> None:
         """End the process and everything that it started."""
-        child, self._child = self._child, None
-        if child is not None:
-            child.end()
+        with held_back():
+            child, self._child = self._child, None
+            if child is not None:
+                child.end()
 
     def __enter__(self) -> Worker:
         return self

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +19,7 @@ from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
 from inductor_debug_jupyter.pipeline.nodes.traces import Traces
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
+from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 
 
 def node_handle(
@@ -61,7 +60,7 @@ def _fetch(
 ) -> Callable[[], NodeValues]:
     def fetch() -> NodeValues:
         kept = calls()
-        with contextlib.redirect_stdout(io.StringIO()):
+        with unheard():
             if fused:
                 return kernel_values(kept, captured, gradients)
             again = Reexecution(kept, gradients, traces=traces)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -20,6 +18,7 @@ from inductor_debug_jupyter.pipeline.quick_run.faulty import WrongFirstElement
 from inductor_debug_jupyter.pipeline.quick_run.models import given_inputs, made_inputs, made_model, rounding
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _FILE = "quick run"
@@ -96,7 +95,7 @@ class QuickRun:
         Raises:
             UsageError: no input can be made up, or the model does not take the one that was.
         """
-        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+        with torch.random.fork_rng(devices=[]), unheard():
             torch.manual_seed(_SEED)
             return self._run(on_step)
 

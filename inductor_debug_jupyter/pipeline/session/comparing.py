@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_so
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.store import Shelf
+from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 from inductor_debug_jupyter.pipeline.what_if.before import has_backward
 
@@ -79,7 +78,7 @@ class Comparing(SessionLife):
                 backward=backward,
                 **limits,
             )
-            with contextlib.redirect_stdout(io.StringIO()), listening(self._device), call.modes.again():
+            with unheard(), listening(self._device), call.modes.again():
                 shelf = self._shelf() if generate_visualizations else None
                 reports.append(harness.compare(generate_visualizations, shelf))
         report = merged(reports)
@@ -124,7 +123,7 @@ class Comparing(SessionLife):
             backward=last.backward if backward is None else backward,
             **limits,
         )
-        with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
+        with unheard(), call.modes.again():
             found = harness.localize(generate_visualizations=generate_visualizations, output_dir=self._shelf())
         found = replace(found, notes=(*found.notes, *others))
         self._update(localization=found)
@@ -153,7 +152,7 @@ class Comparing(SessionLife):
         limits = self._limits(isolate, timeout, memory_limit)
         call, others = self._call_to_search()
         last = self._last_comparison()
-        with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
+        with unheard(), call.modes.again():
             found = bisect_stages(
                 call.model,
                 call.inputs,
@@ -200,7 +199,7 @@ class Comparing(SessionLife):
         candidate = last.candidate if candidate is None else candidate
         goes_backward = self._goes_backward(call) if backward is None else backward
         lines = [*changed_inductor_settings(), *setup]
-        with contextlib.redirect_stdout(io.StringIO()), call.modes.again():
+        with unheard(), call.modes.again():
             for gradients in (False, True) if goes_backward else (False,):
                 fails = Differs(candidate, backward=gradients, config=config or last.config, **limits)
                 minifier = Minifier.of_model(call.model, call.inputs, fails=fails, setup=lines)

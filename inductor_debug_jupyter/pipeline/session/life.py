@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,16 @@ from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.watch import CALL
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
-from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError, in_a_line
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.records import CompileCapture, LateTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.views.words import size
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -87,13 +90,15 @@ class SessionLife:
     def open(self) -> None:
         """Start capturing on this thread."""
         self._started = time.perf_counter()
-        self._listening.enter_context(listening(self._device))
-        self._watch.open()
+        with held_back():
+            self._listening.enter_context(listening(self._device))
+            self._watch.open()
 
     def stop(self) -> None:
         """Stop capturing and put everything back, without looking at what was captured. Safe to call twice."""
-        self._watch.close()
-        self._listening.close()
+        with held_back():
+            self._watch.close()
+            self._listening.close()
 
     def close(self, *, save: bool = True) -> None:
         """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice.
@@ -103,10 +108,20 @@ class SessionLife:
         self.stop()
         if self._record is not None:
             return
-        self._record = self._judged(seconds=time.perf_counter() - self._started)
+        with unseen():
+            self._record = self._judged(seconds=time.perf_counter() - self._started)
         finished[:] = [self]
         if save:
             self._save_to_store()
+
+    @contextmanager
+    def saved_once(self) -> Iterator[None]:
+        """Changes inside the block are not written one by one: whoever opens it goes through :meth:`saving` once."""
+        before, self._saves = self._saves, False
+        try:
+            yield
+        finally:
+            self._saves = before
 
     def can_wait(self) -> bool:
         """Whether it is likely that saving later will do; if not it is tried now, so that it is said in time."""
@@ -154,7 +169,7 @@ class SessionLife:
             reason = str(error)
         except Exception as error:  # a fault of the store is no reason to end the user's run
             log.debug("the store failed", exc_info=True)
-            reason = f"unexpected {type(error).__name__}: {error}"
+            reason = f"unexpected {in_a_line(error)}"
         else:
             self._record = record
             return
@@ -241,6 +256,8 @@ class SessionLife:
                 f"the inputs of {name} were not kept to run it again: they have {size(nbytes)}, and no more than "
                 f"{size(self._calls.limit or 0)} in all are kept without being asked; {asking}"
             )
+        if missed := [note for note in self._recorder.notes if note.part.startswith(CALL)]:
+            return f"no model call was kept to run again: {missed[0]}"
         return (
             "no model call was kept to run again: use %%inductor_debug or capture(keep_inputs=True), and call a model "
             "in the block; a session that was loaded from a file has none"

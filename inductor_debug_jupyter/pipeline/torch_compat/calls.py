@@ -1,6 +1,6 @@
 """See the calls of plain modules: ``model(x)`` in a cell that compiles nothing.
 
-``nn.Module.__call__`` is wrapped while somebody watches. Outermost calls on the watcher's own thread are shown to it,
+``nn.Module.__call__`` is wrapped while somebody watches. Outermost calls on the watcher's own threads are shown to it,
 and inner ones that Dynamo cannot see because it gave up on the frame around them; everything else (compiled modules,
 graph modules, calls in the middle of a compile) goes straight through. Dynamo is told that the wrapper *is* the plain
 call, so that it adds no guards because of us and nothing recompiles when we are gone.
@@ -29,11 +29,11 @@ CallHandler = Callable[[torch.nn.Module, Callable[..., Any], tuple[Any, ...], di
 
 
 class ModuleCallWatch:
-    """Hands the outermost module calls of this thread to ``handler`` until :meth:`remove`."""
+    """Hands outermost module calls to ``handler`` until :meth:`remove`, where ``here`` says that the thread is ours."""
 
-    def __init__(self, handler: CallHandler) -> None:
+    def __init__(self, handler: CallHandler, here: Callable[[], bool]) -> None:
         self.handler = handler
-        self.thread = threading.get_ident()
+        self.here = here
         self._undo = ExitStack()
 
     def install(self) -> None:
@@ -64,11 +64,7 @@ _inside = threading.local()
 
 
 def _watch_of_this_thread() -> ModuleCallWatch | None:
-    thread = threading.get_ident()
-    for watch in reversed(_watches):
-        if watch.thread == thread:
-            return watch
-    return None
+    return next((watch for watch in reversed(_watches) if watch.here()), None)
 
 
 def _is_plain(module: torch.nn.Module) -> bool:

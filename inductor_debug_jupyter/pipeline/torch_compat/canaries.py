@@ -42,9 +42,11 @@ _MODULES = (
     "failures",
     "graphs",
     "guards",
+    "instruments",
     "kept_calls",
     "kernel_calls",
     "lowering",
+    "process_state",
     "regions",
     "replay",
     "running",
@@ -130,8 +132,8 @@ class _Ear:
     def _hear(self, what: str) -> None:
         self.heard |= {what}
 
-    def wants(self, compile_id: str, thread: int) -> bool:
-        return thread == self._thread
+    def wants(self, compile_id: str) -> bool:
+        return threading.get_ident() == self._thread
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
         self._hear("a Dynamo graph")

@@ -37,6 +37,7 @@ from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards, installed_names
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
@@ -51,8 +52,8 @@ class CompileListener(Protocol):
     fresh: bool
     """Whether what it follows must bypass torch's caches, so that every stage is seen."""
 
-    def wants(self, compile_id: str, thread: int) -> bool:
-        """Whether this listener follows that compile."""
+    def wants(self, compile_id: str) -> bool:
+        """Whether this listener follows that compile, which runs on the thread that asks."""
         ...
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
@@ -114,11 +115,11 @@ def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
     compile_id = current_compile_id()
     if compile_id is None:
         return
-    thread = threading.get_ident()
     for listener in tuple(_listeners):
         try:
-            if listener.wants(compile_id, thread):
-                tell(listener, compile_id)
+            if listener.wants(compile_id):
+                with records_off():
+                    tell(listener, compile_id)
         except Exception as error:
             listener.failed(part, error)
 
@@ -134,8 +135,8 @@ def _caches() -> AbstractContextManager[None]:
     The config is changed only around the compile itself: torch keeps it in a context variable, and a notebook may end a
     cell in another context than it began (top-level ``await``).
     """
-    compile_id, thread = current_compile_id(), threading.get_ident()
-    wanted = any(listener.fresh and listener.wants(compile_id or "", thread) for listener in tuple(_listeners))
+    compile_id = current_compile_id() or ""
+    wanted = any(listener.fresh and listener.wants(compile_id) for listener in tuple(_listeners))
     return caches_bypassed() if wanted else nullcontext()
 
 
@@ -316,11 +317,10 @@ class _TraceHandler(logging.Handler):
         if not isinstance(metadata, dict):
             return
         payload = getattr(record, "payload", None)
-        thread = threading.get_ident()
         compile_id = current_compile_id() or ""
         for listener in tuple(_listeners):
             try:
-                if listener.wants(compile_id, thread):
+                if listener.wants(compile_id):
                     listener.trace_record({**metadata, "compile_id": compile_id}, payload)
             except Exception as error:
                 listener.failed("trace", error)

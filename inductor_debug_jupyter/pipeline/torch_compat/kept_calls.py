@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-import torch
 from torch._C import _DisableAutocast
 
-from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
+from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect, compile_as_ours
 
 
 def _call(self: Any, args: Any, kwargs: Any) -> Any:  # Dynamo names a module's parameters after this: l_self_weight
@@ -36,11 +36,8 @@ class KeptCall:
     """
 
     def __init__(self, backend: Callable[..., Any]) -> None:
-        backend._inductor_debug = True  # type: ignore[attr-defined]
         function = FunctionType(_call.__code__.replace(), {"__builtins__": builtins, "__name__": __name__})
-        self._compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-            function, backend=backend, fullgraph=True, isolate_recompiles=True
-        )
+        self._compiled = compile_as_ours(function, backend, fullgraph=True)
         self._redirect = CompiledCallRedirect()
         weakref.finalize(self, self._redirect.forget).atexit = False
 
@@ -48,11 +45,11 @@ class KeptCall:
     def calling(self, model: Any) -> Iterator[Callable[..., Any]]:
         """The function to call in place of a model while this is open; it leaves nothing on the user's code objects.
 
-        As in :func:`regions.undisturbed`, eager mode's random numbers are drawn.
+        As in :func:`regions.undisturbed`, eager mode's random numbers are drawn and no instrument sees it.
         """
         from torch._inductor import config as inductor_config
 
-        with self._redirect.open(), inductor_config.patch(fallback_random=True):
+        with unseen(), self._redirect.open(), inductor_config.patch(fallback_random=True):
             yield lambda *args, **kwargs: self._compiled(model, args, kwargs)
 
 

@@ -5,26 +5,39 @@ code needs (``__compiled_fn_3_…``, ``__resume_at_8_2``) into the module's glob
 that will run again: the entries are invalidated, which frees code, graphs and guards, and the names are deleted. A
 code object that the user never compiled is then exactly as before; on one that they did compile an empty entry stays.
 
+Beside each object that a guard compares by identity (every submodule and parameter of a model) Dynamo registers a
+``weakref.finalize``, which keeps the guards' builder for as long as the user's model lives. Those of our entries are
+detached: there is nothing left that they could invalidate. Three more things go that torch itself never lets go of: the
+sources of graphs (kept for tracebacks), a traceback of each compile (for an error message), and the fake tensors of
+parameters that have a gradient (a circle through C++, which Python's collector does not see).
+
 Names such as ``__import_torch_dot_nn`` are shared between all compiles of a module and stay: they only name modules.
 """
 
 from __future__ import annotations
 
+import linecache
 import logging
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType
 from typing import Any
 
 from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, reset_code
-from torch._dynamo import eval_frame
-from torch._dynamo.guards import DeletedGuardManagerWrapper
-from torch._dynamo.utils import CleanupManager
+from torch._dynamo import convert_frame, eval_frame
+from torch._dynamo.guards import CheckFunctionManager, DeletedGuardManagerWrapper
+from torch._dynamo.utils import CleanupManager, get_metrics_context
+from torch.fx.graph_module import _loader
+
+from inductor_debug_jupyter.pipeline.torch_compat.patches import patched
 
 log = logging.getLogger(__name__)
 
 _OWN_NAMES = ("__compiled_fn_", "__resume_at_", "__builtins_dict__")
 _USERS_REGION = -1
+_CLEANUP = "clear_compile_context_weakrefs"
 
 
 class Leftovers:
@@ -33,34 +46,81 @@ class Leftovers:
     def __init__(self) -> None:
         self._compiled: dict[tuple[CodeType, int], None] = {}
         self._names: list[tuple[dict[str, Any], str]] = []
+        self._sources: set[str] = set()
+        """File names under which torch keeps the sources of graphs."""
 
     @contextmanager
     def noting(self, frame: Any) -> Iterator[None]:
         """Note what the compile of ``frame`` inside the block leaves behind."""
         names = frame.f_globals
-        before = set(names)
+        before, sources = set(names), set(_loader.eval_cache)
         try:
-            yield
+            with _no_tracebacks_kept(), _no_fakes_kept():
+                yield
         finally:
+            self._sources |= _loader.eval_cache.keys() - sources
             self._compiled[frame.f_code, get_eval_frame_isolate_recompiles_id()] = None
             self._names += [(names, name) for name in names if name.startswith(_OWN_NAMES) and name not in before]
 
     def take_out(self) -> None:
         """Take everything out; what cannot be is left, since the user's run must not end here."""
+        invalidated: list[Any] = []
         for code, region in self._compiled:
             try:
-                _invalidate(code, region)
+                invalidated += _invalidate(code, region)
             except Exception:
                 log.debug("cache entries of %s stay", code.co_name, exc_info=True)
+        _detach_finalizers(invalidated)
         for names, name in self._names:
             names.pop(name, None)
+        for source in self._sources:
+            _loader.eval_cache.pop(source, None)
+            linecache.cache.pop(source, None)
         self._compiled.clear()
         self._names.clear()
+        self._sources.clear()
 
 
-def _invalidate(code: CodeType, region: int) -> None:
+@contextmanager
+def _no_tracebacks_kept() -> Iterator[None]:
+    """Forget the tracebacks that torch notes whenever a compile sets a metric: it never forgets them itself."""
+    context = get_metrics_context()
+    noted: list[Any] = getattr(context, "_edits", [])
+    before = len(noted)
+    try:
+        yield
+    finally:
+        if not context.in_progress():
+            del noted[before:]
+
+
+@contextmanager
+def _no_fakes_kept() -> Iterator[None]:
+    """When torch cleans up after a compile, empty the list of the fake tensors that the graph was traced with."""
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def cleanup(output: Any, *args: Any, **kwargs: Any) -> None:
+            original(output, *args, **kwargs)
+            graph = getattr(output, "output_graph_for_cleanup", None)
+            shapes = getattr(getattr(graph, "_old_fake_mode", None), "shape_env", None)
+            if shapes is not None:
+                shapes.tracked_fakes = None
+
+        return cleanup
+
+    if not hasattr(convert_frame, _CLEANUP):
+        yield
+        return
+    with patched(convert_frame, _CLEANUP, wrap, "leftovers"):
+        yield
+
+
+def _invalidate(code: CodeType, region: int) -> list[Any]:
+    """Invalidate a region's entries; the guard managers that they had."""
+    managers = []
     for entry in eval_frame._get_cache_entries_for_region(code, region):
         manager = entry.guard_manager
+        managers.append(manager)
         if entry.code is not None:
             _forget_names(entry.code)
         if (state := getattr(manager, "extra_state", None)) is not None:
@@ -68,6 +128,20 @@ def _invalidate(code: CodeType, region: int) -> None:
     live = eval_frame._debug_get_cache_entry_list(code)
     if all(entry.code is None for entry in live) and not eval_frame._get_cache_entries_for_region(code, _USERS_REGION):
         reset_code(code)
+    return managers
+
+
+def _detach_finalizers(managers: Collection[Any]) -> None:
+    """Detach the finalizers that would invalidate the entries of these guard managers.
+
+    Python lists its finalizers only in ``finalize._registry``; where that is not there they stay, and nothing is wrong.
+    """
+    ours = {id(manager) for manager in managers}
+    for finalizer in list(getattr(weakref.finalize, "_registry", ())) if ours else ():
+        _, function, _, _ = finalizer.peek() or (None, None, None, None)
+        builder = getattr(function.func, "__self__", None) if isinstance(function, partial) else None
+        if isinstance(builder, CheckFunctionManager) and id(builder.guard_manager) in ours:
+            finalizer.detach()
 
 
 def _forget_names(code: CodeType) -> None:

@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -29,12 +29,19 @@ from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, se
 from torch._dynamo import convert_frame, eval_frame, exc, external_utils, pgo, trace_rules
 from torch._dynamo.types import ConvertFrameReturn
 
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import (
+    active_instrument,
+    python_tracers,
+    records_off,
+    unseen,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.leftovers import Leftovers
+from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 
 
 class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
-    """Compiles frames without leaving a trace on the user's code objects.
+    """Compiles frames without leaving a trace on the user's code objects, in Dynamo's counters or in a profile.
 
     The sizes seen are kept here, starting from what torch knows already; a frame that cannot be compiled is remembered
     here instead of being marked for good.
@@ -51,7 +58,7 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
         code = frame.f_code
         if code in self._given_up:
             return ConvertFrameReturn(apply_to_code=False)
-        with self._own_sizes(), self.leftovers.noting(frame):
+        with self._own_sizes(), records_off(), process_state_kept(), self.leftovers.noting(frame):
             result = super().__call__(frame, cache_entry, self._frame_states.setdefault(code, {}))
         if result.guarded_code is None and not trace_rules.check(code):
             self._given_up.add(code)
@@ -77,15 +84,31 @@ CallObserver = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], in
 
 
 class CompiledCallRedirect:
-    """Sends calls of compiled functions, made on this thread, into a region of their own."""
+    """Sends calls of compiled functions into a region of their own.
 
-    def __init__(self, on_call: CallObserver | None = None, on_refusal: Callable[[str], None] | None = None) -> None:
+    Args:
+        on_call: told of each outermost call.
+        on_refusal: told why a function is not redirected.
+        here: whether calls on the thread that asks are ours; by default, on the thread that made this.
+        in_use: whether another thread may still run what was compiled: it is then taken out when that has ended.
+    """
+
+    def __init__(
+        self,
+        on_call: CallObserver | None = None,
+        on_refusal: Callable[[str], None] | None = None,
+        here: Callable[[], bool] | None = None,
+        in_use: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._on_call = on_call
         self._on_refusal = on_refusal
+        self._here = here
+        self._in_use = in_use
         self._thread = threading.get_ident()
         self._region = next(eval_frame._next_isolate_recompiles_id)
         self._clones: dict[int, tuple[Any, _IsolatedCallback]] = {}
         self._users_own: set[CodeType] = set()
+        self._tracers = python_tracers()
 
     def install(self) -> None:
         """Start redirecting.
@@ -93,6 +116,7 @@ class CompiledCallRedirect:
         Raises:
             HookError: this torch has no such seam.
         """
+        _forget_retired()
         self._release = SITE.install()
         with _lock:
             _redirects.append(self)
@@ -100,7 +124,8 @@ class CompiledCallRedirect:
     def remove(self) -> None:
         """Stop redirecting, and take out what was compiled."""
         if self._pause():
-            self.forget()
+            _retired.append(self)
+            _forget_retired()
 
     def forget(self) -> None:
         """Take out what was compiled."""
@@ -128,7 +153,7 @@ class CompiledCallRedirect:
 
     def applies(self) -> bool:
         """Whether calls on this thread are ours to redirect."""
-        return threading.get_ident() == self._thread
+        return threading.get_ident() == self._thread if self._here is None else self._here()
 
     def callback_for(self, callback: Any, call: dict[str, Any]) -> Any:
         """The callback to use for a call: the user's own, or our clone of it.
@@ -144,6 +169,8 @@ class CompiledCallRedirect:
         if self._on_call is not None and not is_ours and call.get("prior") is None and callable(function):
             region = get_eval_frame_isolate_recompiles_id()
             self._on_call(function, call.get("args", ()), call.get("kwargs", {}), region, backend)
+        if not is_ours and self._is_watched(function, call, known=id(callback) in self._clones):
+            return callback
         if id(callback) not in self._clones:
             if not is_ours and (not self._compiled_before(function) or self._is_full(function)):
                 return callback
@@ -152,6 +179,18 @@ class CompiledCallRedirect:
         if not is_ours:
             set_eval_frame_isolate_recompiles_id(self._region)
         return self._clones[id(callback)][1]
+
+    def _is_watched(self, function: Any, call: dict[str, Any], *, known: bool) -> bool:
+        """Whether an instrument of the user's would see a compile that is not theirs; said unless it is ``known``."""
+        if self._on_refusal is None:
+            return False
+        instrument = active_instrument((*call.get("args", ()), *call.get("kwargs", {}).values()), self._tracers)
+        if instrument is None:
+            return False
+        if not known and self._compiled_before(function):
+            name = getattr(function, "__qualname__", type(function).__name__)
+            self._on_refusal(f"{name} ran as you compiled it, and was not captured: {instrument.reason}")
+        return True
 
     def _is_full(self, function: Any) -> bool:
         """Each capture leaves an empty entry, and torch compiles no more once there are too many: stop half-way."""
@@ -188,6 +227,16 @@ class IsolatingRedirect(CompiledCallRedirect):
 
 _lock = threading.RLock()
 _redirects: list[CompiledCallRedirect] = []
+_retired: list[CompiledCallRedirect] = []
+"""Removed, but what they compiled is there yet."""
+
+
+def _forget_retired() -> None:
+    with _lock:
+        unused = [each for each in _retired if not each._in_use()]
+        _retired[:] = [each for each in _retired if each not in unused]
+    for each in unused:
+        each.forget()
 
 
 def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,13 +286,25 @@ def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Cal
     ``call`` is ``nn.Module.__call__`` as torch defines it. Modules whose ``forward`` is torch's own (``nn.Linear`` or
     ``nn.Sequential`` by itself) have no frame that Dynamo would look at: they get an extra one.
     """
-    backend._inductor_debug = True  # type: ignore[attr-defined]
     function: Callable[..., Any] = call.__get__(module)
     if trace_rules.check(module.forward):
         function = external_utils.wrap_inline(module)
-    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-        function, backend=backend, isolate_recompiles=True
-    )
+    return compile_as_ours(function, backend)
+
+
+def compile_as_ours(function: Callable[..., Any], backend: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """``torch.compile`` in a region of its own, with a backend that is marked as ours and that torch does not keep.
+
+    torch keeps every backend for good, so as to reset it in ``torch._dynamo.reset()``; ours have nothing to reset.
+    """
+    backend._inductor_debug = True  # type: ignore[attr-defined]
+    with process_state_kept():  # torch.compile names Inductor's cache folder in the environment
+        compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
+            function, backend=backend, isolate_recompiles=True, **options
+        )
+    for key, kept in list(eval_frame.cached_backends.items()):
+        if getattr(kept, "compiler_fn", kept) is backend:
+            del eval_frame.cached_backends[key]
     return compiled
 
 
@@ -300,13 +361,9 @@ def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> 
     """``function`` or module, compiled with ``backend`` in a region of its own; to be called in :func:`undisturbed`."""
     if isinstance(function, torch.nn.Module):
         return compile_call(function, torch.nn.Module.__call__, backend)
-    backend._inductor_debug = True  # type: ignore[attr-defined]
     if _code_of(function) is None or trace_rules.check(function):
         function = external_utils.wrap_inline(function)
-    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-        function, backend=backend, isolate_recompiles=True
-    )
-    return compiled
+    return compile_as_ours(function, backend)
 
 
 def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
@@ -335,25 +392,44 @@ def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> 
 
     A graph break raises. However often the same code object is compiled so, torch's limit of recompiles is not reached.
     """
-    backend._inductor_debug = True  # type: ignore[attr-defined]
-    compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
-        function, backend=backend, fullgraph=True, dynamic=False, isolate_recompiles=True
-    )
-    return compiled
+    return compile_as_ours(function, backend, fullgraph=True, dynamic=False)
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def undisturbed(model: Any = None) -> Iterator[None]:
     """Compiled functions called in here leave nothing on the user's code objects, and draw eager's random numbers.
 
-    Inductor has a random number generator of its own; a dropout would then drop other elements than in eager mode.
+    The user's instruments do not see them (:func:`instruments.unseen`). Inductor has a random number generator of its
+    own; a dropout would then drop other elements than in eager mode. ``model`` is what is going to be compiled: see
+    :func:`_code_of_our_own`.
     """
     from torch._inductor import config as inductor_config
 
-    redirect = CompiledCallRedirect()
-    redirect.install()
+    with unseen(), _code_of_our_own(model):
+        redirect = CompiledCallRedirect()
+        redirect.install()
+        try:
+            with inductor_config.patch(fallback_random=True):
+                yield
+        finally:
+            redirect.remove()
+
+
+@contextmanager
+def _code_of_our_own(model: Any) -> Iterator[None]:
+    """Those of a model's functions that the user compiled run from copies of their code objects meanwhile.
+
+    torch can empty a cache entry on a code object, but not remove it: on one that holds entries of the user's, which
+    must stay, each of our compiles would leave an empty one, and there is a limit to their number.
+    """
+    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+    called = (eval_frame.innermost_fn(model) if callable(model) else None, *(type(each).forward for each in modules))
+    functions = {id(each): each for each in called if isinstance(each, FunctionType)}.values()
+    before = [(each, each.__code__) for each in functions if eval_frame._get_total_cache_entry_count(each.__code__)]
     try:
-        with inductor_config.patch(fallback_random=True):
-            yield
+        for function, code in before:
+            function.__code__ = code.replace()
+        yield
     finally:
-        redirect.remove()
+        for function, code in before:
+            function.__code__ = code

@@ -69,10 +69,10 @@ def sizes(kind: str) -> Iterator[None]:
 
 
 class _ThreadFilter(logging.Filter):
-    """Drops what is said on threads that asked for silence."""
+    """Drops what torch says on threads that asked for silence; others may use the same handler."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not getattr(_muted, "depth", 0)
+        return not getattr(_muted, "depth", 0) or record.name.partition(".")[0] != "torch"
 
 
 _muted = threading.local()

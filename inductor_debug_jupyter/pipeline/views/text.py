@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from inductor_debug_jupyter.pipeline.records import DiffRecord, Place, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.records import DiffRecord, Note, Place, SessionRecord, SourceLine, Violation
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
@@ -137,11 +137,18 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
 written_by(SessionRecord, session_text)
 
 
-def strict_message(findings: Sequence[Violation], *, target: str, repro: str | None = None) -> str:
-    """The text of a strict failure: a headline, the findings with the user's own lines, and where the repro is."""
+def strict_message(
+    findings: Sequence[Violation], *, target: str, repro: str | None = None, unchecked: Sequence[Note] = ()
+) -> str:
+    """The text of a strict failure: a headline, the findings with the user's own lines, and where the repro is.
+
+    ``unchecked`` is what nobody can say anything about: strict mode does not pass it.
+    """
     counts = severity_counts(findings)
     told = ", ".join(words.count(number, severity) for severity, number in counts.items() if number)
-    lines = [f"{plain(target)} refuses this: {told or 'no reason recorded'}"]
+    refused = f"refuses this: {told or 'no reason recorded'}"
+    lines = [f"{plain(target)} {refused if findings or not unchecked else 'may refuse this: it could not be checked'}"]
+    lines += [f"could not be checked: {plain(note.part)}: {plain(note.message)}" for note in unchecked]
     for _, finding in worst_first(tuple(findings)):
         lines += ["", _headline(finding)]
         lines += [f"  {line}" for line in _place_lines(finding)]

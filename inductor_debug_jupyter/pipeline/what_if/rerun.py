@@ -7,8 +7,6 @@ called us.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import linecache
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +17,9 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.executions import describe
 from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, own_module, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
+from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall
 
@@ -52,10 +52,11 @@ def run(changed: ChangedCall, *, grad: bool, backward: bool, seed: int | None = 
         UsageError: the model cannot be copied for another dtype, or raises with these inputs.
     """
     with ExitStack() as stack:
+        stack.enter_context(unseen())
         stack.enter_context(random_state_kept())
         if seed is not None:
             torch.manual_seed(seed)
-        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(unheard())
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.set_grad_enabled(grad))
         model = stack.enter_context(_model_of(changed))

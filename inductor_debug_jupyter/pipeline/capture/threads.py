@@ -1,0 +1,175 @@
+"""Which threads a capture follows: the one that opened it, and whatever that one hands to others while it is open.
+
+A thread that a cell starts works for the cell, and so does a pool's thread while it runs what the cell gave it, though
+the thread may be older. Both are told by the one call through which work goes to another thread: ``Thread.start`` and
+``ThreadPoolExecutor.submit`` are wrapped while a capture is open. Other threads are left alone; what they compile in
+the meantime is said, since nobody can tell whom they work for.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.capture.sources import is_library
+from inductor_debug_jupyter.pipeline.torch_compat import patches
+
+PART = "threads"
+"""The part that notes on threads name."""
+
+_open: list[CaptureThreads] = []
+
+
+@dataclass
+class _Followed:
+    """One thread, which is not kept alive.
+
+    ``own``: the user's own code gave it its work. ``touched``: it came across a model or a compile at all. ``calls``:
+    how many models it calls at this moment.
+    """
+
+    thread: weakref.ref[threading.Thread]
+    own: bool
+    touched: bool = False
+    calls: int = 0
+
+
+class CaptureThreads:
+    """The threads of one capture, beginning with the one that makes this."""
+
+    def __init__(self) -> None:
+        self._opener = threading.current_thread()
+        self._followed: dict[int, _Followed] = {}
+        self._undo = ExitStack()
+        self.add(self._opener, own=False)
+
+    def open(self) -> None:
+        """Follow what is handed to other threads from now on."""
+        for owner, name, wrap in _SEAMS:
+            patches.acquire(owner, name, wrap, PART)
+            self._undo.callback(patches.release, owner, name)
+        _open.append(self)
+        self._undo.callback(_open.remove, self)
+
+    def close(self) -> None:
+        """Follow no more of them. Safe to call twice."""
+        self._undo.close()
+
+    def here(self) -> bool:
+        """Whether the thread that asks, about a model or a compile, is one of them."""
+        followed = self._known(threading.current_thread())
+        if followed is None:
+            return False
+        followed.touched = True
+        return True
+
+    def unknown_here(self) -> str:
+        """The name of the thread that asks, when it is no capture's; else empty."""
+        if self not in _open or any(each.follows(threading.current_thread()) for each in tuple(_open)):
+            return ""
+        return threading.current_thread().name
+
+    def add(self, thread: threading.Thread, *, own: bool) -> None:
+        """Follow that thread too."""
+        key = id(thread)
+        self._followed[key] = _Followed(weakref.ref(thread, lambda _: self._followed.pop(key, None)), own)
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Around a model's call on one of these threads."""
+        followed = self._known(threading.current_thread())
+        if followed is None:
+            yield
+            return
+        followed.calls += 1
+        try:
+            yield
+        finally:
+            followed.calls -= 1
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Around what a thread does for the capture, when that is not all that it does: the thread of a pool."""
+        thread = threading.current_thread()
+        if self.follows(thread):
+            yield
+            return
+        self.add(thread, own=True)
+        try:
+            yield
+        finally:
+            self._followed.pop(id(thread), None)
+
+    def in_use(self) -> bool:
+        """Whether another thread may still run what was compiled."""
+        return any(followed.own or followed.touched for _, followed in self._alive())
+
+    def follows(self, thread: threading.Thread) -> bool:
+        """Whether that thread is one of them."""
+        return self._known(thread) is not None
+
+    def unfinished(self) -> list[str]:
+        """The names of those that have not done what they were given. A library's own threads may wait for good."""
+        return [thread.name for thread, followed in self._alive() if followed.own or followed.calls]
+
+    def _alive(self) -> list[tuple[threading.Thread, _Followed]]:
+        threads = [(each.thread(), each) for each in list(self._followed.values())]
+        return [
+            (thread, followed)
+            for thread, followed in threads
+            if thread is not None and thread is not self._opener and thread.is_alive()
+        ]
+
+    def _known(self, thread: threading.Thread) -> _Followed | None:
+        followed = self._followed.get(id(thread))
+        return followed if followed is not None and followed.thread() is thread else None
+
+
+_submitting = threading.local()
+
+
+def _wrap_start(original: Callable[..., Any]) -> Callable[..., Any]:
+    def start(self: threading.Thread) -> Any:
+        if not getattr(_submitting, "now", False):  # a pool's thread is followed while it runs what it was given
+            file = sys._getframe(1).f_code.co_filename
+            for each in tuple(_open):
+                if each.follows(threading.current_thread()):
+                    each.add(self, own=not is_library(file) and "-packages" not in file)
+        return original(self)
+
+    return functools.wraps(original)(start)
+
+
+def _wrap_submit(original: Callable[..., Any]) -> Callable[..., Any]:
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        captures = [each for each in tuple(_open) if each.follows(threading.current_thread())]
+        if not captures:
+            return original(self, fn, *args, **kwargs)
+
+        @functools.wraps(fn, updated=())
+        def work(*args: Any, **kwargs: Any) -> Any:
+            with ExitStack() as stack:
+                for each in captures:
+                    stack.enter_context(each.working())
+                return fn(*args, **kwargs)
+
+        _submitting.now = True
+        try:
+            return original(self, work, *args, **kwargs)
+        finally:
+            _submitting.now = False
+
+    return functools.wraps(original)(submit)
+
+
+_SEAMS: tuple[tuple[Any, str, patches.Wrapper], ...] = (
+    (threading.Thread, "start", _wrap_start),
+    (concurrent.futures.ThreadPoolExecutor, "submit", _wrap_submit),
+)

@@ -1,0 +1,74 @@
+"""Ctrl-C, and where it may strike.
+
+Python raises ``KeyboardInterrupt`` in the main thread between any two calls: also half-way through putting something
+back, which then stays changed. So the few places that change the process (hooks of torch, signal handlers, a child
+process) take the signal's handler over while they do so, and the interrupt is raised when they are done.
+
+A block is safe from its first to its last step because only the two calls of ``signal.signal`` open and close it: once
+the first returns nothing raises any more, and when the second is called everything is done.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Interrupts:
+    """Ctrl-C while :func:`noticed`: kept in ``came``, and raised at once only while ``raises`` is set."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self.raises = False
+
+    def __call__(self, _: int, __: FrameType | None) -> None:
+        """The signal's handler."""
+        self.came = True
+        if self.raises:
+            raise KeyboardInterrupt
+
+    def let_stop(self, action: Callable[[], Any]) -> None:
+        """Run something that Ctrl-C may stop.
+
+        Raises:
+            KeyboardInterrupt: it was stopped.
+        """
+        try:
+            self.raises = True
+            action()
+        except KeyboardInterrupt:  # also one that nobody's Ctrl-C sent: a model may raise it
+            self.came = True
+            raise
+        finally:
+            self.raises = False
+
+
+@contextmanager
+def noticed() -> Iterator[Interrupts]:
+    """Ctrl-C inside the block is only noticed, whatever handler was there; on threads that get no signals, nothing."""
+    interrupts = Interrupts()
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Ctrl-C inside the block strikes at its end, as the handler has it that was there before."""
+    interrupts = Interrupts()
+    try:
+        with noticed() as interrupts:
+            yield
+    finally:
+        if interrupts.came:
+            signal.raise_signal(signal.SIGINT)

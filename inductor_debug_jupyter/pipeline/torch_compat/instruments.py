@@ -1,0 +1,196 @@
+"""The user's instruments: what watches torch or Python run, and must see the user's own run only.
+
+An instrument is a function mode, a dispatch mode, a profiler, ``torch.jit``'s tracer, a transform of ``torch.func``,
+anomaly mode, hooks on saved tensors, a global module hook, or a Python tracer. :func:`active_instrument` names the one
+that would notice that a call goes through the compiler; :func:`unseen` is for what we run for ourselves.
+
+Not instruments: ``torch.device`` as a context and ``torch.set_default_device`` (a function mode of torch's own, which
+the compiler knows), and hooks of a module, which are part of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.nn.modules import module as global_hooks
+from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils._device import DeviceContext
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
+
+from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
+
+_records = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """Something of the user's that watches.
+
+    Attributes:
+        reason: what is on, as the end of "not captured: …".
+        sees_copies: whether it also sees the inputs being copied, however we go about it.
+    """
+
+    reason: str
+    sees_copies: bool = False
+
+
+def python_tracers() -> tuple[Any, Any]:
+    """What ``sys.settrace`` and ``sys.setprofile`` were given on this thread."""
+    return sys.gettrace(), sys.getprofile()
+
+
+def active_instrument(values: Iterable[Any] = (), tracers: tuple[Any, Any] = (None, None)) -> Instrument | None:
+    """What would notice that a call with these arguments goes through the compiler.
+
+    ``tracers`` are the Python tracers that do not count: those that were there before the capture began.
+    """
+    for now, before, name in zip(python_tracers(), tracers, ("settrace", "setprofile"), strict=True):
+        if now is not None and now is not before:
+            return Instrument(f"a Python tracer is set (sys.{name})", sees_copies=True)
+    if torch._C._functorch.maybe_current_level() is not None:
+        return Instrument("torch.func transforms it", sees_copies=True)
+    if users := [type(value).__name__ for value in values if isinstance(value, torch.Tensor) and _is_users(value)]:
+        return Instrument(f"the tensor class {users[0]} of an input sees every op", sees_copies=True)
+    if torch._C._get_tracing_state() is not None:
+        return Instrument("torch.jit traces it")
+    if modes := [mode for mode in _function_mode_stack() if not isinstance(mode, DeviceContext)]:
+        return Instrument(f"the function mode {type(modes[-1]).__name__} is on")
+    if modes := _get_current_dispatch_mode_stack():
+        return Instrument(f"the dispatch mode {type(modes[-1]).__name__} is on")
+    if torch._C._autograd._profiler_enabled():
+        return Instrument("a profiler is on")
+    if torch.is_anomaly_enabled():
+        return Instrument("anomaly mode is on")
+    if _hooks_on_saved_tensors() is not None:
+        return Instrument("hooks on saved tensors are set, as torch.utils.checkpoint does")
+    return None
+
+
+def _is_users(tensor: torch.Tensor) -> bool:
+    """Whether ops on a tensor run code of a class that is not torch's."""
+    kind = type(tensor)
+    if kind in (torch.Tensor, torch.nn.Parameter) or kind.__module__.partition(".")[0] == "torch":
+        return False
+    return any(_own_function(kind, name) for name in ("__torch_function__", "__torch_dispatch__"))
+
+
+def _own_function(kind: type, name: str) -> bool:
+    """Whether a class, or one that it is derived from, defines a method outside torch."""
+    found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+    function = getattr(found, "__func__", found)
+    return isinstance(function, FunctionType) and function.__module__.partition(".")[0] != "torch"
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """What runs inside is ours: no instrument of the user's sees it, and the process is afterwards as it was.
+
+    Instruments of this thread are taken off and put on again. Global module hooks are one table for all threads.
+    """
+    with ExitStack() as stack:
+        stack.callback(sys.settrace, sys.gettrace())
+        stack.callback(sys.setprofile, sys.getprofile())
+        sys.settrace(None)
+        sys.setprofile(None)
+        stack.enter_context(records_off())
+        stack.enter_context(process_state_kept())
+        for take_off in (_tracing, _function_modes, _saved_tensor_hooks, _anomaly, _global_hooks):
+            stack.callback(take_off())
+        for context in _modes_and_transforms():
+            stack.enter_context(context)
+        yield
+
+
+@contextmanager
+def records_off() -> Iterator[None]:
+    """Profilers see nothing of this thread: torch calls no observer for its ops and ranges."""
+    depth = getattr(_records, "off", 0)
+    _records.off = depth + 1
+    torch._C._autograd._enable_record_function(False)
+    try:
+        yield
+    finally:
+        _records.off = depth
+        if depth == 0:
+            torch._C._autograd._enable_record_function(True)
+
+
+def _modes_and_transforms() -> Iterator[AbstractContextManager[Any]]:
+    """The contexts of torch's own that take instruments off, where there are any."""
+    if torch._C._functorch.maybe_current_level() is not None:
+        yield temporarily_clear_interpreter_stack()
+    if _get_current_dispatch_mode_stack():
+        yield _disable_current_modes()
+
+
+def _tracing() -> Callable[[], None]:
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]  # as torch.jit does; it has no annotation
+    return lambda: torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
+
+
+def _function_modes() -> Callable[[], None]:
+    """Take all function modes off but the default device."""
+    before = _function_mode_stack()
+    if all(isinstance(mode, DeviceContext) for mode in before):
+        return lambda: None
+    _set_function_modes([mode for mode in before if isinstance(mode, DeviceContext)])
+    return lambda: _set_function_modes(before)
+
+
+def _set_function_modes(modes: Iterable[Any]) -> None:
+    for _ in _function_mode_stack():
+        _pop_mode()  # type: ignore[no-untyped-call]
+    for mode in modes:
+        _push_mode(mode)  # type: ignore[no-untyped-call]
+
+
+def _function_mode_stack() -> list[Any]:
+    return list(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]
+
+
+def _hooks_on_saved_tensors() -> tuple[Any, Any] | None:
+    """The innermost pair; torch's annotation forgets that there may be none."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True)
+
+
+def _saved_tensor_hooks() -> Callable[[], None]:
+    hooks: list[Any] = []
+    while (pair := _hooks_on_saved_tensors()) is not None:
+        hooks.append(pair)
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+
+    def put_back() -> None:
+        for pack, unpack in reversed(hooks):
+            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+    return put_back
+
+
+def _anomaly() -> Callable[[], None]:
+    on, check_nan = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    torch.set_anomaly_enabled(False)
+    return lambda: torch.set_anomaly_enabled(on, check_nan)
+
+
+def _global_hooks() -> Callable[[], None]:
+    """Hooks that torch calls for every module: "only intended for debugging/profiling purposes" (torch's own words)."""
+    tables = [table for name, table in vars(global_hooks).items() if name.startswith("_global_") and table]
+    before = [(table, dict(table)) for table in tables if isinstance(table, dict)]
+    for table, _ in before:
+        table.clear()
+
+    def put_back() -> None:
+        for table, hooks in before:
+            table.update(hooks)
+
+    return put_back

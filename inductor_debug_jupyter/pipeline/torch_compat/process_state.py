@@ -1,0 +1,141 @@
+"""What a compile changes for the whole process, put back: the environment, the recursion limit, counters and more.
+
+A user who did not ask for a compile must not find one in Dynamo's counters and compile times, nor Inductor's cache
+folder in ``os.environ``, nor a higher recursion limit, nor a warning of the compiler's on the page.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+_DYNAMO_BOOKS = (
+    "counters",
+    "compilation_time_metrics",
+    "cumulative_time_spent_ns",
+    "_compilation_metrics",
+    "guard_failures",
+    "graph_break_reasons",
+)
+"""Containers of ``torch._dynamo.utils`` in which Dynamo counts compiles and times them."""
+
+_IGNORE_ALL = ("ignore", re.compile(r"(?s).*"), Warning, None, 0)
+"""A filter that nobody else has: one that is made by ``simplefilter`` has no pattern."""
+
+
+@contextmanager
+def process_state_kept() -> Iterator[None]:
+    """What is compiled inside leaves the process as it was, and warns nobody."""
+    with ExitStack() as stack:
+        stack.callback(_environment())
+        stack.callback(sys.setrecursionlimit, sys.getrecursionlimit())
+        stack.callback(_dynamo_books())
+        stack.callback(_inductor_numbers())
+        stack.callback(_no_warnings())
+        stack.callback(_multiprocessing())
+        yield
+
+
+def _environment() -> Callable[[], None]:
+    before = dict(os.environ)
+
+    def put_back() -> None:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        for name, value in before.items():
+            if os.environ.get(name) != value:
+                os.environ[name] = value
+
+    return put_back
+
+
+def _dynamo_books() -> Callable[[], None]:
+    """The containers keep their identity: the user may hold ``counters["stats"]``."""
+    from torch._dynamo import utils
+
+    books = [getattr(utils, name) for name in _DYNAMO_BOOKS if hasattr(utils, name)]
+    before = [(book, _copied(book)) for book in books]
+
+    def put_back() -> None:
+        for book, contents in before:
+            _write(book, contents)
+
+    return put_back
+
+
+def _copied(book: Any) -> Any:
+    """A copy of a container, and of the containers in a dict."""
+    if isinstance(book, dict):
+        return {key: _copied(value) for key, value in book.items()}
+    return list(book) if isinstance(book, list | deque) else book
+
+
+def _write(book: Any, contents: Any) -> None:
+    if isinstance(book, dict):
+        for key in [key for key in book if key not in contents]:
+            del book[key]
+        for key, value in contents.items():
+            if isinstance(value, dict | list) and key in book:
+                _write(book[key], value)
+            elif key not in book or book[key] is not value:
+                book[key] = value
+    elif list(book) != contents:
+        book.clear()
+        book.extend(contents)
+
+
+def _inductor_numbers() -> Callable[[], None]:
+    """What ``torch._inductor.metrics`` counts, where it is loaded."""
+    metrics = sys.modules.get("torch._inductor.metrics")
+    before = {name: value for name, value in getattr(metrics, "__dict__", {}).items() if type(value) is int}
+
+    def put_back() -> None:
+        for name, value in before.items():
+            setattr(metrics, name, value)
+
+    return put_back
+
+
+def _multiprocessing() -> Callable[[], None]:
+    """The start method for processes stays open where the user has not set one, and no thread is started.
+
+    ``torch.fx`` makes a tqdm bar that is not shown; tqdm then starts a thread, and its lock settles the start method:
+    a user who sets it later would get an error.
+    """
+    chosen: Any = multiprocessing.get_start_method(allow_none=True)
+    bars = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
+    interval = getattr(bars, "monitor_interval", 0)
+    if bars is not None:
+        bars.monitor_interval = 0
+
+    def put_back() -> None:
+        if bars is not None:
+            bars.monitor_interval = interval
+        if chosen is None:
+            multiprocessing.set_start_method(None, force=True)
+
+    return put_back
+
+
+def _no_warnings() -> Callable[[], None]:
+    """Warnings are dropped by a filter of ours in the list that is there.
+
+    Not ``warnings.catch_warnings``: each change by the functions of :mod:`warnings` makes Python forget which warnings
+    it has shown already, and the user would be shown them again. Other threads change the list too: only our own entry
+    is taken out.
+    """
+    filters: Any = warnings.filters
+    filters.insert(0, _IGNORE_ALL)
+
+    def put_back() -> None:
+        if _IGNORE_ALL in filters:  # not where somebody called warnings.resetwarnings meanwhile
+            filters.remove(_IGNORE_ALL)
+
+    return put_back

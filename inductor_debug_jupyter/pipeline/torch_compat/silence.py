@@ -1,0 +1,57 @@
+"""What the user's model says while it runs again for us is not shown: it said so in the user's own run already.
+
+Prints go nowhere, for the whole process: ``sys.stdout`` is one for all threads. Log records are dropped on this thread
+only, whoever's handlers they would go to; torch's go to the capture's own handler and to nobody else. What we say
+ourselves comes through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.torch_compat import patches
+from inductor_debug_jupyter.pipeline.torch_compat.state import torch_logs_muted
+
+_OWN = "inductor_debug_jupyter"
+
+
+class _Silence(threading.local):
+    stderr: Any = None
+    """Where errors went before; None where nothing is silent."""
+
+
+_silence = _Silence()
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """The user's model prints and logs nothing inside."""
+    outer = _silence.stderr
+    with (
+        patches.patched(logging.Logger, "callHandlers", _wrap_call_handlers, "silence"),
+        torch_logs_muted(),
+    ):
+        _silence.stderr = outer or sys.stderr
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                yield
+        finally:
+            _silence.stderr = outer
+
+
+def _wrap_call_handlers(original: Callable[..., Any]) -> Callable[..., Any]:
+    def callHandlers(self: logging.Logger, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        name = self.name.partition(".")[0]
+        if _silence.stderr is None or name == "torch":
+            original(self, record)
+        elif name == _OWN:
+            with contextlib.redirect_stderr(_silence.stderr):
+                original(self, record)
+
+    return callHandlers

@@ -1,0 +1,57 @@
+"""Ctrl-C in a real kernel, as Run All meets it: a few random strikes of ``interrupts.py``, and some on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .interrupts import KINDS, Target, strikes
+
+pytestmark = pytest.mark.timeout(280)
+
+SLOW = """
+import pathlib, time
+def backend(gm, inputs):
+    pathlib.Path("comparing").touch()
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("interrupts")
+
+
+@pytest.fixture(scope="module")
+def target(folder: Path) -> Iterator[Target]:
+    (folder / "slow.py").write_text(SLOW)
+    made = Target(str(folder))
+    yield made
+    made.close()
+
+
+def test_random_strikes_leave_nothing_and_stop_run_all(target: Target) -> None:
+    done = strikes(target, len(KINDS), seed=17)
+    assert {each.kind: each.wrong for each in done} == dict.fromkeys(KINDS, ())
+
+
+@pytest.mark.parametrize("end", ["", "\nimport asyncio\nawait asyncio.sleep(0)"], ids=["plain", "await"])
+def test_a_comparison_that_is_stopped_stops_run_all(target: Target, folder: Path, end: str) -> None:
+    """Also in a cell with ``await``, around which ipykernel has a handler that raises nothing."""
+    cell = f"%%inductor_debug --diff --candidate slow:backend --lower dynamo --as session\nnet(x){end}"
+    assert target.run_all(cell, when=folder / "comparing") == ("error", "KeyboardInterrupt", "aborted")
+    assert target.kernel.value("(len(session.captures), session.record.diff, ran, changed())") == "(1, None, [], {})"
+
+
+@pytest.mark.parametrize("end", ["import time; time.sleep(60)", "raise ValueError"], ids=["stopped", "failed"])
+def test_a_cell_that_is_stopped_or_fails_is_not_compared(target: Target, folder: Path, end: str) -> None:
+    error = "ValueError" if "ValueError" in end else "KeyboardInterrupt"
+    cell = (
+        "%%inductor_debug --diff --candidate slow:backend --lower dynamo --as session\n"
+        f"net(x)\nopen('inside', 'w').close()\n{end}"
+    )
+    assert target.run_all(cell, when=folder / "inside") == ("error", error, "aborted")
+    assert not (folder / "comparing").exists()
+    assert target.kernel.value("(len(session.captures), session.record.diff, ran)") == "(1, None, [])"

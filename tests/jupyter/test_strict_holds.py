@@ -1,0 +1,143 @@
+"""Strict mode stays strict, whatever fails around it: every thing that can fail, with and without ``--strict``.
+
+Each way runs one cell in a real IPython shell. The cell's own answer is there, the error of strict mode is its end,
+what failed is said in one line, and whatever did not fail (binding, showing, saving) was done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from inductor_debug_jupyter.jupyter import cells, extension
+from inductor_debug_jupyter.pipeline.backends import strict
+from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
+from inductor_debug_jupyter.pipeline.session import DebugSession, life
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
+
+SETUP = """
+import torch
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(784, 512)
+    def forward(self, x):
+        return self.up(x)
+block, x = Block(), torch.randn(3, 784)
+"""
+CHIPS = {
+    "raises_at_import": "raise RuntimeError('no driver')",
+    "gives_none": "def backend(gm, inputs):\n    return lambda *args: (None,)",
+    "interrupts_itself": "def backend(gm, inputs):\n    raise SystemError('lost\\nsecond line')",
+}
+MONKEY = pytest.MonkeyPatch
+
+
+def fails(owner: Any, name: str) -> Callable[[MONKEY], None]:
+    """Make something of ours raise."""
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("broken on purpose\nsecond line")
+
+    return lambda monkeypatch: monkeypatch.setattr(owner, name, broken)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One thing that fails: options of the cell, or something of ours that raises. ``lost`` is what cannot be then."""
+
+    options: str = ""
+    broken: Callable[[MONKEY], None] = lambda _: None
+    lost: tuple[str, ...] = ()
+    lines: int = 1
+    """What is said."""
+    is_known: bool = True
+    """Whether it is still known what the target refuses."""
+
+
+def way(options: str = "", broken: Callable[[MONKEY], None] = lambda _: None, lost: str = "", **more: Any) -> Way:
+    return Way(options, broken, tuple(lost.split()), **more)
+
+
+WAYS = {
+    "nothing": way(lines=0),
+    "comparing is fine": way("--diff --candidate eager", lines=0),
+    "no such module": way("--diff --candidate nowhere:backend"),
+    "a typo in a name": way("--diff --candidate gives_none:bakend"),
+    "raises at import": way("--diff --candidate raises_at_import:backend"),
+    "too little time": way("--diff --candidate aot_eager --timeout 0.01", lines=0),
+    "a backend that gives None": way("--diff --candidate gives_none:backend", lines=0),
+    "a backend that raises": way("--diff --candidate interrupts_itself:backend", lines=0),
+    "comparing": way("--diff", fails(cells, "_compare")),
+    "localizing": way("--diff --candidate gives_none:backend --localize", fails(DebugSession, "localize")),
+    "binding": way("", fails(cells.CellWatcher, "_bind"), "bound"),
+    "showing": way("", fails(cells, "show_session"), "shown"),
+    "looking whether it can be saved": way("", fails(DebugSession, "can_wait"), "saved"),
+    "saving": way("", fails(DebugSession, "saving"), "saved"),
+    "the store": way("", fails(ArtifactStore, "save_session"), "saved"),
+    "putting back the progress line": way("", fails(cells.CellProgress, "done")),
+    "judging": way("", fails(life, "judge"), "shown saved repro", is_known=False),
+    "opening": way("", fails(DebugSession, "open"), "bound shown saved repro", is_known=False),
+    "making a session": way("", fails(DebugSession, "__init__"), "bound shown saved repro", is_known=False),
+    "a rule": way("", fails(AlignmentConstraint, "check"), "repro", lines=0, is_known=False),
+    "the repro": way("", fails(strict, "violation_script"), "repro"),
+    "the message": way("", fails(strict, "strict_message"), lines=0, is_known=False),
+}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: MONKEY) -> Iterator[InteractiveShell]:
+    for name, text in CHIPS.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    running = InteractiveShell()
+    extension.load(running)
+    running.run_cell(SETUP)
+    yield running
+    extension.unload(running)
+
+
+@pytest.mark.parametrize("is_strict", [True, False], ids=["strict", "lenient"])
+@pytest.mark.parametrize("name", WAYS)
+def test_whatever_fails(
+    shell: InteractiveShell,
+    name: str,
+    is_strict: bool,
+    monkeypatch: MONKEY,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chosen = WAYS[name]
+    chosen.broken(monkeypatch)
+    flag = "--strict" if is_strict else ""
+    caplog.set_level(logging.WARNING, logger="inductor_debug_jupyter")
+    result = shell.run_cell(
+        f"%%inductor_debug --target stick128 --lower dynamo --as session {flag} {chosen.options}\nblock(x).shape"
+    )
+    shown = capsys.readouterr().out
+    assert str(result.result) == "torch.Size([3, 512])", "the cell's own answer"
+    assert isinstance(result.error_in_exec, ConstraintViolationError) == is_strict
+    assert result.success is not is_strict
+    if is_strict:
+        expected_text = "784 is not a multiple of 64" if chosen.is_known else "could not be checked"
+        assert expected_text in str(result.error_in_exec)
+    done = {
+        "bound": "session" in shell.user_ns,
+        "shown": "Block" in shown.split("ConstraintViolationError")[0].split("Repro scripts")[0],
+        "saved": bool(list(Path.cwd().glob("**/sessions/*.json"))),
+        "repro": bool(list(Path.cwd().glob("**/repros/*.py"))),
+    }
+    expected = {"bound", "shown", "saved", "repro"} - set(chosen.lost) - (set() if is_strict else {"repro"})
+    assert {what for what, is_there in done.items() if is_there} == expected
+    if {"repro", "shown"} <= expected and chosen.is_known:
+        assert "Repro scripts (1)" in shown, "it is written before the panel is drawn"
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(said) == (chosen.lines if is_strict or name != "the repro" else 0), said
+    assert all("\n" not in line for line in said)
