@@ -10,12 +10,17 @@ the first returns nothing raises any more, and when the second is called everyth
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
 
 
 class Interrupts:
@@ -45,6 +50,24 @@ class Interrupts:
             raise
         finally:
             self.raises = False
+
+
+def stoppable(method: Callable[Given, Answer]) -> Callable[Given, Answer]:
+    """For what a user waits for: Ctrl-C comes out of it as if it had struck there, whatever ran inside.
+
+    The frames inside are emptied: a ``with`` that had only just been entered is then left, and puts back what it
+    changed. They are not printed either; IPython takes many seconds for the hundred frames of a compile.
+    """
+
+    @functools.wraps(method)
+    def run(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        try:
+            return method(*args, **kwargs)
+        except KeyboardInterrupt as error:
+            traceback.clear_frames(error.__traceback__)
+        raise KeyboardInterrupt
+
+    return run
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from inductor_debug_jupyter.pipeline.bisect import bisect_stages, is_rung
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
@@ -40,6 +41,7 @@ class Comparing(SessionLife):
     _compared: Comparison | None = None
     """The last comparison: what is looked into next is what it compared, as it was compared."""
 
+    @stoppable
     def diff(
         self,
         reference: Any = "eager",
@@ -88,6 +90,7 @@ class Comparing(SessionLife):
         self._update(diff=report.record, **self._told(self.record.notes))
         return report
 
+    @stoppable
     def localize(
         self,
         candidate: Any = None,
@@ -129,6 +132,7 @@ class Comparing(SessionLife):
         self._update(localization=found)
         return found
 
+    @stoppable
     def bisect(
         self,
         *,
@@ -166,6 +170,7 @@ class Comparing(SessionLife):
         self._update(bisect=found)
         return found
 
+    @stoppable
     def reproduce(
         self,
         candidate: Any = None,

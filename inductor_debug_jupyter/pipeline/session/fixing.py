@@ -14,6 +14,7 @@ from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, Search
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
+from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.what_if.before import first_calls
@@ -47,6 +48,7 @@ class Fixing(SessionLife):
         made = self._made.applied
         return made[-1].fixits if made else ()
 
+    @stoppable
     def fixits(self, finding: int | None = None) -> Offers:
         """Verified fix-its: of one finding (counted from 0), or of all.
 
@@ -79,6 +81,7 @@ class Fixing(SessionLife):
         self._note_offers(offered)
         return Offers(offered, declined)
 
+    @stoppable
     def try_fixits(self, fixits: Sequence[FixIt]) -> FixTrial:
         """Run every model with these fix-its together, and look at everything; nothing is applied.
 
@@ -98,6 +101,7 @@ class Fixing(SessionLife):
             )
         return self._made.trials[key]
 
+    @stoppable
     def apply(self, *fixits: FixIt | FixTrial) -> FixTrial:
         """Put fix-its in force, beside those that are: the session shows the model with them. :meth:`undo` goes back.
 
@@ -144,6 +148,7 @@ class Fixing(SessionLife):
             raise UsageError("no patch: no fix-it is given, and none is applied")
         return call_patch(combined(chosen), [(call.site, call.backend) for call in self._kept_calls()])
 
+    @stoppable
     def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
         """Search for fix-its that together make the target take the graphs, cheapest first; nothing is applied.
 

@@ -14,6 +14,7 @@ from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, ProfileError, UsageError
+from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
@@ -47,6 +48,7 @@ class Trying(SessionLife):
         """Everything that was tried out, in order."""
         return self._trials
 
+    @stoppable
     def try_out(
         self,
         *,
