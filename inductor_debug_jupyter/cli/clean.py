@@ -14,6 +14,7 @@ from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.store import CleanReport
 from inductor_debug_jupyter.pipeline.store.cleaning import UNFINISHED
+from inductor_debug_jupyter.pipeline.words import encodable
 
 SUMMARY = "delete captured sessions and their files (only what the index says was written), and unfinished ones"
 
@@ -65,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
 def _confirmed(plan: CleanReport, folder: str) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("clean deletes files and cannot ask without a terminal; say --yes, or --dry-run to look first")
-    answer = input(f"Delete {_amount(plan)} from {folder}? [y/N] ")
+    question = f"Delete {_amount(plan)} from {printable(folder)}? [y/N] "
+    answer = input(encodable(question, sys.stdout.encoding))  # readline writes past sys.stdout
     return answer.strip().lower() in {"y", "yes"}
 
 

@@ -32,12 +32,13 @@ from inductor_debug_jupyter.pipeline.repro.graph_script import calls_of
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_drawn
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 Failure = BaseException | Violation | Sequence[Violation] | None
 
 
 @dataclass(frozen=True)
-class MinimalRepro:
+class MinimalRepro(Harmless):
     """What a reduction came to.
 
     Args:

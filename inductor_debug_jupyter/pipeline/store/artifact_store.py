@@ -29,7 +29,7 @@ from inductor_debug_jupyter.pipeline.store.index import (
 )
 from inductor_debug_jupyter.pipeline.store.rooms import Content, content_of, session_contents
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("inductor_debug_jupyter")
 
 _PROBE_BYTES = 1 << 16
 

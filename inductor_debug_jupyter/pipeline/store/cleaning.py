@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
 UNFINISHED = "left unfinished by a writer that was killed"
 _ABANDONED = 3600.0
 """Seconds. A writer gives a file its own name within moments, and one that was suspended says so when it cannot."""
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("inductor_debug_jupyter")
 
 
 @dataclass(frozen=True, slots=True)

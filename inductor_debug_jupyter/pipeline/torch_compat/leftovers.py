@@ -21,7 +21,7 @@ from torch._dynamo import eval_frame
 from torch._dynamo.guards import DeletedGuardManagerWrapper
 from torch._dynamo.utils import CleanupManager
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("inductor_debug_jupyter")
 
 _OWN_NAMES = ("__compiled_fn_", "__resume_at_", "__builtins_dict__")
 _USERS_REGION = -1
