@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.words import quoted
 
 _SWITCH_WORDS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
@@ -114,7 +115,10 @@ def parse_folder(text: str) -> str:
     """A folder, which need not exist yet; ``~`` is the user's own."""
     if not text.strip() or "\0" in text:
         raise ValueError("allowed: the path of a folder, such as debug_artifacts or ~/captures")
-    return str(Path(text).expanduser())
+    try:
+        return str(Path(text).expanduser())
+    except RuntimeError:  # ~somebody, whom this machine does not know
+        raise ValueError("allowed: the path of a folder; there is no such user here") from None
 
 
 def parse_variable(text: str) -> str:
@@ -184,7 +188,7 @@ class Option:
         try:
             return self.parse(text)
         except ValueError as error:
-            raise OptionError(f"{origin}: {text!r} is not allowed; {error}") from None
+            raise OptionError(f"{origin}: {quoted(text)} is not allowed; {error}") from None
 
     def accept(self, value: Any, origin: str) -> Any:
         """Check a value that has a type already: from a config file, or from a call."""
@@ -195,7 +199,7 @@ class Option:
         # To Python True is a number; to whoever writes `alignment = true` it is a mistake.
         fits = isinstance(value, self.takes) and (bool in self.takes or not isinstance(value, bool))
         if not fits or (isinstance(value, list | tuple) and not all(isinstance(each, str) for each in value)):
-            raise OptionError(f"{origin}: {value!r} is not allowed; {self._allowed()}")
+            raise OptionError(f"{origin}: {quoted(value)} is not allowed; {self._allowed()}")
         if isinstance(value, list | tuple):
             return self.read(",".join(value), origin)
         return self.read(str(int(value) if isinstance(value, bool) else value), origin)

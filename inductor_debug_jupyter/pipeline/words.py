@@ -52,6 +52,15 @@ def encodable(text: str, encoding: str | None) -> str:
     return text
 
 
+def quoted(value: Any, width: int = 120) -> str:
+    """The ``repr`` of a value that somebody wrote, for an error: one line, not longer than ``width``."""
+    try:
+        told = repr(value)
+    except (RecursionError, ValueError):  # nested deeply; an integer of more than 4,300 digits
+        return f"a {type(value).__name__} too large to be shown"
+    return told if len(told) <= width else f"{told[: width - 1]}…"
+
+
 def ascii_json(text: str) -> str:
     """JSON with every character outside ASCII as an escape: the same data, on any terminal and in any pipe."""
     return _NOT_PLAIN_ASCII.sub(_escaped, text)

@@ -7,7 +7,7 @@ import types
 import typing
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.records import Heatmap, SessionRecord
 
 EVIL = "\x1b[31mRED\x1b]0;title\x07\x1b[2J\x9b5m\x85\u202egnorw\u2066\x00\x08\x7f\rOVER\x0c\u2028END"
 """Escape sequences, C1 controls, bidirectional overrides, NUL, backspace, carriage return, other line ends."""
@@ -40,6 +40,8 @@ def filled(kind: Any, text: str = EVIL, number: int = 3) -> Any:
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         values = {field.name: filled(hints[field.name], text, number) for field in dataclasses.fields(kind)}
+        if kind is Heatmap:
+            values |= {"rows": 1, "columns": len(values["values"])}
         return kind(**values)  # type: ignore[operator]
     raise AssertionError(f"nobody said how to fill a {kind}")
 

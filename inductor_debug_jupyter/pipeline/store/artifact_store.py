@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, StoreError
+from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import SessionRecord, load_session
 from inductor_debug_jupyter.pipeline.store.cleaning import CleanReport, clean_folder
 from inductor_debug_jupyter.pipeline.store.files import (
@@ -28,6 +29,7 @@ from inductor_debug_jupyter.pipeline.store.index import (
     open_for_writing,
 )
 from inductor_debug_jupyter.pipeline.store.rooms import Content, content_of, session_contents
+from inductor_debug_jupyter.pipeline.words import quoted
 
 _log = logging.getLogger("inductor_debug_jupyter")
 
@@ -140,7 +142,11 @@ class ArtifactStore:
             raise StoreError(
                 f"session {session.id} has no file in {self.folder}: the index is incomplete; capture again"
             )
-        return load_session(self.read_bytes(own[-1]))
+        record = load_session(self.read_bytes(own[-1]))
+        if record.id != session.id:
+            told = f"is of session {quoted(record.id)}, not {quoted(session.id)}"
+            raise StoreError(f"{self.folder / own[-1].path} {told}: capture again")
+        return record
 
     def read(self, sha256: str) -> str:
         """Read the text of the artifact whose SHA-256 starts so."""
@@ -178,7 +184,7 @@ class ArtifactStore:
         """
         path = self.folder / artifact.path
         with explained("read", path):
-            data = path.read_bytes()
+            data = read_regular(path, LARGEST_RECORD)
         if Content(artifact.room, artifact.name, data).sha256 != artifact.sha256:
             raise StoreError(f"{path} was changed since it was written: open it yourself, or capture again")
         return data

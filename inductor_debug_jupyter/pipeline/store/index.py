@@ -11,17 +11,22 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from inductor_debug_jupyter.pipeline.errors import StoreError
+from inductor_debug_jupyter.pipeline.reading import LARGEST_NUMBER
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.store.files import explained
 
 INDEX_NAME = "index.sqlite"
 INDEX_VERSION = 1
 BUSY_SECONDS = 60.0
+_LATEST = 253402300799.0
+"""Seconds since 1970: the end of the year 9999, and of Python's calendar."""
 
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS sessions (
@@ -79,7 +84,7 @@ class Index:
                    (SELECT DISTINCT path, bytes FROM artifacts WHERE session_id = sessions.id))
                FROM sessions ORDER BY saved DESC, rowid DESC"""
         )
-        return tuple(SavedSession(*row) for row in rows)
+        return tuple(_checked(SavedSession, row) for row in rows)
 
     def artifacts(self, session_id: str | None = None, room: str | None = None) -> tuple[Artifact, ...]:
         """Every use of a file, oldest first, filtered."""
@@ -88,17 +93,17 @@ class Index:
                WHERE (?1 IS NULL OR session_id = ?1) AND (?2 IS NULL OR room = ?2) ORDER BY created, rowid""",
             (session_id, room),
         )
-        return tuple(Artifact(*row) for row in rows)
+        return tuple(_checked(Artifact, row) for row in rows)
 
     def paths_of(self, room: str, sha256: str) -> tuple[str, ...]:
         """Where that content lies in that room."""
         query = "SELECT DISTINCT path FROM artifacts WHERE room = ? AND sha256 = ?"
-        return tuple(row[0] for row in self._connection.execute(query, (room, sha256)))
+        return tuple(_text(row[0]) for row in self._connection.execute(query, (room, sha256)))
 
     def users_of(self, path: str) -> tuple[str, ...]:
         """List the sessions that use that file."""
         query = "SELECT DISTINCT session_id FROM artifacts WHERE path = ? ORDER BY session_id"
-        return tuple(row[0] for row in self._connection.execute(query, (path,)))
+        return tuple(_text(row[0]) for row in self._connection.execute(query, (path,)))
 
     def put_session(self, record: SessionRecord, sha256: str) -> None:
         """Insert the session, or replace the row that has its id."""
@@ -155,6 +160,37 @@ class Index:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
             raise
+
+
+def _text(value: Any) -> str:
+    """A value that we wrote as text.
+
+    Raises:
+        sqlite3.DatabaseError: it is something else.
+    """
+    if not isinstance(value, str) or "\0" in value:
+        raise sqlite3.DatabaseError("malformed row (a path or an id that is no text)")
+    return value
+
+
+_Row = TypeVar("_Row", Artifact, SavedSession)
+
+
+def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
+    """A row as a record; SQLite keeps any type in any column, and somebody else may have written it.
+
+    Raises:
+        sqlite3.DatabaseError: a value of a type, or a time, that we never write.
+    """
+    values = dict(zip((field.name for field in fields(kind)), row, strict=True))
+    try:
+        record = msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise sqlite3.DatabaseError(f"malformed row ({error})") from None
+    moment = record.saved if isinstance(record, SavedSession) else record.created
+    if not 0 <= moment <= _LATEST or not 0 <= record.bytes <= LARGEST_NUMBER:
+        raise sqlite3.DatabaseError("malformed row (a time or a size that cannot be)")
+    return record
 
 
 @contextlib.contextmanager
