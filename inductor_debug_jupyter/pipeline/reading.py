@@ -27,6 +27,9 @@ LARGEST_NUMBER: Final = 2**63 - 1
 DEEPEST: Final = 100
 """Levels of nesting in values whose shape nobody prescribes."""
 
+_LONGEST: Final = 300
+"""Characters of what a parser says: some quote the whole value."""
+
 _Value = TypeVar("_Value")
 
 
@@ -74,7 +77,8 @@ def parsed(parse: Callable[[], _Value]) -> _Value:
     except MemoryError:
         raise MalformedError("it does not fit into the memory") from None
     except (ValueError, OverflowError) as error:  # TOML and JSON decoders' own errors are ValueErrors too
-        raise MalformedError(plain(" ".join(str(error).split())) or type(error).__name__) from None
+        told = plain(" ".join(str(error).split())) or type(error).__name__
+        raise MalformedError(told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…") from None
 
 
 def parsed_toml(data: bytes | str) -> dict[str, Any]:

@@ -187,6 +187,8 @@ def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
         record = msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise sqlite3.DatabaseError(f"malformed row ({error})") from None
+    if isinstance(record, Artifact):
+        _text(record.path)
     moment = record.saved if isinstance(record, SavedSession) else record.created
     if not 0 <= moment <= _LATEST or not 0 <= record.bytes <= LARGEST_NUMBER:
         raise sqlite3.DatabaseError("malformed row (a time or a size that cannot be)")
