@@ -60,6 +60,16 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_limit(text: str) -> int:
+    """Bytes written like any size, or 0 for no limit."""
+    if re.fullmatch(r"\s*0\s*", text):
+        return 0
+    try:
+        return parse_size(text)
+    except ValueError:
+        raise ValueError("allowed: bytes, such as 500MiB or 2GiB, or 0 for no limit") from None
+
+
 def parse_process_memory(text: str) -> int:
     """Bytes that a process may have, written like any size."""
     try:
@@ -339,6 +349,15 @@ OPTIONS: dict[str, Option] = {
             metavar="DIR",
             environment="INDUCTOR_DEBUG_ARTIFACTS",
             takes=(PurePath,),
+        ),
+        Option(
+            "artifacts_limit",
+            "how large that folder may get: the oldest sessions go first, pinned and new ones stay; 0 for no limit",
+            parse_limit,
+            default=2 * 1024**3,
+            metavar="SIZE",
+            environment="INDUCTOR_DEBUG_ARTIFACTS_LIMIT",
+            takes=(int,),
         ),
         Option(
             "transfers",

@@ -138,7 +138,7 @@ def _read_config(path: Path | None, wanted: set[str]) -> dict[str, Setting]:
         raise OptionError(f"{path}: cannot be read ({error.strerror})") from None
     except MalformedError as error:
         raise OptionError(f"{path}: not valid TOML ({error})") from None
-    text = data.decode("utf-8")
+    text = data.decode("utf-8").replace("\r\n", "\n")
     where = () if path.name == _OWN_FILE else ("tool", "inductor_debug")
     for key in where:
         table = table.get(key)

@@ -57,6 +57,20 @@ def _sqlite_advice(error: sqlite3.Error) -> str:
     return _OTHER_ADVICE
 
 
+def refuse_link(path: Path) -> None:
+    """Whether ``path`` is the folder or file itself: a link could send our writes anywhere.
+
+    Raises:
+        StoreError: it is a link.
+    """
+    if path.is_symlink():
+        target = os.path.realpath(path)
+        raise StoreError(
+            f"cannot write {path}: it is a link to {target}, and writes follow no links; "
+            "remove the link, or choose the real folder with --artifacts"
+        )
+
+
 def make_folder(path: Path) -> None:
     """Create a folder with its parents, or say why that is impossible."""
     with explained("create the artifact folder", path):

@@ -3,6 +3,8 @@
 WAL mode, so that readers and a writer do not wait for each other; one writer at a time (``BEGIN IMMEDIATE``), others
 wait up to :data:`BUSY_SECONDS`. A connection lives for one operation only, which makes the store safe to use from
 threads and after a fork. One row of ``artifacts`` is one use of a file by a session: identical contents share the file.
+A row of ``unfinished`` is a file that somebody is writing, or was when it was killed; one of ``pinned`` is a session
+that the user saved by hand, which no limit of the folder's size removes.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ import msgspec
 from inductor_debug_jupyter.pipeline.errors import StoreError
 from inductor_debug_jupyter.pipeline.reading import LARGEST_NUMBER
 from inductor_debug_jupyter.pipeline.records import SessionRecord
-from inductor_debug_jupyter.pipeline.store.files import explained
+from inductor_debug_jupyter.pipeline.store.files import explained, refuse_link
 
 INDEX_NAME = "index.sqlite"
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 BUSY_SECONDS = 60.0
 _LATEST = 253402300799.0
 """Seconds since 1970: the end of the year 9999, and of Python's calendar."""
@@ -36,6 +38,9 @@ _SCHEMA = (
         sha256 TEXT NOT NULL, room TEXT NOT NULL, name TEXT NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL,
         created REAL NOT NULL, session_id TEXT NOT NULL, part_of_record INTEGER NOT NULL,
         PRIMARY KEY (session_id, room, name, sha256))""",
+    """CREATE TABLE IF NOT EXISTS unfinished (
+        temporary TEXT PRIMARY KEY, room TEXT NOT NULL, sha256 TEXT NOT NULL, since REAL NOT NULL)""",
+    "CREATE TABLE IF NOT EXISTS pinned (session_id TEXT PRIMARY KEY)",
     "CREATE INDEX IF NOT EXISTS artifacts_by_content ON artifacts (room, sha256)",
     "CREATE INDEX IF NOT EXISTS artifacts_by_path ON artifacts (path)",
     f"PRAGMA user_version = {INDEX_VERSION}",
@@ -68,6 +73,16 @@ class SavedSession:
     findings: int
     sha256: str
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A file that was announced and not finished; ``temporary`` is its name until then, ``since`` the time."""
+
+    temporary: str
+    room: str
+    sha256: str
+    since: float
 
 
 class Index:
@@ -143,6 +158,34 @@ class Index:
     def forget_session(self, session_id: str) -> None:
         """Drop a session's row."""
         self._connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+        self._connection.execute("DELETE FROM pinned WHERE session_id = ?", (session_id,))
+
+    def pin(self, session_id: str) -> None:
+        """From now on no limit of the folder's size removes the session."""
+        self._connection.execute("INSERT OR REPLACE INTO pinned VALUES (?)", (session_id,))
+
+    def pinned(self) -> frozenset[str]:
+        """The sessions that stay."""
+        return frozenset(_text(row[0]) for row in self._connection.execute("SELECT session_id FROM pinned"))
+
+    def total_bytes(self) -> int:
+        """What all known files have together."""
+        query = "SELECT coalesce(sum(bytes), 0) FROM (SELECT DISTINCT path, bytes FROM artifacts)"
+        return int(self._connection.execute(query).fetchone()[0])
+
+    def announce(self, writing: Unfinished) -> None:
+        """Write down that a file is about to be written, so that it is found should its writer be killed."""
+        row = (writing.temporary, writing.room, writing.sha256, writing.since)
+        self._connection.execute("INSERT OR REPLACE INTO unfinished VALUES (?, ?, ?, ?)", row)
+
+    def finished(self, temporary: str) -> None:
+        """Forget an announcement."""
+        self._connection.execute("DELETE FROM unfinished WHERE temporary = ?", (temporary,))
+
+    def unfinished(self) -> tuple[Unfinished, ...]:
+        """Everything that was announced and not finished."""
+        rows = self._connection.execute("SELECT temporary, room, sha256, since FROM unfinished")
+        return tuple(_checked(Unfinished, row) for row in rows)
 
     def forget_use(self, session_id: str, path: str) -> None:
         """Drop a session's use of a file."""
@@ -173,7 +216,7 @@ def _text(value: Any) -> str:
     return value
 
 
-_Row = TypeVar("_Row", Artifact, SavedSession)
+_Row = TypeVar("_Row", Artifact, SavedSession, Unfinished)
 
 
 def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
@@ -189,6 +232,8 @@ def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
         raise sqlite3.DatabaseError(f"malformed row ({error})") from None
     if isinstance(record, Artifact):
         _text(record.path)
+    if isinstance(record, Unfinished):
+        return record
     moment = record.saved if isinstance(record, SavedSession) else record.created
     if not 0 <= moment <= _LATEST or not 0 <= record.bytes <= LARGEST_NUMBER:
         raise sqlite3.DatabaseError("malformed row (a time or a size that cannot be)")
@@ -199,6 +244,8 @@ def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
 def open_for_writing(folder: Path) -> Iterator[Index]:
     """Open the folder's index; make it if it is not there."""
     path = folder / INDEX_NAME
+    refuse_link(folder)
+    refuse_link(path)
     with explained("write", path), contextlib.closing(_connect(path)) as connection:
         if _version(connection, path) < INDEX_VERSION:
             _use_wal(connection)
