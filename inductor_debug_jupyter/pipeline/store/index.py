@@ -39,8 +39,8 @@ _SCHEMA = (
         created REAL NOT NULL, session_id TEXT NOT NULL, part_of_record INTEGER NOT NULL,
         PRIMARY KEY (session_id, room, name, sha256))""",
     """CREATE TABLE IF NOT EXISTS unfinished (
-        temporary TEXT PRIMARY KEY, room TEXT NOT NULL, sha256 TEXT NOT NULL, since REAL NOT NULL)""",
-    "CREATE TABLE IF NOT EXISTS pinned (session_id TEXT PRIMARY KEY)",
+        temporary TEXT PRIMARY KEY, room TEXT NOT NULL, sha256 TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE IF NOT EXISTS pinned (session_id TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS artifacts_by_content ON artifacts (room, sha256)",
     "CREATE INDEX IF NOT EXISTS artifacts_by_path ON artifacts (path)",
     f"PRAGMA user_version = {INDEX_VERSION}",
