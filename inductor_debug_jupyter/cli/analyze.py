@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import count_text, print_table, printable
+from inductor_debug_jupyter.cli.terminal import count_text, print_json, print_table, printable
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.records import SessionRecord
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     record = store.load(args.session)
     show, data = views[args.type]
     if args.format == "json":
-        print(json.dumps({"session": record.id, "model": record.name, **data(record, store)}, indent=2))
+        print_json({"session": record.id, "model": record.name, **data(record, store)})
     else:
         show(record, store, limit)
     return 0

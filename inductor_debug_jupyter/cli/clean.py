@@ -13,9 +13,10 @@ from inductor_debug_jupyter.cli.terminal import count_text, printable, size_text
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.store import CleanReport
-from inductor_debug_jupyter.pipeline.store.cleaning import UNFINISHED
+from inductor_debug_jupyter.pipeline.store.cleaning import ORPHANED, UNFINISHED
+from inductor_debug_jupyter.pipeline.words import encodable
 
-SUMMARY = "delete captured sessions and their files (only what the index says was written), and unfinished ones"
+SUMMARY = "delete captured sessions and their files (only what we wrote), and what writers that were killed left behind"
 
 EXAMPLES = """\
   inductor-debug clean --dry-run --older-than 7d   # what would go
@@ -65,15 +66,17 @@ def run(args: argparse.Namespace) -> int:
 def _confirmed(plan: CleanReport, folder: str) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("clean deletes files and cannot ask without a terminal; say --yes, or --dry-run to look first")
-    answer = input(f"Delete {_amount(plan)} from {folder}? [y/N] ")
+    question = f"Delete {_amount(plan)} from {printable(folder)}? [y/N] "
+    answer = input(encodable(question, sys.stdout.encoding))  # readline writes past sys.stdout
     return answer.strip().lower() in {"y", "yes"}
 
 
 def _amount(report: CleanReport) -> str:
-    left = sum(file.reason == UNFINISHED for file in report.deleted)
-    sessions = f"{count_text(len(report.sessions), 'session')} with {count_text(len(report.deleted) - left, 'file')}"
-    unfinished = f"{count_text(left, 'file')} {UNFINISHED}" if left else ""
-    told = " and ".join(filter(None, [sessions if report.sessions else "", unfinished]))
+    counts = Counter(file.reason for file in report.deleted)
+    left = {reason: counts[reason] for reason in (UNFINISHED, ORPHANED) if counts[reason]}
+    files = count_text(len(report.deleted) - sum(left.values()), "file")
+    sessions = [f"{count_text(len(report.sessions), 'session')} with {files}"] if report.sessions else []
+    told = " and ".join([*sessions, *(f"{count_text(number, 'file')} {reason}" for reason, number in left.items())])
     return f"{told} ({size_text(report.freed)})"
 
 

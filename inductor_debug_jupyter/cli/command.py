@@ -8,7 +8,7 @@ from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.options import read_given
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore
 
 
 class Command(Protocol):
@@ -30,5 +30,4 @@ class Command(Protocol):
 
 def chosen_store(args: argparse.Namespace, environ: Mapping[str, str] | None = None) -> ArtifactStore:
     """Open the store that ``--artifacts``, the environment or the config file names; no other setting is looked at."""
-    names = ("artifacts",)
-    return ArtifactStore(resolve(read_given(args, names), environ=environ, names=names)["artifacts"])
+    return ArtifactStore.of(resolve(read_given(args, SETTINGS), environ=environ, names=SETTINGS))

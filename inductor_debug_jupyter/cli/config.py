@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inductor_debug_jupyter.cli.terminal import print_table, printable
+from inductor_debug_jupyter.cli.terminal import print_json, print_table, printable
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import OPTIONS, Option, add_options, read_given
 from inductor_debug_jupyter.pipeline.settings import find_config, resolve, unknown_variables
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     lines = [_line(option, given) for option in OPTIONS.values()]
     config = find_config(Path.cwd())
     if args.format == "json":
-        print(json.dumps(_data(lines, config), indent=2))
+        print_json(_data(lines, config))
     else:
         _print(lines, config, quiet=args.quiet)
     for sentence in unknown_variables():

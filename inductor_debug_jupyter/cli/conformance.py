@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
+from inductor_debug_jupyter.cli.terminal import print_json
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.options import add_options, read_given
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(record), indent=2).decode() + "\n")
+        print_json(msgspec.to_builtins(record))
     else:
         print(conformance_text(record))
     return 0 if record.passed else 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
+from inductor_debug_jupyter.cli.terminal import print_json
 from inductor_debug_jupyter.pipeline.errors import OptionError
 
 SUMMARY = "compare two recordings (safetensors), such as a device's outputs and eager's, output by output"
@@ -40,7 +40,10 @@ def run(args: argparse.Namespace) -> int:
     report = compare_recordings(args.reference, args.candidate, config)
     if args.pictures is not None:
         report = report.with_files(args.pictures, pictures=True)
-    print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if args.format == "json" else report)
+    if args.format == "json":
+        print_json(report.to_dict())
+    else:
+        print(report)
     return 0 if report.passed else 1
 
 

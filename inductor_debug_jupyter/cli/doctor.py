@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from collections import Counter
 from dataclasses import asdict
 
 from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.cli.health import Check, all_checks, reason_for
-from inductor_debug_jupyter.cli.terminal import count_text, print_table
+from inductor_debug_jupyter.cli.terminal import count_text, print_json, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         checks.append(check)
     counts: Counter[str] = Counter(check.state for check in checks)
     if args.format == "json":
-        print(json.dumps({"broken": counts["broken"], "checks": [asdict(check) for check in checks]}, indent=2))
+        print_json({"broken": counts["broken"], "checks": [asdict(check) for check in checks]})
     else:
         _print(checks, counts, quiet=args.quiet)
     return 1 if counts["broken"] else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +10,7 @@ from datetime import UTC, datetime
 
 from inductor_debug_jupyter.cli.ages import parse_since
 from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import age_text, count_text, print_table, printable, size_text
+from inductor_debug_jupyter.cli.terminal import age_text, count_text, print_json, print_table, printable, size_text
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.store import Artifact, ArtifactStore, SavedSession
@@ -73,7 +72,7 @@ def _list_sessions(store: ArtifactStore, args: argparse.Namespace) -> None:
     sessions = store.sessions()
     chosen = _chosen(sessions, args)
     if args.format == "json":
-        print(json.dumps([_session_data(session) for session in chosen], indent=2))
+        print_json([_session_data(session) for session in chosen])
     elif chosen:
         _print_sessions(chosen)
         if not args.quiet and len(chosen) < len(sessions):
@@ -115,7 +114,7 @@ def _list_artifacts(store: ArtifactStore, name: str, form: str) -> None:
     session = store.find_session(name)
     artifacts = store.artifacts(session.id)
     if form == "json":
-        print(json.dumps([artifact_data(artifact) for artifact in artifacts], indent=2))
+        print_json([artifact_data(artifact) for artifact in artifacts])
         return
     now = time.time()
     print_table(

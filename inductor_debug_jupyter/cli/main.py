@@ -30,6 +30,7 @@ from inductor_debug_jupyter.cli.command import Command
 from inductor_debug_jupyter.cli.terminal import told_on_stderr
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.options import OptionParser
+from inductor_debug_jupyter.pipeline.words import harmless_output
 from inductor_debug_jupyter.version import __version__
 
 PROGRAM = "inductor-debug"
@@ -114,7 +115,12 @@ def _add_how_much(parser: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; answers with the exit code."""
-    verbose = "--verbose" in (arguments := list(sys.argv[1:] if argv is None else argv)) or "-v" in arguments
+    with harmless_output():
+        return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    verbose = "--verbose" in arguments or "-v" in arguments
     try:
         code = _run(arguments)
         sys.stdout.flush()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inductor_debug_jupyter.cli.terminal import wants_colour, without_colour
+from inductor_debug_jupyter.cli.terminal import without_colour
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 
 RAISES_TAG = "raises-exception"
@@ -105,7 +105,7 @@ class _Progress:
         if cell_index not in self._positions:
             return
         for text in output_texts(cell.outputs):
-            self._say(_indented(text if wants_colour() else without_colour(text)))
+            self._say(_indented(without_colour(text)))
         failed = execute_reply["content"]["status"] == "error"
         if RAISES_TAG in cell.metadata.get("tags", ()):
             self.failures += failed

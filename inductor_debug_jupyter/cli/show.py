@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
 import sys
 
 from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.cli.list_sessions import artifact_data
-from inductor_debug_jupyter.cli.terminal import printable, printable_lines, size_text, wants_colour
+from inductor_debug_jupyter.cli.terminal import print_json, print_own, printable, size_text, wants_colour
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.records import dump_session
 from inductor_debug_jupyter.pipeline.store import Artifact, ArtifactStore, SavedSession
+from inductor_debug_jupyter.pipeline.words import ascii_json
 
 SUMMARY = "show a session, or an artifact by its path or the beginning of its SHA-256"
 EXAMPLES = """\
@@ -43,14 +43,13 @@ def run(args: argparse.Namespace) -> int:
     found = find(store, args.id)
     if isinstance(found, SavedSession):
         if args.format == "json":
-            text = dump_session(store.load(found.id)).decode()
+            print(ascii_json(dump_session(store.load(found.id)).decode()))
         else:
             from inductor_debug_jupyter.pipeline.views.text import session_text
 
-            text = session_text(store.load(found.id), colour=wants_colour())
-        print(text, end="" if text.endswith("\n") else "\n")
+            print_own(session_text(store.load(found.id), colour=wants_colour()))
     elif args.format == "json":
-        print(json.dumps(artifact_data(found) | _content_data(store.read_bytes(found)), indent=2))
+        print_json(artifact_data(found) | _content_data(store.read_bytes(found)))
     else:
         _print_artifact(store, found)
     return 0
@@ -80,15 +79,13 @@ def _print_artifact(store: ArtifactStore, artifact: Artifact) -> None:
     data = store.read_bytes(artifact)
     text = _text(data)
     if not sys.stdout.isatty():
-        if text is None:
-            sys.stdout.buffer.write(data)
-        else:
-            print(text, end="" if text.endswith("\n") else "\n")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data if text is None or data.endswith(b"\n") else data + b"\n")
     elif text is None:
         place = printable(str(store.folder / artifact.path))
         print(f"{place} is no text ({size_text(len(data))}); open it there, or send this command's output to a file")
     else:
-        print(printable_lines(text), end="" if text.endswith("\n") else "\n")
+        print(text, end="" if text.endswith("\n") else "\n")
 
 
 def _text(data: bytes) -> str | None:

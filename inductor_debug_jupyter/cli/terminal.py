@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import Any, TextIO
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from inductor_debug_jupyter.pipeline.words import Screen, ascii_json, plain
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
 
@@ -28,12 +29,19 @@ def without_colour(text: str) -> str:
 
 def printable(text: str) -> str:
     """Make one line of any text, without control characters."""
-    return "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+    return plain(" ".join(text.split()))
 
 
-def printable_lines(text: str) -> str:
-    """The text, line by line, without control characters other than tabs."""
-    return "".join(character if character.isprintable() or character in "\n\t" else "�" for character in text)
+def print_own(text: str) -> None:
+    """Print a text that has our own colour codes and is harmless otherwise, with a newline at its end."""
+    stream = sys.stdout
+    write = stream.write_own if isinstance(stream, Screen) else stream.write
+    write(text if text.endswith("\n") else f"{text}\n")
+
+
+def print_json(data: Any) -> None:
+    """Print data as indented JSON in ASCII: a script reads what was there, and no terminal is steered."""
+    print(ascii_json(json.dumps(data, indent=2)))
 
 
 def size_text(size: int) -> str:
@@ -61,19 +69,6 @@ def count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def console() -> Console:
-    """Make a rich console: the terminal's width, or as wide as needed when the output goes elsewhere."""
-    from rich.console import Console
-
-    return Console(
-        width=None if sys.stdout.isatty() else 10_000,
-        color_system="auto" if wants_colour() else None,
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
-
-
 def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
@@ -88,6 +83,7 @@ def print_table(
         right: the columns of numbers.
         styles: words that get a colour where they are a whole cell, and which.
     """
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -97,7 +93,17 @@ def print_table(
         table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
-    console().print(table, soft_wrap=False)
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=sys.stdout.isatty(),
+        width=None if sys.stdout.isatty() else 10_000,  # as wide as needed when the output goes elsewhere
+        color_system="auto" if wants_colour() else None,
+        highlight=False,
+        markup=False,
+    )
+    with console.capture() as drawn:
+        console.print(table)
+    print_own(drawn.get())
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):

@@ -8,6 +8,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.views.text import session_text
+from inductor_debug_jupyter.pipeline.words import encodable
 
 
 def make_panel(session: DebugSession) -> Any:
@@ -23,4 +24,5 @@ def show_session(shell: Any, session: DebugSession) -> None:
         make_panel(session).show()
         return
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    sys.stdout.write(session_text(session.record, colour=colour, timings=True) + "\n")
+    text = session_text(session.record, colour=colour, timings=True)
+    sys.stdout.write(encodable(text, sys.stdout.encoding) + "\n")

@@ -28,6 +28,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from inductor_debug_jupyter.pipeline.words import plain_lines
+
 if TYPE_CHECKING:
     from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation
 
@@ -39,9 +41,12 @@ def in_a_line(error: BaseException) -> str:
 
 
 class InductorDebugError(Exception):
-    """Base of everything raised on purpose here."""
+    """Base of everything raised on purpose here. A message may quote names of others: no control character is told."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return plain_lines(super().__str__())
 
 
 class UsageError(InductorDebugError):

@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.words import quoted
 
 _SWITCH_WORDS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
@@ -57,6 +58,16 @@ def parse_size(text: str) -> int:
     if match is None or match[2].lower() not in units or (size := int(float(match[1]) * units[match[2].lower()])) < 1:
         raise ValueError("allowed: bytes from 1 up, such as 4096, 512KiB, 1GiB or 2GB")
     return size
+
+
+def parse_limit(text: str) -> int:
+    """Bytes written like any size, or 0 for no limit."""
+    if re.fullmatch(r"\s*0\s*", text):
+        return 0
+    try:
+        return parse_size(text)
+    except ValueError:
+        raise ValueError("allowed: bytes, such as 500MiB or 2GiB, or 0 for no limit") from None
 
 
 def parse_process_memory(text: str) -> int:
@@ -114,7 +125,10 @@ def parse_folder(text: str) -> str:
     """A folder, which need not exist yet; ``~`` is the user's own."""
     if not text.strip() or "\0" in text:
         raise ValueError("allowed: the path of a folder, such as debug_artifacts or ~/captures")
-    return str(Path(text).expanduser())
+    try:
+        return str(Path(text).expanduser())
+    except RuntimeError:  # ~somebody, whom this machine does not know
+        raise ValueError("allowed: the path of a folder; there is no such user here") from None
 
 
 def parse_variable(text: str) -> str:
@@ -184,7 +198,7 @@ class Option:
         try:
             return self.parse(text)
         except ValueError as error:
-            raise OptionError(f"{origin}: {text!r} is not allowed; {error}") from None
+            raise OptionError(f"{origin}: {quoted(text)} is not allowed; {error}") from None
 
     def accept(self, value: Any, origin: str) -> Any:
         """Check a value that has a type already: from a config file, or from a call."""
@@ -195,7 +209,7 @@ class Option:
         # To Python True is a number; to whoever writes `alignment = true` it is a mistake.
         fits = isinstance(value, self.takes) and (bool in self.takes or not isinstance(value, bool))
         if not fits or (isinstance(value, list | tuple) and not all(isinstance(each, str) for each in value)):
-            raise OptionError(f"{origin}: {value!r} is not allowed; {self._allowed()}")
+            raise OptionError(f"{origin}: {quoted(value)} is not allowed; {self._allowed()}")
         if isinstance(value, list | tuple):
             return self.read(",".join(value), origin)
         return self.read(str(int(value) if isinstance(value, bool) else value), origin)
@@ -335,6 +349,15 @@ OPTIONS: dict[str, Option] = {
             metavar="DIR",
             environment="INDUCTOR_DEBUG_ARTIFACTS",
             takes=(PurePath,),
+        ),
+        Option(
+            "artifacts_limit",
+            "how large that folder may get: the oldest sessions go first, pinned and new ones stay; 0 for no limit",
+            parse_limit,
+            default=2 * 1024**3,
+            metavar="SIZE",
+            environment="INDUCTOR_DEBUG_ARTIFACTS_LIMIT",
+            takes=(int,),
         ),
         Option(
             "transfers",

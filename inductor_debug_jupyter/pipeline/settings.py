@@ -12,7 +12,6 @@ import difflib
 import functools
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,8 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import OPTIONS
+from inductor_debug_jupyter.pipeline.reading import LARGEST_TEXT, MalformedError, parsed_toml, read_regular
+from inductor_debug_jupyter.pipeline.words import quoted
 
 _OWN_FILE = "inductor_debug.toml"
 _OTHER_VARIABLES = {"INDUCTOR_DEBUG_CI"}
@@ -115,14 +116,14 @@ def find_config(folder: Path) -> Path | None:
 def _mentions_us(project: Path) -> bool:
     """Whether that pyproject.toml has our table; one that is not valid TOML is told only if it names us."""
     try:
-        text = project.read_text(encoding="utf-8", errors="replace")
+        text = read_regular(project, LARGEST_TEXT).decode("utf-8", "replace")
     except OSError:
         return False
     if not re.search(r"\binductor_debug\b", text):
         return False
     try:
-        tool = tomllib.loads(text).get("tool")
-    except tomllib.TOMLDecodeError:
+        tool = parsed_toml(text).get("tool")
+    except MalformedError:
         return True
     return isinstance(tool, dict) and "inductor_debug" in tool
 
@@ -131,17 +132,18 @@ def _read_config(path: Path | None, wanted: set[str]) -> dict[str, Setting]:
     if path is None:
         return {}
     try:
-        text = path.read_text(encoding="utf-8")
-        table: Any = tomllib.loads(text)
+        data = read_regular(path, LARGEST_TEXT)
+        table: Any = parsed_toml(data)
     except OSError as error:
         raise OptionError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except MalformedError as error:
         raise OptionError(f"{path}: not valid TOML ({error})") from None
+    text = data.decode("utf-8").replace("\r\n", "\n")
     where = () if path.name == _OWN_FILE else ("tool", "inductor_debug")
     for key in where:
         table = table.get(key)
     if not isinstance(table, dict):
-        raise OptionError(f"{_place(path, text, where)}: {table!r} is not allowed; allowed: a table of settings")
+        raise OptionError(f"{_place(path, text, where)}: {quoted(table)} is not allowed; allowed: a table of settings")
     settings: dict[str, Setting] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
@@ -170,11 +172,15 @@ def _unknown(key: str) -> str:
     if key in {"tool", "inductor_debug"}:
         return f"unknown setting {key!r}; in {_OWN_FILE} settings stand at the top, in no table; {allowed}"
     near = difflib.get_close_matches(key.replace("-", "_"), OPTIONS, n=1)
-    return f"unknown setting {key!r}; {f'did you mean {near[0]}? ' if near else ''}{allowed}"
+    return f"unknown setting {quoted(key)}; {f'did you mean {near[0]}? ' if near else ''}{allowed}"
 
 
 def _place(path: Path, text: str, keys: Sequence[str]) -> str:
     return f"{path}, line {_line_of(text, tuple(keys))}"
+
+
+_PARSES = 20
+"""So often a file is parsed to find a line; in one that needs more, the line is about right."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -185,12 +191,17 @@ def _line_of(text: str, keys: tuple[str, ...]) -> int:
     in another tool's table: so the parser decides, and the text only says where to look.
     """
     lines = text.split("\n")
+    tries = 0
     for number, line in enumerate(lines, 1):
-        if keys[-1] not in line or _says("\n".join(lines[: number - 1]), keys) is not False:
+        if keys[-1] not in line:
+            continue
+        tries += 1
+        if _says("\n".join(lines[: number - 1]), keys) is not False:
             continue
         for end in range(number, len(lines) + 1):
             said = _says("\n".join(lines[:end]), keys)
-            if said:
+            tries += 1
+            if said or tries > _PARSES:
                 return number
             if said is False:
                 break
@@ -200,8 +211,8 @@ def _line_of(text: str, keys: tuple[str, ...]) -> int:
 def _says(text: str, keys: Sequence[str]) -> bool | None:
     """Whether this TOML has that key; None when it is not TOML, such as the first half of a list."""
     try:
-        table: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        table: Any = parsed_toml(text)
+    except MalformedError:
         return None
     for key in keys:
         if not isinstance(table, dict) or key not in table:

@@ -65,6 +65,45 @@ class Foreign:
             out.write(str(child.pid))
         time.sleep(1000)
 
+    def _daemons(self, folder):
+        # A child in a session of its own; a daemon that is nobody's child any more, with an empty environment.
+        daemon = (
+            "import os, sys, time\\n"
+            "if os.fork(): os._exit(0)\\n"
+            "os.setsid()\\n"
+            "if os.fork(): os._exit(0)\\n"
+            "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"
+        )
+        own = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        subprocess.run([sys.executable, "-c", daemon, f"{folder}/daemon"], env={}, check=True)
+        while not (os.path.exists(f"{folder}/daemon") and open(f"{folder}/daemon").read()):
+            time.sleep(0.01)
+        with open(f"{folder}/own", "w") as out:
+            out.write(str(own.pid))
+
+    def daemons_and_answer(self, folder):
+        self._daemons(folder)
+        return "done"
+
+    def daemons_and_hang(self, folder):
+        self._daemons(folder)
+        time.sleep(1000)
+
+    def daemons_and_crash(self, folder):
+        self._daemons(folder)
+        ctypes.string_at(0)
+
+    def garbles(self, text):
+        import socket, struct
+        for descriptor in range(3, 64):
+            try:
+                line = socket.socket(fileno=os.dup(descriptor))
+            except OSError:
+                continue
+            line.setblocking(True)
+            line.sendall(struct.pack("!QQ", len(text.encode()), 0) + text.encode())
+        time.sleep(1000)
+
     def eats_memory(self):
         return torch.ones(4 * 1024**3)
 
@@ -174,6 +213,33 @@ def test_a_hang_ends_and_takes_along_what_it_started(tmp_path: Path) -> None:
     assert gone_within(int((tmp_path / "pid").read_text()), 5)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can hold what leaves its session")
+@pytest.mark.parametrize("end", ["daemons_and_answer", "daemons_and_hang", "daemons_and_crash"])
+def test_what_leaves_its_session_is_ended_too(tmp_path: Path, end: str) -> None:
+    """``setsid``, a double fork, an empty environment: when the worker hangs, crashes or is closed, nothing stays."""
+    mine = subprocess.Popen(["sleep", "1000"])
+    try:
+        with Worker("foreign_code:Foreign", Limits(5), name="fake") as worker:
+            outcome = worker.ask(end, str(tmp_path))
+            kinds = {"daemons_and_answer": None, "daemons_and_hang": "timeout", "daemons_and_crash": "signal"}
+            assert (outcome.kind if isinstance(outcome, CrashRecord) else None) == kinds[end], outcome
+            pids = [int((tmp_path / name).read_text()) for name in ("own", "daemon")]
+            assert all(is_alive(pid) for pid in pids) is (end == "daemons_and_answer")
+        assert not any(is_alive(pid) for pid in pids), "they are gone when close returns"
+        assert is_alive(mine.pid), "and only they"
+    finally:
+        mine.kill()
+        mine.wait()
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "7", '{"value": {"float": "x"}, "tensors": []}'], ids=["[", "7", "{"])
+def test_nonsense_on_the_line_is_a_result(text: str) -> None:
+    with Worker("foreign_code:Foreign", Limits(20), name="fake") as worker:
+        crash = worker.ask("garbles", text)
+    assert isinstance(crash, CrashRecord)
+    assert crash.kind == "protocol"
+
+
 def test_an_exception_is_an_answer_and_not_a_crash(worker: Worker) -> None:
     answer = worker.ask("raises")
     assert isinstance(answer, Answer)
@@ -220,17 +286,19 @@ def test_a_worker_that_nobody_holds_ends() -> None:
     assert gone_within(pid, 5)
 
 
-def test_a_child_does_not_outlive_a_parent_that_is_killed() -> None:
+def test_a_child_and_its_daemons_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = (
         f"import os, sys; sys.path.insert(0, {sys.path[0]!r})\n"
         "from inductor_debug_jupyter.pipeline.isolation import Worker\n"
         "worker = Worker('foreign_code:Foreign')\n"
+        f"worker.ask('daemons_and_answer', {str(tmp_path)!r})\n"
         "print(worker.ask('pid').value, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert result.returncode == -signal.SIGKILL, result.stderr
     assert gone_within(int(result.stdout), 10)
+    assert all(gone_within(int((tmp_path / name).read_text()), 10) for name in ("own", "daemon"))
 
 
 def test_a_handler_that_is_not_there_is_a_result() -> None:

@@ -109,6 +109,7 @@ GOOD = {
     "no_panel": ("on", True, ["true"]),
     "quiet": ("true", True, ["true"]),
     "artifacts": ("/captures", "/captures", ['"/captures"']),
+    "artifacts_limit": ("2GiB", 2 * 1024**3, ["2147483648", '"2GiB"']),
     "transfers": ("values", "values", ['"values"']),
     "native": ("0", False, ["false", "0"]),
     "faults": (

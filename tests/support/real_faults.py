@@ -17,6 +17,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import inductor_debug_jupyter
 from inductor_debug_jupyter.pipeline.errors import StoreError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, SessionRecord
 from inductor_debug_jupyter.pipeline.store import ROOMS, ArtifactStore
@@ -62,7 +63,8 @@ def script(body: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment in which :func:`script` finds this module."""
-    return os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    package = Path(inductor_debug_jupyter.__file__).parents[1]  # the one under test, wherever another is installed
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(package)])}
 
 
 def in_namespace(body: str, seconds: float = 120) -> str:

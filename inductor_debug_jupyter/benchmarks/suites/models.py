@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from inductor_debug_jupyter.benchmarks.trial import STEPS, Trial
     from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
 
-    store = ArtifactStore(settings["artifacts"])
+    store = ArtifactStore.of(settings)
     records: list[BenchmarkRecord] = []
     unsaved: list[str] = []
     cache = contextlib.nullcontext() if args.keep_cache else inductor_cache_of_its_own()

@@ -12,6 +12,7 @@ from inductor_debug_jupyter.pipeline.devices import AlignmentRule, DeviceProfile
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 
 def torch_dtypes(dtypes: Iterable[torch.dtype | str]) -> frozenset[torch.dtype]:
@@ -24,7 +25,7 @@ def torch_dtypes(dtypes: Iterable[torch.dtype | str]) -> frozenset[torch.dtype]:
 
 
 @dataclass(frozen=True)
-class AcceleratorCapabilities:
+class AcceleratorCapabilities(Harmless):
     """What an accelerator can do. None means that it does not say: nothing is checked there.
 
     Args:

@@ -60,7 +60,7 @@ class BackendRules:
 
     def store(self) -> ArtifactStore:
         """Where artifacts go."""
-        return ArtifactStore(self.settings["artifacts"])
+        return ArtifactStore.of(self.settings)
 
     def usable_store(self) -> ArtifactStore | None:
         """The same, or None when nothing could be saved there: that was said already."""

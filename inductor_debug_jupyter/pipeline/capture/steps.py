@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 _BACKWARD = "entire_backward_compile"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Harmless):
     """One step of a compile: of which graph, how the user calls it, and what is being done."""
 
     compile_id: str

@@ -52,6 +52,7 @@ the line and what is allowed.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -65,7 +66,9 @@ from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
 from inductor_debug_jupyter.pipeline.devices.profile_file import read_profile
 from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentRule
 from inductor_debug_jupyter.pipeline.errors import ProfileError
+from inductor_debug_jupyter.pipeline.reading import LARGEST_TEXT, read_regular
 from inductor_debug_jupyter.pipeline.settings import Settings
+from inductor_debug_jupyter.pipeline.words import quoted
 
 
 @dataclass(frozen=True)
@@ -142,17 +145,15 @@ def load_profile(target: str) -> DeviceProfile:
         ProfileError: there is none, or it is malformed; the message names file and line.
     """
     if target in profile_names():
-        text = (resources.files(__package__) / "profiles" / f"{target}.toml").read_text(encoding="utf-8")
-        return DeviceProfile(**read_profile(text, f"{target}.toml", built_in=True))
-    path = Path(target).expanduser()
-    if path.suffix == ".toml" or path.is_file():
+        data = (resources.files(__package__) / "profiles" / f"{target}.toml").read_bytes()
+        return DeviceProfile(**read_profile(data, f"{target}.toml", built_in=True))
+    path = Path(os.path.expanduser(target))  # noqa: PTH111 - Path's own raises for a user whom nobody knows
+    if path.suffix == ".toml" or os.path.isfile(path):  # noqa: PTH113 - Path's own raises for a name that is too long
         try:
-            text = path.read_text(encoding="utf-8")
+            data = read_regular(path, LARGEST_TEXT)
         except OSError as error:
-            raise ProfileError(f"target {target!r}: the file cannot be read ({error.strerror})") from None
-        except UnicodeDecodeError:
-            raise ProfileError(f"target {target!r}: the file is not UTF-8 text") from None
-        return DeviceProfile(**read_profile(text, str(path)))
+            raise ProfileError(f"target {quoted(target)}: the file cannot be read ({error.strerror})") from None
+        return DeviceProfile(**read_profile(data, str(path)))
     near = difflib.get_close_matches(target, profile_names(), n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise ProfileError(f"unknown target {target!r}; allowed: {', '.join(profile_names())}, or a .toml file{hint}")
+    raise ProfileError(f"unknown target {quoted(target)}; allowed: {', '.join(profile_names())}, or a .toml file{hint}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY
 from inductor_debug_jupyter.pipeline.devices.shapes import DIMS, OPERANDS, AlignmentRule
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, ProfileError
 from inductor_debug_jupyter.pipeline.options import parse_size
+from inductor_debug_jupyter.pipeline.reading import MalformedError, parsed_toml
+from inductor_debug_jupyter.pipeline.words import quoted
 
 Read = Callable[[Any], Any]
 
@@ -46,7 +47,7 @@ def _positive(value: Any) -> int:
 
 
 def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise ValueError("allowed: seconds from 0 up, such as 10e-6")
     return float(value)
 
@@ -154,18 +155,18 @@ _OPS = {
 """Tables and keys that name ops."""
 
 
-def read_profile(text: str, file: str, *, built_in: bool = False) -> dict[str, Any]:
+def read_profile(data: bytes, file: str, *, built_in: bool = False) -> dict[str, Any]:
     """The values of a profile, by the names of the fields of :class:`DeviceProfile`.
 
     Args:
-        text: the TOML.
+        data: the TOML.
         file: what to call it in an error.
         built_in: whether it is one of our own, whose ops a test holds against torch's; torch is not needed then.
 
     Raises:
         ProfileError: the text is not TOML, not a profile, or names an op that torch does not have.
     """
-    reader = _Reader(text, file, built_in)
+    reader = _Reader(data, file, built_in)
     top, dtypes, numerics = reader.table(""), reader.table("dtypes"), reader.table("numerics")
     ops, memory, transfer = reader.table("ops"), reader.table("memory"), reader.table("transfer")
     return {
@@ -210,21 +211,21 @@ def _layout(values: dict[str, Any]) -> LayoutRule | None:
 class _Reader:
     """One TOML text with the means to name the line of a key."""
 
-    def __init__(self, text: str, file: str, built_in: bool) -> None:
+    def __init__(self, data: bytes, file: str, built_in: bool) -> None:
         self._built_in = built_in
-        self.lines = text.splitlines()
         self.file = file
         try:
-            self.values: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            self.values: dict[str, Any] = parsed_toml(data)
+        except MalformedError as error:
             raise ProfileError(f"{file}: not valid TOML ({error})") from None
+        self.lines = data.decode("utf-8").splitlines()
         self._check_tables()
 
     def table(self, name: str) -> dict[str, Any]:
         """The values of one table, checked."""
         given = self.values.get(name, {}) if name else {k: v for k, v in self.values.items() if k in _TABLES[""]}
         if not isinstance(given, dict):
-            raise self._fail(name, "", f"{name} is {given!r}; allowed: a table [{name}]")
+            raise self._fail(name, "", f"{name} is {quoted(given)}; allowed: a table [{name}]")
         return self._read(name, given, 0)
 
     def rules(self, name: str, make: Callable[[dict[str, Any]], Any]) -> tuple[Any, ...]:
@@ -232,7 +233,7 @@ class _Reader:
         given = self.values.get(name, [])
         tables = [given] if isinstance(given, dict) else given
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-            raise self._fail(name, "", f"{name} is {given!r}; allowed: a table [{name}] or several [[{name}]]")
+            raise self._fail(name, "", f"{name} is {quoted(given)}; allowed: a table [{name}] or several [[{name}]]")
         made = []
         for index, table in enumerate(tables):
             values = self._read(name, table, index)
@@ -248,12 +249,12 @@ class _Reader:
         for key, value in given.items():
             if key not in known:
                 allowed = ", ".join(sorted(known))
-                message = f"unknown key {key!r}; allowed: {allowed}{_near(key, known)}"
+                message = f"unknown key {quoted(key)}; allowed: {allowed}{_near(key, known)}"
                 raise self._fail(table, key, message, index)
             try:
                 values[key] = known[key](value)
             except (ValueError, InductorDebugError) as error:
-                raise self._fail(table, key, f"{key} is {value!r}; {error}", index) from None
+                raise self._fail(table, key, f"{key} is {quoted(value)}; {error}", index) from None
             if (table, key) in _OPS and not self._built_in:
                 self._check_ops(table, key, value, index)
         return values
@@ -266,7 +267,7 @@ class _Reader:
         for name in names:
             problem = None if (key, name) == ("deny", "default") else unknown_op(name)
             if problem is not None:
-                raise self._fail(table, key, f"{key} is {value!r}; {problem}", index)
+                raise self._fail(table, key, f"{key} is {quoted(value)}; {problem}", index)
 
     def _check_tables(self) -> None:
         for name, value in self.values.items():
@@ -274,10 +275,10 @@ class _Reader:
                 continue
             tables = [table for table in _TABLES if table]
             if isinstance(value, (dict, list)):
-                message = f"unknown table [{name}]; allowed: {', '.join(tables)}{_near(name, tables)}"
+                message = f"unknown table [{_shown(name)}]; allowed: {', '.join(tables)}{_near(name, tables)}"
                 raise self._fail(name, "", message)
             allowed = [*_TABLES[""], *tables]
-            message = f"unknown key {name!r}; allowed: name, description and the tables{_near(name, allowed)}"
+            message = f"unknown key {quoted(name)}; allowed: name, description and the tables{_near(name, allowed)}"
             raise self._fail("", name, message)
 
     def _fail(self, table: str, key: str, message: str, index: int = 0) -> ProfileError:
@@ -304,6 +305,10 @@ class _Reader:
 
 def _sets(line: str, key: str) -> bool:
     return bool(key) and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", line) is not None
+
+
+def _shown(name: str) -> str:
+    return quoted(name)[1:-1]
 
 
 def _near(word: Any, allowed: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
+from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_WORDS, worst_first
 from inductor_debug_jupyter.pipeline.views.localization import STATUS_WORDS, error_curve
@@ -117,7 +117,7 @@ def _file_name(text: str) -> str:
 def _write(name: str, data: bytes, output_dir: str | Path | Shelf | None) -> Path:
     """Into the given folder under a plain name, or among the artifacts under a name that its content determines."""
     if output_dir is None:
-        output_dir = Shelf(ArtifactStore(resolve(names=["artifacts"])["artifacts"]), "")
+        output_dir = Shelf(ArtifactStore.of(resolve(names=SETTINGS)), "")
     if isinstance(output_dir, Shelf):
         return output_dir.put("visualizations", name, data)
     path = Path(output_dir) / name

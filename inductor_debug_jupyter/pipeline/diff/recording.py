@@ -22,7 +22,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
-from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
+from inductor_debug_jupyter.pipeline.reading import MalformedError, check_values, parsed
+from inductor_debug_jupyter.pipeline.store.files import explained, make_folder, replacing
+from inductor_debug_jupyter.pipeline.words import quoted
 
 MANIFEST: Final = "inductor_debug"
 SUFFIX: Final = ".safetensors"
@@ -66,10 +68,8 @@ class Recording:
                 plain[name] = value if isinstance(value, _PLAIN) else repr(value)
         manifest = {"version": _VERSION, **self.manifest, "plain": plain, "complex": odd, "arrays": arrays}
         make_folder(target.parent)
-        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-        with explained("write", target):
+        with explained("write", target), replacing(target) as unfinished:
             save_file(tensors, str(unfinished), metadata={MANIFEST: json.dumps(manifest)})
-            unfinished.replace(target)
         return target
 
     @classmethod
@@ -81,19 +81,32 @@ class Recording:
             UsageError: it is not a safetensors file, or one that this version cannot read.
         """
         source = Path(path)
-        if not source.is_file():
-            raise NotFoundError(f"there is no recording {str(source)!r}")
+        if not os.path.isfile(source):  # noqa: PTH113 - Path's own raises for a name that is too long
+            raise NotFoundError(f"there is no recording {quoted(str(source))}")
         try:
             with safe_open(str(source), framework="pt") as opened:
                 names, told = list(opened.keys()), (opened.metadata() or {}).get(MANIFEST, "{}")
-            manifest = json.loads(told)
-        except (SafetensorError, OSError, ValueError) as error:
-            raise UsageError(f"{source} is not a recording: {error}; allowed: a safetensors file") from None
-        if not isinstance(manifest, dict) or manifest.get("version", _VERSION) != _VERSION:
-            raise UsageError(f"{source}: manifest version {manifest.get('version')!r}; allowed: {_VERSION}")
-        plain, odd = manifest.pop("plain", {}), manifest.pop("complex", {})
-        arrays = frozenset(manifest.pop("arrays", ()))
-        return cls(_Stored(source, names, plain, odd, arrays), manifest, source.name)
+            manifest = parsed(lambda: json.loads(told))
+            check_values(manifest)
+        except (SafetensorError, OSError, MalformedError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise UsageError(f"{source} is not a recording: {reason}; allowed: a safetensors file") from None
+        if not isinstance(manifest, dict):
+            raise UsageError(f"{source}: its manifest is {quoted(manifest)}; allowed: a table")
+        if (version := manifest.get("version", _VERSION)) != _VERSION:
+            raise UsageError(f"{source}: manifest version {quoted(version)}; allowed: {_VERSION}")
+        plain, odd = (_table(manifest, name, source) for name in ("plain", "complex"))
+        arrays = manifest.pop("arrays", [])
+        if not isinstance(arrays, list) or not all(isinstance(name, str) for name in arrays):
+            raise UsageError(f"{source}: arrays is {quoted(arrays)} in its manifest; allowed: a list of names")
+        return cls(_Stored(source, names, plain, odd, frozenset(arrays)), manifest, source.name)
+
+
+def _table(manifest: dict[str, Any], name: str, source: Path) -> dict[str, Any]:
+    table = manifest.pop(name, {})
+    if not isinstance(table, dict) or not all(isinstance(value, _PLAIN) for value in table.values()):
+        raise UsageError(f"{source}: {name} is {quoted(table)} in its manifest; allowed: names with plain values")
+    return table
 
 
 def manifest_of(model: str, backend: str, device: str = "cpu") -> dict[str, str]:
@@ -124,10 +137,14 @@ class _Stored(Mapping[str, Any]):
             return self._plain[name]
         if name not in self._names:
             raise KeyError(name)
-        with safe_open(str(self._path), framework="pt") as opened:
-            tensor: torch.Tensor = opened.get_tensor(name)
-        tensor = torch.view_as_complex(tensor) if name in self._odd else tensor
-        return tensor.numpy() if name in self._arrays else tensor
+        try:
+            with safe_open(str(self._path), framework="pt") as opened:
+                tensor: torch.Tensor = opened.get_tensor(name)
+            tensor = torch.view_as_complex(tensor) if name in self._odd else tensor
+            return tensor.numpy() if name in self._arrays else tensor
+        except (SafetensorError, OSError, RuntimeError, TypeError, AttributeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise UsageError(f"{self._path}: {quoted(name)} cannot be read from it: {reason}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

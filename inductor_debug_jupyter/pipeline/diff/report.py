@@ -17,7 +17,7 @@ from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
+from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
 
@@ -98,7 +98,7 @@ class DiffReport(InWords):
 
 def artifact_store() -> ArtifactStore:
     """Where artifacts go by the settings in force."""
-    return ArtifactStore(resolve(names=["artifacts"])["artifacts"])
+    return ArtifactStore.of(resolve(names=SETTINGS))
 
 
 def new_id() -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.views.words import count
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 
-class Offers(tuple[FixTrial, ...]):
+class Offers(Harmless, tuple[FixTrial, ...]):
     """Fix-its that were tried and hold, cheapest first.
 
     Attributes:

@@ -9,10 +9,11 @@ from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt
 from inductor_debug_jupyter.pipeline.fixits.search import Remaining
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.views.words import count
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 
 @dataclass(frozen=True)
-class FixResult:
+class FixResult(Harmless):
     """The fix-its that together were found, what they leave, and the module that has them.
 
     Attributes:

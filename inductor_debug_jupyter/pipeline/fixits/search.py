@@ -16,6 +16,7 @@ from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 NO_IDEA = "no fix-it is known for it"
 _NO_GAIN = "the target refuses as much with it"
@@ -24,7 +25,7 @@ Try = Callable[[Sequence[FixIt]], FixTrial]
 
 
 @dataclass(frozen=True)
-class Remaining:
+class Remaining(Harmless):
     """A finding that no fix-it removes, and why."""
 
     finding: Violation

@@ -20,6 +20,7 @@ from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
 
@@ -36,7 +37,7 @@ class Capturing(Protocol):
 
 
 @dataclass(frozen=True)
-class FixTrial:
+class FixTrial(Harmless):
     """What became of the model under some fix-its together.
 
     Attributes:

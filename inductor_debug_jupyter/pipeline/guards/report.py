@@ -11,6 +11,7 @@ import msgspec
 from inductor_debug_jupyter.pipeline.records import GraphBreak, Guard, Note, Recompile, SessionRecord, SourceLine
 from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards
 from inductor_debug_jupyter.pipeline.views.guards import guards_data, guards_text
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class InspectedGraph:
 
 
 @dataclass(frozen=True)
-class GuardReport:
+class GuardReport(Harmless):
     """Everything that one inspection found.
 
     ``record`` is the same as a session's record, for whatever shows or saves one; ``inputs`` describes the arguments;

@@ -35,7 +35,7 @@ def main(handler: str, descriptor: int, progress_file: str, memory: int, parent:
 
     line = Line(socket.socket(fileno=descriptor))
     server = _Server(imported(handler, "handler")())
-    line.send(Message({"ready": True}))
+    line.send(Message({"ready": True, "pid": os.getpid()}))
     while True:
         try:
             question = line.receive()

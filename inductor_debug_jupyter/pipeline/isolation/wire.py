@@ -14,6 +14,8 @@ import msgspec
 import safetensors.torch
 import torch
 
+from inductor_debug_jupyter.pipeline.reading import MalformedError, parsed
+
 _LENGTHS = struct.Struct("!QQ")
 _LARGEST = 1 << 44
 _CHUNK = 1 << 20
@@ -87,8 +89,10 @@ class Line:
             raise GarbledError(f"a message of {text_length} + {tensors_length} bytes")
         text, tensors = self._take(text_length, until), self._take(tensors_length, until)
         try:
-            return Message(msgspec.json.decode(text), safetensors.torch.load(bytes(tensors)) if tensors else {})
-        except (msgspec.DecodeError, safetensors.SafetensorError) as error:
+            body = parsed(lambda: msgspec.json.decode(text))
+            blobs = parsed(lambda: safetensors.torch.load(bytes(tensors))) if tensors else {}
+            return Message(body if isinstance(body, dict) else {}, blobs)
+        except (MalformedError, safetensors.SafetensorError) as error:
             raise GarbledError(str(error)) from error
 
     def _take(self, count: int, until: float | None) -> bytearray:

@@ -1,7 +1,8 @@
 """The near side: start the other process, ask it, and tell how it ended if it did.
 
-The process is a new interpreter with the caller's ``sys.path`` and working folder, in a process group of its own, so
-that whatever it started is ended with it. What it prints is kept, the end of it at least.
+The process is a new interpreter with the caller's ``sys.path`` and working folder, in a process group of its own and
+behind a :mod:`keeper <inductor_debug_jupyter.pipeline.isolation.keeper>`, so that whatever it started is ended with it.
+What it prints is kept, the end of it at least.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from inductor_debug_jupyter.pipeline.isolation.wire import GarbledError, GoneErr
 from inductor_debug_jupyter.pipeline.records import CrashKind, CrashRecord
 
 _BOOT = (
-    "import json, sys; path, *arguments = json.loads(sys.argv[1]); sys.path[:] = path; "
-    "from inductor_debug_jupyter.pipeline.isolation.child import main; main(*arguments)"
+    "import json, runpy, sys; path, keeper, handler, line, progress, memory, caller = json.loads(sys.argv[1]); "
+    "parent = runpy.run_path(keeper)['keep'](line, caller); sys.path[:] = path; "
+    "from inductor_debug_jupyter.pipeline.isolation.child import main; main(handler, line, progress, memory, parent)"
 )
+_KEEPER = Path(__file__).with_name("keeper.py")
 _TAIL_LINES = 30
 _LONGEST_LINE = 300
 _LAST_WORDS = 5.0
@@ -112,7 +115,10 @@ class Worker:
         seconds = time.monotonic() - started
         if kind is not None:
             return self._buried(child, kind, phase, graph, seconds)
-        answer = _answer(reply, seconds)
+        try:
+            answer = _answer(reply, seconds)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):  # foreign code wrote into the line
+            return self._buried(child, "protocol", phase, graph, seconds)
         if answer.error and _NO_MEMORY.search(f"{answer.error}: {answer.message}"):
             return self._buried(child, "out_of_memory", phase, graph, seconds, f"{answer.error}: {answer.message}")
         return answer
@@ -125,7 +131,10 @@ class Worker:
         with held_back():  # a process that is started and not yet known would be nobody's to end
             self._child = _Child(self.handler, self.limits.memory)
         try:
-            self._child.line.receive(time.monotonic() + START_SECONDS)
+            ready = self._child.line.receive(time.monotonic() + START_SECONDS)
+            self._child.pid = ready.body.get("pid", self._child.pid)
+        except GarbledError:
+            raise _NotStartedError(self._child, "protocol") from None
         except GoneError:
             raise _NotStartedError(self._child, "signal") from None
         except TooLateError:
@@ -164,7 +173,7 @@ class Worker:
     @property
     def pid(self) -> int | None:
         """The process, while there is one."""
-        return self._child.process.pid if self._child is not None else None
+        return self._child.pid if self._child is not None else None
 
     def close(self) -> None:
         """End the process and everything that it started."""
@@ -196,7 +205,8 @@ class _Child:
         self._progress.write_bytes(bytes(progress.SIZE))
         near, far = socket.socketpair()
         try:
-            arguments = [sys.path, handler, far.fileno(), str(self._progress), memory or 0, os.getpid()]
+            place = str(self._progress)
+            arguments = [sys.path, str(_KEEPER), handler, far.fileno(), place, memory or 0, os.getpid()]
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
                 [sys.executable, "-u", "-c", _BOOT, json.dumps(arguments)],
                 stdin=subprocess.DEVNULL,
@@ -207,6 +217,8 @@ class _Child:
             )
         finally:
             far.close()
+        self.pid = self.process.pid
+        """The worker's, once it has said so; until then the keeper's."""
         self.line = Line(near, lambda: self.process.poll() is None)
         self._written: deque[str] = deque(maxlen=_TAIL_LINES)
         assert self.process.stdout is not None
@@ -231,10 +243,15 @@ class _Child:
 
 def _end(process: subprocess.Popen[bytes], near: socket.socket, folder: Path) -> None:
     near.close()
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_LAST_WORDS)
+    if sys.platform == "linux":
+        process.terminate()  # the keeper ends the worker and all that it started, and leaves
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_LAST_WORDS)
+    if sys.platform != "linux" or process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_LAST_WORDS)
     (folder / "progress").unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()

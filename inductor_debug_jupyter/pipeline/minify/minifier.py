@@ -31,13 +31,14 @@ from inductor_debug_jupyter.pipeline.repro import check_shows_alone
 from inductor_debug_jupyter.pipeline.repro.graph_script import calls_of
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_drawn
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.store import ArtifactStore, Shelf
+from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 Failure = BaseException | Violation | Sequence[Violation] | None
 
 
 @dataclass(frozen=True)
-class MinimalRepro:
+class MinimalRepro(Harmless):
     """What a reduction came to.
 
     Args:
@@ -221,7 +222,7 @@ class Minifier:
         script = self.repro_script()
         check_shows_alone(script)
         if path is None:
-            path = Shelf(ArtifactStore(resolve(names=["artifacts"])["artifacts"]), f"minify-{uuid.uuid4().hex[:6]}")
+            path = Shelf(ArtifactStore.of(resolve(names=SETTINGS)), f"minify-{uuid.uuid4().hex[:6]}")
         if isinstance(path, Shelf):
             return path.put("repros", "minified.py", script)
         target = Path(path)

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 _SUFFIXES = {"inputs": "_inputs", "output": "_output", "function": ""}
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Harmless):
     """What was bound.
 
     Attributes:

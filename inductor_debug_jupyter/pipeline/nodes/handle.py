@@ -15,9 +15,10 @@ from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
 from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SourceLine
 from inductor_debug_jupyter.pipeline.views.words import clip, plain
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 
-class NodeHandle:
+class NodeHandle(Harmless):
     """A node: what it was given, what it made, and a callable of just its op.
 
     Nothing runs before something is asked for; the kept call then runs again, once, up to this node. From then on the

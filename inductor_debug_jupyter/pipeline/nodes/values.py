@@ -18,9 +18,10 @@ from inductor_debug_jupyter.pipeline.diff.state import clone_inputs
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import argument_names, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 
-class NodeFunction:
+class NodeFunction(Harmless):
     """A callable of one op or kernel.
 
     Args:

@@ -20,6 +20,7 @@ from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 _FILE = "quick run"
 _SCRIPT = "outputs = model(*inputs, **named)\n"
@@ -33,7 +34,7 @@ _SETTINGS = ("target", "alignment", "max_memory", "dtypes", "deny", "artifacts")
 
 
 @dataclass(frozen=True)
-class QuickRun:
+class QuickRun(Harmless):
     """One run: a model on some inputs, captured, checked against a target, and compared with eager.
 
     Args:

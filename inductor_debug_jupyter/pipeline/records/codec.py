@@ -6,16 +6,19 @@ A saved session is ``{"schema_version": N, "session": {…}}``. Older versions a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from inductor_debug_jupyter.pipeline.errors import RecordError
+from inductor_debug_jupyter.pipeline.reading import MalformedError, check_values, parsed
 from inductor_debug_jupyter.pipeline.records.compile import SessionRecord
 from inductor_debug_jupyter.pipeline.records.late import LateTexts
 
 SCHEMA_VERSION = 2
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 
 def _from_version_1(session: dict[str, Any]) -> dict[str, Any]:
@@ -48,10 +51,7 @@ def load_session(data: bytes) -> SessionRecord:
     Raises:
         RecordError: the data is damaged, is not a session, or comes from a newer version.
     """
-    try:
-        raw = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise RecordError(f"this is not a saved session (damaged JSON: {error})") from error
+    raw = decoded_json(data, "saved session")
     if not isinstance(raw, dict) or not isinstance(version := raw.get("schema_version"), int):
         raise RecordError("this is not a saved session: it has no schema_version")
     if version > SCHEMA_VERSION:
@@ -65,14 +65,47 @@ def load_session(data: bytes) -> SessionRecord:
             raise RecordError(f"sessions of schema version {version} cannot be read any more")
         session = _upgraded(session, version)
         version += 1
+    record = converted(session, SessionRecord, "saved session")
+    culprits = record.localization.culprits if record.localization else ()
     try:
-        return msgspec.convert(session, SessionRecord)
-    except msgspec.ValidationError as error:
-        raise RecordError(f"this saved session is damaged: {error}") from error
+        check_values([part.spec for part in (*record.kernel_specs, *culprits)])  # the only fields without a shape
+    except MalformedError as error:
+        raise RecordError(f"this saved session is damaged: {error}") from None
+    return record
+
+
+_Record = TypeVar("_Record")
+
+
+def decoded_json(data: bytes | str, what: str) -> Any:
+    """JSON of a file as plain data.
+
+    Raises:
+        RecordError: it is damaged; ``what`` it should have been is named.
+    """
+    try:
+        raw = parsed(lambda: msgspec.json.decode(data))
+        if _LONG_NUMBER.search(data if isinstance(data, bytes) else data.encode()):
+            check_values(raw)  # looking at each value takes a while: only where there may be such a number at all
+    except MalformedError as error:
+        raise RecordError(f"this is not a {what} (damaged JSON: {error})") from None
+    return raw
+
+
+def converted(raw: Any, kind: type[_Record], what: str) -> _Record:
+    """Plain data as a record.
+
+    Raises:
+        RecordError: a field is missing, or has a value that is not allowed.
+    """
+    try:
+        return parsed(lambda: msgspec.convert(raw, kind))
+    except MalformedError as error:
+        raise RecordError(f"this {what} is damaged: {error}") from None
 
 
 def _upgraded(session: Any, version: int) -> Any:
     try:
         return UPGRADES[version](session)
-    except (AttributeError, TypeError) as error:
-        raise RecordError(f"this saved session is damaged: {error}") from error
+    except (AttributeError, TypeError):
+        raise RecordError(f"this saved session is damaged: it is no session of schema version {version}") from None

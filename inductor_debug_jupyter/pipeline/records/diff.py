@@ -30,6 +30,11 @@ class Heatmap:
     full_columns: int
     note: str = ""
 
+    def __post_init__(self) -> None:
+        # A picture of it has rows × columns pixels: a file must not say more than it holds.
+        if min(self.rows, self.columns) < 0 or self.rows * self.columns != len(self.values):
+            raise ValueError(f"a heatmap of {self.rows} × {self.columns} with {len(self.values)} values")
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorPlace:

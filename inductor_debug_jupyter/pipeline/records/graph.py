@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics, graph_statistics
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 Stage = Literal[
     "dynamo",
@@ -54,7 +55,7 @@ class SourceLine(InWords):
 
 
 @dataclass(frozen=True, slots=True)
-class TensorSpec:
+class TensorSpec(Harmless):
     """Shape, dtype, stride and device of one tensor; symbolic sizes stay symbolic.
 
     ``storage`` numbers the memory that the tensor stands in within its graph: views of one tensor share it.

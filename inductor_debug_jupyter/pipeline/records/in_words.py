@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-_writers: dict[type, Callable[[Any], str]] = {}
+from inductor_debug_jupyter.pipeline.words import Harmless, plain_lines
+
+Words = Callable[[Any], str]
+_writers: dict[type, Words] = {}
 
 
-def written_by(kind: type, writer: Callable[[Any], str]) -> None:
+def written_by(kind: type, writer: Words) -> None:
     """From now on ``str`` of such a record is what ``writer`` makes of it."""
     _writers[kind] = writer
 
 
-class InWords:
+class InWords(Harmless):
     """Shown in a notebook as ``print`` shows it; ``repr`` has every field."""
 
     __slots__ = ()
@@ -25,10 +28,11 @@ class InWords:
     def __init_subclass__(cls) -> None:
         # IPython looks class by class, and a dataclass has a repr of its own: it must find this one in the same class.
         cls._repr_pretty_ = InWords._repr_pretty_  # type: ignore[method-assign]
+        super().__init_subclass__()
 
     def __str__(self) -> str:
         writer = _writers.get(type(self))
-        return writer(self) if writer is not None else repr(self)
+        return plain_lines(writer(self)) if writer is not None else repr(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

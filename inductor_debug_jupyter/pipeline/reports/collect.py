@@ -10,7 +10,7 @@ from datetime import datetime
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, RecordError, StoreError
 from inductor_debug_jupyter.pipeline.records import BenchmarkRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.store import Artifact, ArtifactStore, load_benchmarks
+from inductor_debug_jupyter.pipeline.store import SETTINGS, Artifact, ArtifactStore, load_benchmarks
 
 ArtifactsLike = ArtifactStore | str | os.PathLike[str] | None
 """An artifact folder, its store, or None for the folder that the settings name."""
@@ -36,7 +36,7 @@ def store_of(artifacts: ArtifactsLike) -> ArtifactStore:
     """The store that is meant."""
     if isinstance(artifacts, ArtifactStore):
         return artifacts
-    return ArtifactStore(resolve({"artifacts": artifacts}, names=("artifacts",))["artifacts"])
+    return ArtifactStore.of(resolve({"artifacts": artifacts}, names=SETTINGS))
 
 
 def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> ReportData:

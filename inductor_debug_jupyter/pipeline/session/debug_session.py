@@ -14,6 +14,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.devices import Constraint
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import SessionRecord, dump_session, load_session
 from inductor_debug_jupyter.pipeline.session.comparing import Comparing
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
@@ -132,7 +133,7 @@ class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
             RecordError: it is damaged or from a newer version.
         """
         with explained("read", Path(path)):
-            data = Path(path).read_bytes()
+            data = read_regular(Path(path), LARGEST_RECORD)
         return cls.of_record(load_session(data))
 
     @classmethod

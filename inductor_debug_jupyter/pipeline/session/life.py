@@ -151,7 +151,7 @@ class SessionLife:
         return error
 
     def _store(self) -> ArtifactStore:
-        return ArtifactStore(self.settings["artifacts"])
+        return ArtifactStore.of(self.settings)
 
     def _unsaved(self) -> Note | None:
         """The note that says why the session is in memory only."""
@@ -181,7 +181,7 @@ class SessionLife:
     def _file_away(self) -> Path:
         """Write the session into the artifact folder, from now on after each change; where its file lies."""
         store = self._store()
-        store.save_session(self.record)
+        store.save_session(self.record, pinned=True)
         self._saves = True
         return store.folder / store.artifacts(self._id, "sessions")[-1].path
 

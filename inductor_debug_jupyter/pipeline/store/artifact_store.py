@@ -7,16 +7,20 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, StoreError
+from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import SessionRecord, load_session
-from inductor_debug_jupyter.pipeline.store.cleaning import CleanReport, clean_folder
+from inductor_debug_jupyter.pipeline.settings import Settings
+from inductor_debug_jupyter.pipeline.store.cleaning import CleanReport, clean_folder, shrink, sweep
 from inductor_debug_jupyter.pipeline.store.files import (
     explained,
     make_folder,
+    refuse_link,
     sha256_of,
+    temporary_name,
     why_not_ours,
     write_temporary,
 )
@@ -24,14 +28,22 @@ from inductor_debug_jupyter.pipeline.store.index import (
     Artifact,
     Index,
     SavedSession,
+    Unfinished,
     open_for_reading,
     open_for_writing,
 )
 from inductor_debug_jupyter.pipeline.store.rooms import Content, content_of, session_contents
+from inductor_debug_jupyter.pipeline.words import quoted
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("inductor_debug_jupyter")
 
 _PROBE_BYTES = 1 << 16
+
+SETTINGS = ("artifacts", "artifacts_limit")
+"""The settings that a store is made of."""
+
+_said: set[str] = set()
+"""Folders of which this process has said that they were too large."""
 
 
 class ArtifactStore:
@@ -41,23 +53,34 @@ class ArtifactStore:
     :class:`~inductor_debug_jupyter.pipeline.errors.StoreError` of one line; what was stored before stays readable.
 
     Args:
-        folder: the artifact folder; made on the first write.
+        folder: the artifact folder; made on the first write. It may not be a link, nor may a room in it.
+        limit: bytes that the files may have together; a save that exceeds it removes the oldest sessions. 0 for none.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], limit: int = 0) -> None:
         self.folder = Path(folder)
+        self.limit = limit
+
+    @classmethod
+    def of(cls, settings: Settings) -> ArtifactStore:
+        """The store that the settings (of :data:`SETTINGS` at least) name."""
+        return cls(settings["artifacts"], settings["artifacts_limit"])
 
     def __repr__(self) -> str:
         return f"ArtifactStore({str(self.folder)!r})"
 
-    def save_session(self, record: SessionRecord) -> str:
+    def save_session(self, record: SessionRecord, *, pinned: bool = False) -> str:
         """Store a session with its readable texts and statistics; a session with the same id is replaced.
+
+        Args:
+            record: the session.
+            pinned: the folder's limit never removes it.
 
         Returns:
             The session's id.
         """
         contents = list(session_contents(record))
-        self._store(contents, record.id, record)
+        self._store(contents, record.id, record, pinned=pinned)
         return record.id
 
     def probe(self) -> None:
@@ -66,6 +89,7 @@ class ArtifactStore:
         Raises:
             StoreError: it cannot.
         """
+        refuse_link(self.folder)
         with explained("write", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_temporary(self.folder, b"\0" * _PROBE_BYTES).unlink()
@@ -140,7 +164,11 @@ class ArtifactStore:
             raise StoreError(
                 f"session {session.id} has no file in {self.folder}: the index is incomplete; capture again"
             )
-        return load_session(self.read_bytes(own[-1]))
+        record = load_session(self.read_bytes(own[-1]))
+        if record.id != session.id:
+            told = f"is of session {quoted(record.id)}, not {quoted(session.id)}"
+            raise StoreError(f"{self.folder / own[-1].path} {told}: capture again")
+        return record
 
     def read(self, sha256: str) -> str:
         """Read the text of the artifact whose SHA-256 starts so."""
@@ -156,6 +184,7 @@ class ArtifactStore:
             keep_last: that many of the newest sessions are kept.
             dry_run: delete nothing, only answer with what would be.
         """
+        refuse_link(self.folder)
         with open_for_reading(self.folder) as found:
             if found is None:
                 return CleanReport((), (), (), {}, dry_run)
@@ -178,28 +207,71 @@ class ArtifactStore:
         """
         path = self.folder / artifact.path
         with explained("read", path):
-            data = path.read_bytes()
+            data = read_regular(path, LARGEST_RECORD)
         if Content(artifact.room, artifact.name, data).sha256 != artifact.sha256:
             raise StoreError(f"{path} was changed since it was written: open it yourself, or capture again")
         return data
 
-    def _store(self, contents: Sequence[Content], session_id: str, record: SessionRecord | None) -> list[Path]:
+    def _store(
+        self, contents: Sequence[Content], session_id: str, record: SessionRecord | None, *, pinned: bool = False
+    ) -> list[Path]:
         """Write the contents and their rows; with ``record``, as that session's new state."""
+        refuse_link(self.folder)
         for room in {content.room: None for content in contents}:
+            refuse_link(self.folder / room)
             make_folder(self.folder / room)
         staged: dict[tuple[str, str], Path] = {}
         try:
             with open_for_writing(self.folder) as index:
-                for content in contents:
-                    if self._intact(index, content) is None:
-                        self._stage(content, staged)
-                paths = self._commit(index, contents, staged, session_id, record)
+                new = [content for content in contents if self._intact(index, content) is None]
+                announced = self._announce(index, new)
+                with self._finishing(index, announced):
+                    for content in new:
+                        self._stage(content, staged, announced)
+                    paths = self._commit(index, contents, staged, session_id, record)
+                self._settle(index, session_id, pinned=pinned)
         finally:
             for temporary in staged.values():
                 with contextlib.suppress(OSError):
                     temporary.unlink(missing_ok=True)
         _log.debug("stored %d artifacts of session %s in %s", len(paths), session_id, self.folder)
         return [(self.folder / path).absolute() for path in paths]
+
+    def _announce(self, index: Index, contents: Iterable[Content]) -> dict[tuple[str, str], str]:
+        """Name the files that are about to be written, after clearing away what killed writers named and left."""
+        names = {(content.room, content.sha256): temporary_name() for content in contents}
+        now = time.time()
+        with index.locked():
+            sweep(self.folder, index, now)
+            for (room, sha256), temporary in names.items():
+                index.announce(Unfinished(temporary, room, sha256, now))
+        return names
+
+    @contextlib.contextmanager
+    def _finishing(self, index: Index, announced: dict[tuple[str, str], str]) -> Iterator[None]:
+        """Take the announcements back when the block has ended, whether it did what was announced or nothing."""
+        try:
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error), index.locked():  # a full disk: the next save takes them back
+                for temporary in announced.values():
+                    index.finished(temporary)
+
+    def _settle(self, index: Index, session_id: str, *, pinned: bool) -> None:
+        """Pin the session that was saved, and bring the folder back to its limit. Failing at that fails no save."""
+        try:
+            if pinned:
+                with index.locked():
+                    index.pin(session_id)
+            if not self.limit or index.total_bytes() <= self.limit:
+                return
+            with index.locked():
+                told = shrink(self.folder, index, self.limit, now=time.time(), keep=session_id)
+        except (OSError, sqlite3.Error) as error:
+            _log.info("%s could not be brought back to its limit: %s", self.folder, error)
+            return
+        _log.log(logging.DEBUG if str(self.folder) in _said else logging.WARNING, "%s", told)
+        _said.add(str(self.folder))
 
     def _commit(
         self,
@@ -227,12 +299,15 @@ class ArtifactStore:
             self._drop_unused(index, outdated)
         return paths
 
-    def _stage(self, content: Content, staged: dict[tuple[str, str], Path]) -> Path:
-        """Write the content under a temporary name in its room."""
+    def _stage(
+        self, content: Content, staged: dict[tuple[str, str], Path], announced: Mapping[tuple[str, str], str]
+    ) -> Path:
+        """Write the content under a temporary name in its room: the announced one, if there is one."""
         key = (content.room, content.sha256)
         if key not in staged:
+            room = self.folder / content.room
             with explained("write", self.folder / content.path()):
-                staged[key] = write_temporary(self.folder / content.room, content.data)
+                staged[key] = write_temporary(room, content.data, room / announced.get(key, temporary_name()))
         return staged[key]
 
     def _place(
@@ -245,7 +320,7 @@ class ArtifactStore:
         """Give the content its final name, unless it is there already; ``placed`` learns of it. Needs the lock."""
         if (path := self._intact(index, content)) is not None:
             return path
-        temporary = self._stage(content, staged)
+        temporary = self._stage(content, staged, {})
         attempt = 1
         while os.path.lexists(self.folder / content.path(attempt)):
             attempt += 1  # a file that somebody edited or put there: not ours to overwrite

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, RecordError
 from inductor_debug_jupyter.pipeline.records import BenchmarkRecord
+from inductor_debug_jupyter.pipeline.records.codec import converted, decoded_json
 from inductor_debug_jupyter.pipeline.store.artifact_store import ArtifactStore
+from inductor_debug_jupyter.pipeline.words import quoted
 
 ROOM = "benchmarks"
 SCHEMA_VERSION = 1
@@ -35,11 +36,9 @@ def load_benchmarks(store: ArtifactStore) -> tuple[tuple[BenchmarkRecord, ...], 
 
 
 def _decode(text: str) -> BenchmarkRecord:
-    try:
-        raw: Any = msgspec.json.decode(text)
-        version = raw["schema_version"] if isinstance(raw, dict) else None
-        if version != SCHEMA_VERSION:
-            raise RecordError(f"this is a benchmark of schema version {version}; this release reads {SCHEMA_VERSION}")
-        return msgspec.convert(raw.get("benchmark"), BenchmarkRecord)
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError) as error:
-        raise RecordError(f"this is not a stored benchmark: {error}") from error
+    raw = decoded_json(text, "stored benchmark")
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        said = f"this is a benchmark of schema version {quoted(version)}"
+        raise RecordError(f"{said}; this release reads {SCHEMA_VERSION}")
+    return converted(raw.get("benchmark"), BenchmarkRecord, "stored benchmark")

@@ -1,29 +1,39 @@
-"""Deleting what the index says was written, and what writers that were killed left unfinished; nothing else.
+"""Deleting what the index says was written, and what writers that were killed left behind; nothing else.
 
 What is cleaned is a session with everything it used. A file goes when no remaining session uses it and
 :func:`~inductor_debug_jupyter.pipeline.store.files.why_not_ours` has no objection; it stays otherwise, and the report
 says why. A file under a temporary name of ours is unfinished: when nobody has touched it for an hour its writer is
-gone, and it goes too, whatever the rules say about sessions. Files are deleted before their rows: an interrupted clean
-leaves rows of missing files, which the next clean forgets, and never a file that nobody knows of.
+gone, and it goes too, whatever the rules say about sessions. A file that no row names is ours when its name carries its
+own SHA-256 (:meth:`Content.path`): its writer was killed between the two, or the index is lost. Files are deleted
+before their rows: an interrupted clean leaves rows of missing files, which the next clean forgets, and never a file
+that nobody knows of.
+
+A save does two cheap things of this by itself. :func:`sweep` removes what killed writers had announced in the index;
+files that nobody announced stay, because an index that was moved away leaves such files too. :func:`shrink` removes the
+oldest sessions when the folder is larger than its limit.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from inductor_debug_jupyter.pipeline.store.files import TEMPORARY, why_not_ours
+from inductor_debug_jupyter.pipeline.store.files import TEMPORARY, sha256_of, why_not_ours
 from inductor_debug_jupyter.pipeline.store.index import Artifact, Index
 from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
 
 UNFINISHED = "left unfinished by a writer that was killed"
+ORPHANED = "written by us and named in no row: its writer was killed, or the index was lost"
+_OURS = re.compile(r".+-([0-9a-f]{16})(?:-\d{1,9})?(?:\.[A-Za-z0-9_-]{1,8})?")
+"""Names that :meth:`Content.path` gives."""
 _ABANDONED = 3600.0
 """Seconds. A writer gives a file its own name within moments, and one that was suspended says so when it cannot."""
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("inductor_debug_jupyter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +87,9 @@ def clean_folder(
         for group in doomed:
             index.forget_session(group.session_id)
     deleted += _delete_unfinished(folder, now, dry_run=dry_run)
-    kept += _strangers(folder, (artifact.path for group in groups for artifact in group.artifacts), deleted)
+    known = {artifact.path for group in groups for artifact in group.artifacts}
+    deleted += _delete_orphans(folder, known, now - (older_than or 0.0), dry_run=dry_run)
+    kept += _strangers(folder, known, deleted)
     return CleanReport(tuple(group.session_id for group in doomed), tuple(deleted), tuple(kept), kept_sessions, dry_run)
 
 
@@ -148,6 +160,84 @@ def _delete_unfinished(folder: Path, now: float, *, dry_run: bool) -> list[Clean
                 continue
             deleted.append(CleanedFile(f"{place}/{entry.name}".lstrip("/"), size, UNFINISHED))
     return deleted
+
+
+def _delete_orphans(folder: Path, known: set[str], newest: float, *, dry_run: bool) -> list[CleanedFile]:
+    """Files of ours that no row names, not touched since ``newest``. Under the index's lock nobody is placing one."""
+    deleted = []
+    for room in ROOMS:
+        for entry in _files(folder / room):
+            path = f"{room}/{entry.name}"
+            status = entry.stat(follow_symlinks=False)
+            if path in known or status.st_mtime > newest or not _is_ours(folder, path):
+                continue
+            try:
+                if not dry_run:
+                    Path(entry.path).unlink(missing_ok=True)
+            except OSError:  # it is among the strangers then
+                continue
+            deleted.append(CleanedFile(path, status.st_size, ORPHANED))
+    return deleted
+
+
+def _is_ours(folder: Path, path: str) -> bool:
+    """Whether a file has the name that we give to its content; a file of that name that somebody edited has not."""
+    named = _OURS.fullmatch(Path(path).name)
+    try:
+        return named is not None and (sha256_of(folder / path) or "").startswith(named[1])
+    except OSError:
+        return False
+
+
+def sweep(folder: Path, index: Index, now: float) -> None:
+    """Remove what writers announced and were killed before they finished. The caller holds the lock.
+
+    A file with its final name and no row can only be of a writer that is gone: one that lives holds the lock from the
+    one to the other. Under its temporary name it may still be written, unless it was announced an hour ago.
+    """
+    for writing in index.unfinished():
+        genuine = writing.room in ROOMS and TEMPORARY.fullmatch(writing.temporary) is not None
+        for entry in _files(folder / writing.room) if genuine else ():
+            path = f"{writing.room}/{entry.name}"
+            if writing.sha256[:16] in entry.name and not index.users_of(path) and _is_ours(folder, path):
+                _unlink(folder / path)
+        if not genuine or now - writing.since > _ABANDONED:
+            if genuine and not (folder / writing.room).is_symlink():
+                _unlink(folder / writing.room / writing.temporary)
+            index.finished(writing.temporary)
+
+
+def _unlink(path: Path) -> None:
+    """Delete a file; one that cannot be deleted does no harm."""
+    try:
+        path.unlink(missing_ok=True)
+        _log.debug("deleted %s, whose writer was killed", path)
+    except OSError as error:
+        _log.info("%s, whose writer was killed, stays: %s", path, error)
+
+
+def shrink(folder: Path, index: Index, limit: int, *, now: float, keep: str) -> str:
+    """Remove the oldest sessions until the files have no more than ``limit`` bytes; what happened, in one line.
+
+    Session ``keep``, pinned sessions and whatever was written within the last hour (by a process that may still use it)
+    stay. The caller holds the lock.
+    """
+    before, pinned, removed = index.total_bytes(), index.pinned(), 0
+    for group in reversed(_groups(index)):
+        if index.total_bytes() <= limit:
+            break
+        if group.session_id != keep and group.session_id not in pinned and now - group.time > _ABANDONED:
+            _delete_files(folder, index, [group], dry_run=False)
+            index.forget_session(group.session_id)
+            removed += 1
+    freed, left = before - index.total_bytes(), index.total_bytes()
+    gone = f"its {removed} oldest sessions ({freed / 1024**2:,.1f} MiB) were deleted"
+    done = gone if removed else "nothing was deleted"
+    rest = "; what is left is pinned or was written within the last hour" if left > limit else ""
+    return (
+        f"the artifact folder {folder} was larger than its limit of {limit / 1024**2:,.0f} MiB: {done}{rest}; "
+        "session.save() pins a session, INDUCTOR_DEBUG_ARTIFACTS_LIMIT sets the limit"
+    )
 
 
 def _strangers(folder: Path, known: Iterable[str], deleted: Iterable[CleanedFile]) -> Iterator[CleanedFile]:

@@ -24,6 +24,9 @@ _ADVICE = {
     errno.EFBIG: "the process may not write files of this size (ulimit -f); raise the limit",
     errno.ENOENT: "it was deleted or moved; run the cell again to capture it again",
     errno.EIO: "the disk or file system reports an error; choose another folder with --artifacts",
+    errno.EISDIR: "give the path of a file",
+    errno.ENODEV: "give the path of a file",
+    errno.EOVERFLOW: "give a file that inductor-debug wrote",
     errno.EMFILE: "the process has too many open files (ulimit -n); close some",
 }
 _OTHER_ADVICE = "choose a folder that you can write to with --artifacts or INDUCTOR_DEBUG_ARTIFACTS"
@@ -54,15 +57,34 @@ def _sqlite_advice(error: sqlite3.Error) -> str:
     return _OTHER_ADVICE
 
 
+def refuse_link(path: Path) -> None:
+    """Whether ``path`` is the folder or file itself: a link could send our writes anywhere.
+
+    Raises:
+        StoreError: it is a link.
+    """
+    if path.is_symlink():
+        target = os.path.realpath(path)
+        raise StoreError(
+            f"cannot write {path}: it is a link to {target}, and writes follow no links; "
+            "remove the link, or choose the real folder with --artifacts"
+        )
+
+
 def make_folder(path: Path) -> None:
     """Create a folder with its parents, or say why that is impossible."""
     with explained("create the artifact folder", path):
         path.mkdir(parents=True, exist_ok=True)
 
 
-def write_temporary(folder: Path, data: bytes) -> Path:
+def temporary_name() -> str:
+    """A name that fits :data:`TEMPORARY`."""
+    return f".writing-{uuid.uuid4().hex}.tmp"
+
+
+def write_temporary(folder: Path, data: bytes, temporary: Path | None = None) -> Path:
     """Write ``data`` under a temporary name in ``folder``, all of it and down to the disk; on failure leave nothing."""
-    temporary = folder / f".writing-{uuid.uuid4().hex}.tmp"
+    temporary = temporary or folder / temporary_name()
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         try:
@@ -78,13 +100,20 @@ def write_temporary(folder: Path, data: bytes) -> Path:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that whoever opens it, even after a kill or on a full disk, finds the old or the new content."""
-    with explained("write", path):
-        temporary = write_temporary(path.parent, data)
-        try:
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    with explained("write", path), replacing(path) as temporary:
+        write_temporary(path.parent, data, temporary)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file name beside ``path`` that nobody can guess; what the block wrote there becomes ``path``, or goes."""
+    temporary = path.with_name(temporary_name())
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _write_all(handle: int, data: bytes) -> None:

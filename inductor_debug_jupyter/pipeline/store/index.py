@@ -3,6 +3,8 @@
 WAL mode, so that readers and a writer do not wait for each other; one writer at a time (``BEGIN IMMEDIATE``), others
 wait up to :data:`BUSY_SECONDS`. A connection lives for one operation only, which makes the store safe to use from
 threads and after a fork. One row of ``artifacts`` is one use of a file by a session: identical contents share the file.
+A row of ``unfinished`` is a file that somebody is writing, or was when it was killed; one of ``pinned`` is a session
+that the user saved by hand, which no limit of the folder's size removes.
 """
 
 from __future__ import annotations
@@ -11,17 +13,22 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from inductor_debug_jupyter.pipeline.errors import StoreError
+from inductor_debug_jupyter.pipeline.reading import LARGEST_NUMBER
 from inductor_debug_jupyter.pipeline.records import SessionRecord
-from inductor_debug_jupyter.pipeline.store.files import explained
+from inductor_debug_jupyter.pipeline.store.files import explained, refuse_link
 
 INDEX_NAME = "index.sqlite"
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 BUSY_SECONDS = 60.0
+_LATEST = 253402300799.0
+"""Seconds since 1970: the end of the year 9999, and of Python's calendar."""
 
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS sessions (
@@ -31,6 +38,9 @@ _SCHEMA = (
         sha256 TEXT NOT NULL, room TEXT NOT NULL, name TEXT NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL,
         created REAL NOT NULL, session_id TEXT NOT NULL, part_of_record INTEGER NOT NULL,
         PRIMARY KEY (session_id, room, name, sha256))""",
+    """CREATE TABLE IF NOT EXISTS unfinished (
+        temporary TEXT PRIMARY KEY, room TEXT NOT NULL, sha256 TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE IF NOT EXISTS pinned (session_id TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS artifacts_by_content ON artifacts (room, sha256)",
     "CREATE INDEX IF NOT EXISTS artifacts_by_path ON artifacts (path)",
     f"PRAGMA user_version = {INDEX_VERSION}",
@@ -65,6 +75,16 @@ class SavedSession:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A file that was announced and not finished; ``temporary`` is its name until then, ``since`` the time."""
+
+    temporary: str
+    room: str
+    sha256: str
+    since: float
+
+
 class Index:
     """Queries and changes on one open connection."""
 
@@ -79,7 +99,7 @@ class Index:
                    (SELECT DISTINCT path, bytes FROM artifacts WHERE session_id = sessions.id))
                FROM sessions ORDER BY saved DESC, rowid DESC"""
         )
-        return tuple(SavedSession(*row) for row in rows)
+        return tuple(_checked(SavedSession, row) for row in rows)
 
     def artifacts(self, session_id: str | None = None, room: str | None = None) -> tuple[Artifact, ...]:
         """Every use of a file, oldest first, filtered."""
@@ -88,17 +108,17 @@ class Index:
                WHERE (?1 IS NULL OR session_id = ?1) AND (?2 IS NULL OR room = ?2) ORDER BY created, rowid""",
             (session_id, room),
         )
-        return tuple(Artifact(*row) for row in rows)
+        return tuple(_checked(Artifact, row) for row in rows)
 
     def paths_of(self, room: str, sha256: str) -> tuple[str, ...]:
         """Where that content lies in that room."""
         query = "SELECT DISTINCT path FROM artifacts WHERE room = ? AND sha256 = ?"
-        return tuple(row[0] for row in self._connection.execute(query, (room, sha256)))
+        return tuple(_text(row[0]) for row in self._connection.execute(query, (room, sha256)))
 
     def users_of(self, path: str) -> tuple[str, ...]:
         """List the sessions that use that file."""
         query = "SELECT DISTINCT session_id FROM artifacts WHERE path = ? ORDER BY session_id"
-        return tuple(row[0] for row in self._connection.execute(query, (path,)))
+        return tuple(_text(row[0]) for row in self._connection.execute(query, (path,)))
 
     def put_session(self, record: SessionRecord, sha256: str) -> None:
         """Insert the session, or replace the row that has its id."""
@@ -138,6 +158,34 @@ class Index:
     def forget_session(self, session_id: str) -> None:
         """Drop a session's row."""
         self._connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+        self._connection.execute("DELETE FROM pinned WHERE session_id = ?", (session_id,))
+
+    def pin(self, session_id: str) -> None:
+        """From now on no limit of the folder's size removes the session."""
+        self._connection.execute("INSERT OR REPLACE INTO pinned VALUES (?)", (session_id,))
+
+    def pinned(self) -> frozenset[str]:
+        """The sessions that stay."""
+        return frozenset(_text(row[0]) for row in self._connection.execute("SELECT session_id FROM pinned"))
+
+    def total_bytes(self) -> int:
+        """What all known files have together."""
+        query = "SELECT coalesce(sum(bytes), 0) FROM (SELECT DISTINCT path, bytes FROM artifacts)"
+        return int(self._connection.execute(query).fetchone()[0])
+
+    def announce(self, writing: Unfinished) -> None:
+        """Write down that a file is about to be written, so that it is found should its writer be killed."""
+        row = (writing.temporary, writing.room, writing.sha256, writing.since)
+        self._connection.execute("INSERT OR REPLACE INTO unfinished VALUES (?, ?, ?, ?)", row)
+
+    def finished(self, temporary: str) -> None:
+        """Forget an announcement."""
+        self._connection.execute("DELETE FROM unfinished WHERE temporary = ?", (temporary,))
+
+    def unfinished(self) -> tuple[Unfinished, ...]:
+        """Everything that was announced and not finished."""
+        rows = self._connection.execute("SELECT temporary, room, sha256, since FROM unfinished")
+        return tuple(_checked(Unfinished, row) for row in rows)
 
     def forget_use(self, session_id: str, path: str) -> None:
         """Drop a session's use of a file."""
@@ -157,10 +205,47 @@ class Index:
             raise
 
 
+def _text(value: Any) -> str:
+    """A value that we wrote as text.
+
+    Raises:
+        sqlite3.DatabaseError: it is something else.
+    """
+    if not isinstance(value, str) or "\0" in value:
+        raise sqlite3.DatabaseError("malformed row (a path or an id that is no text)")
+    return value
+
+
+_Row = TypeVar("_Row", Artifact, SavedSession, Unfinished)
+
+
+def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
+    """A row as a record; SQLite keeps any type in any column, and somebody else may have written it.
+
+    Raises:
+        sqlite3.DatabaseError: a value of a type, or a time, that we never write.
+    """
+    values = dict(zip((field.name for field in fields(kind)), row, strict=True))
+    try:
+        record = msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise sqlite3.DatabaseError(f"malformed row ({error})") from None
+    if isinstance(record, Artifact):
+        _text(record.path)
+    if isinstance(record, Unfinished):
+        return record
+    moment = record.saved if isinstance(record, SavedSession) else record.created
+    if not 0 <= moment <= _LATEST or not 0 <= record.bytes <= LARGEST_NUMBER:
+        raise sqlite3.DatabaseError("malformed row (a time or a size that cannot be)")
+    return record
+
+
 @contextlib.contextmanager
 def open_for_writing(folder: Path) -> Iterator[Index]:
     """Open the folder's index; make it if it is not there."""
     path = folder / INDEX_NAME
+    refuse_link(folder)
+    refuse_link(path)
     with explained("write", path), contextlib.closing(_connect(path)) as connection:
         if _version(connection, path) < INDEX_VERSION:
             _use_wal(connection)

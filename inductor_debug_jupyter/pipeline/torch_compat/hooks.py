@@ -43,7 +43,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
 from inductor_debug_jupyter.pipeline.torch_compat.symbols import SymbolFacts, read_symbols
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("inductor_debug_jupyter")
 
 
 class CompileListener(Protocol):

@@ -33,7 +33,7 @@ from torch.fx.graph_module import _loader
 
 from inductor_debug_jupyter.pipeline.torch_compat.patches import patched
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("inductor_debug_jupyter")
 
 _OWN_NAMES = ("__compiled_fn_", "__resume_at_", "__builtins_dict__")
 _USERS_REGION = -1

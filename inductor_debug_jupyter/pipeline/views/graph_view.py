@@ -35,6 +35,7 @@ from inductor_debug_jupyter.pipeline.views.shapes import (
 )
 from inductor_debug_jupyter.pipeline.views.svg import to_svg
 from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 MAX_SHAPES = 2_000
 """More than this is never drawn: boxes that were opened longest ago close again."""
@@ -47,7 +48,7 @@ _PICTURES_KEPT = 8
 ViewObserver = Callable[["GraphView"], None]
 
 
-class GraphView:
+class GraphView(Harmless):
     """One graph of a session, and how it is looked at.
 
     Args:

@@ -21,6 +21,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.views.words import count, label_of, plain
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 _STAGES = ("dynamo", "joint", "forward", "backward", "post_grad", f"post_grad{BACKWARD}")
 _SIDES = {"forward": ("joint", "forward", "post_grad"), "backward": ("joint", "backward", f"post_grad{BACKWARD}")}
@@ -48,7 +49,7 @@ class TracedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Harmless):
     """Everything that belongs together: lines, nodes by stage, kernels. ``asked`` says what it was asked for."""
 
     asked: str

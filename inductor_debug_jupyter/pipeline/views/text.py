@@ -1,8 +1,9 @@
 """A session as text: for terminals, ``str(session)``, the snapshot and strict errors.
 
 The text is deterministic: the same record gives the same characters, and figures that change from run to run
-(seconds) are there only when asked for. Whatever came from a user's program goes through :func:`words.plain`, so that
-a name can neither start a line of its own nor send escape codes to a terminal.
+(seconds) are there only when asked for. Every line of :func:`session_text` goes through :func:`words.plain` at the end,
+so that nothing of a session can send escape codes to a terminal; what a user's program named goes through it before it
+is put into a line, so that a name cannot start a line of its own.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     lines += _section("Not on the target", ledger, limit)
     lines += _section("Notes", [[f"{plain(note.part)}: {plain(note.message)}"] for note in record.notes], limit)
     lines += _section("Repro scripts", [[plain(path)] for path in record.repros], limit)
-    return "\n".join(lines)
+    return "\n".join(line if isinstance(line, _Inked) else plain(line) for line in lines)
 
 
 written_by(SessionRecord, session_text)
@@ -164,14 +165,20 @@ def line_text(line: SourceLine) -> str:
     return f"{plain(label_of(line))}, line {line.line}" + (f": {code}" if code else "")
 
 
+class _Inked(str):
+    """A line that is harmless, with our own ANSI codes around it."""
+
+    __slots__ = ()
+
+
 class _Ink:
-    """Wraps text in ANSI codes, or does not."""
+    """Makes a line harmless and wraps it in ANSI codes, or does not wrap it."""
 
     def __init__(self, colour: bool) -> None:
         self.colour = colour
 
     def __call__(self, kind: str, text: str) -> str:
-        return f"\x1b[{_COLOURS[kind]}m{text}\x1b[0m" if self.colour else text
+        return _Inked(f"\x1b[{_COLOURS[kind]}m{plain(text)}\x1b[0m") if self.colour else text
 
 
 def _nothing_hints(record: SessionRecord) -> list[str]:

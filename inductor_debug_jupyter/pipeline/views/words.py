@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from inductor_debug_jupyter.pipeline.records import NodeRecord, Severity, SourceLine, TensorSpec
+from inductor_debug_jupyter.pipeline.words import plain as plain
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 """Worst first."""
@@ -19,14 +20,6 @@ _DTYPES: Final[dict[str, str]] = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
     "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8",
 }  # fmt: skip
-
-
-def plain(text: str) -> str:
-    """``text`` with everything that could move a cursor, start a line or reverse the reading order made visible."""
-    expanded = text.expandtabs(4)
-    if expanded.isprintable():
-        return expanded
-    return "".join(char if char.isprintable() else "�" for char in expanded)
 
 
 def clip(text: str, width: int) -> str:

@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.text import severity_counts
 from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
 from inductor_debug_jupyter.pipeline.what_if.numbers import largest_error
+from inductor_debug_jupyter.pipeline.words import Harmless
 
 Kind = Literal["same", "better", "worse", "other"]
 NOT_KNOWN = "not known"
@@ -61,7 +62,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Changes:
+class Changes(Harmless):
     """What a "what if" changes."""
 
     gone: tuple[Violation, ...] = ()
