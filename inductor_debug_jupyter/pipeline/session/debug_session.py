@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.records import SessionRecord, dump_session,
 from inductor_debug_jupyter.pipeline.session.comparing import Comparing
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.found import Found
-from inductor_debug_jupyter.pipeline.session.life import finished
+from inductor_debug_jupyter.pipeline.session.life import added, finished
 from inductor_debug_jupyter.pipeline.session.nodes import Nodes
 from inductor_debug_jupyter.pipeline.session.trying import Trying
 from inductor_debug_jupyter.pipeline.settings import resolve
@@ -82,16 +82,16 @@ class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
         self.choose(dict(chosen))
         return self.selection
 
-    def on_select(self, observer: Callable[[dict[str, Any]], None]) -> None:
-        """Call ``observer`` with each new selection."""
-        self._selection_observers.append(observer)
+    def on_select(self, observer: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        """Call ``observer`` with each new selection; the answer, when called, ends that."""
+        return added(self._selection_observers, observer)
 
     def choose(self, selection: dict[str, Any]) -> None:
         """Take over a whole selection, as the panel sends it."""
         if selection == self.selection:
             return
         self.selection = selection
-        for observer in self._selection_observers:
+        for observer in tuple(self._selection_observers):
             observer(selection)
 
     # Showing and keeping ----------------------------------------------------------------------------------------

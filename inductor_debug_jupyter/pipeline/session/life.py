@@ -34,6 +34,16 @@ finished: list[SessionLife] = []
 """The session that was finished last in this process, if any."""
 
 
+def added(observers: list[Any], observer: Callable[..., None]) -> Callable[[], None]:
+    """Add an observer; the answer takes it out again, also when it is called twice."""
+    observers.append(observer)
+
+    def remove() -> None:
+        observers[:] = [each for each in observers if each is not observer]
+
+    return remove
+
+
 class SessionLife:
     """What captures, judges and keeps. See :class:`DebugSession` for the arguments."""
 
