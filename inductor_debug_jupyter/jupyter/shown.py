@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+
 class ShownPanels:
     """The panels of one kernel, by cell."""
 

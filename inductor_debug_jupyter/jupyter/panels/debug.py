@@ -70,7 +70,19 @@ PLACES_SENT = 200
 GONE = "this panel is gone: its cell ran again, or it was closed; session.panel() makes a new one"
 
 _OF_SESSION = frozenset(
-    ("record", "on_select", "_live", "_lookup", "_views", "_late", "_panes", "_links", "_unlisten", "_form", "_snapshot")
+    (
+        "record",
+        "on_select",
+        "_live",
+        "_lookup",
+        "_views",
+        "_late",
+        "_panes",
+        "_links",
+        "_unlisten",
+        "_form",
+        "_snapshot",
+    )
 )
 """Attributes of a panel through which it holds a session."""
 
