@@ -23,6 +23,7 @@ from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_opti
 from inductor_debug_jupyter.jupyter.progress import CellProgress
 from inductor_debug_jupyter.jupyter.saving import LateSaving
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, in_a_line
 from inductor_debug_jupyter.pipeline.interrupts import Interrupts, held_back, noticed
 from inductor_debug_jupyter.pipeline.session import DebugSession
@@ -32,8 +33,8 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 
 log = logging.getLogger("inductor_debug_jupyter")
 
-KEPT_INPUTS = 1 << 30
-"""So many bytes of inputs are kept without being asked, so that a model can be run again."""
+KEPT_INPUTS = InputBudget(1 << 30)
+"""What is kept of all cells' inputs without being asked, so that a model can be run again."""
 
 
 class Run:

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any
 
+from inductor_debug_jupyter.jupyter.shown import panels
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.views.text import session_text
 from inductor_debug_jupyter.pipeline.words import encodable
@@ -21,7 +22,8 @@ def make_panel(session: DebugSession) -> Any:
 def show_session(shell: Any, session: DebugSession) -> None:
     """Show a session where the shell can: as a panel when there is a notebook, else as text."""
     if hasattr(shell, "kernel"):
-        make_panel(session).show()
+        with panels.by_magic():
+            make_panel(session).show()
         return
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     text = session_text(session.record, colour=colour, timings=True)

@@ -11,6 +11,7 @@ from inductor_debug_jupyter.jupyter.completion import magic_options
 from inductor_debug_jupyter.jupyter.display import make_panel, show_session
 from inductor_debug_jupyter.jupyter.help import magic_help
 from inductor_debug_jupyter.jupyter.magic_line import NAME, read_options, strip_magic_line
+from inductor_debug_jupyter.jupyter.shown import panels
 from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
 from inductor_debug_jupyter.pipeline.options import split_magic_line
 from inductor_debug_jupyter.pipeline.session import last_session, register_display
@@ -25,8 +26,10 @@ def load(shell: Any) -> None:
     watcher = CellWatcher(shell)
     _loaded[id(shell)] = watcher
     shell.input_transformers_cleanup.append(strip_magic_line)
+    shell.events.register("pre_run_cell", panels.before_cell)
     shell.events.register("pre_run_cell", watcher.before_cell)
     shell.events.register("post_run_cell", watcher.after_cell)
+    shell.events.register("post_run_cell", panels.after_cell)
     shell.Completer.custom_matchers.append(magic_options)
     shell.register_magic_function(_magic(shell, watcher), "line_cell", NAME)
     register_cell_labels(_cell_labels(shell))
@@ -39,8 +42,10 @@ def unload(shell: Any) -> None:
     if watcher is None:
         return
     shell.input_transformers_cleanup.remove(strip_magic_line)
+    shell.events.unregister("pre_run_cell", panels.before_cell)
     shell.events.unregister("pre_run_cell", watcher.before_cell)
     shell.events.unregister("post_run_cell", watcher.after_cell)
+    shell.events.unregister("post_run_cell", panels.after_cell)
     shell.Completer.custom_matchers.remove(magic_options)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(NAME, None)

@@ -13,6 +13,8 @@ import ipywidgets
 import torch
 from IPython.core.getipython import get_ipython
 
+from inductor_debug_jupyter.jupyter.panels.closing import close_all
+from inductor_debug_jupyter.jupyter.shown import panels
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_names
 from inductor_debug_jupyter.pipeline.capture.steps import Step
 from inductor_debug_jupyter.pipeline.devices import profile_names
@@ -159,6 +161,18 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
         self._below.children = [make_panel(session)]
         for panel in before:
             panel.close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        panels.shown(self)
+        return super()._repr_mimebundle_(**kwargs)
+
+    def close(self) -> None:
+        """Close it with all its widgets, and let go of the session of the last run. Safe to call twice."""
+        panels.gone(self)
+        for panel in self._below.children:
+            panel.close()
+        close_all(self)
+        self.session = None
 
 
 def _fields() -> dict[str, Any]:

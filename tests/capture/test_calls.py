@@ -14,8 +14,10 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import DebugSession
-from inductor_debug_jupyter.pipeline.capture.calls import CallLog
+from inductor_debug_jupyter.pipeline.capture.calls import CallLog, LostCall
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.settings import resolve
 
 
 def test_the_first_call_of_each_model_is_copied() -> None:
@@ -31,24 +33,60 @@ def test_the_first_call_of_each_model_is_copied() -> None:
 
 
 def test_a_limit_is_for_all_copies_together_and_models_may_go() -> None:
-    log = CallLog(limit=100)
+    log = CallLog(InputBudget(100))
     small, large, gone = nn.Linear(2, 2), nn.ReLU(), nn.Tanh()
     log.add(small.forward, (torch.ones(10),), {})
-    log.add(large.forward, (torch.ones(16),), {})
+    log.add(large.forward, (torch.ones(26),), {})
     log.add(gone.forward, (torch.ones(5),), {})
-    assert log.too_large == {"ReLU": 64}
+    assert log.lost == {"ReLU": LostCall("ReLU", "too large", 104)}
     assert [call.name for call in log.calls] == ["Linear", "Tanh"]
     seen = weakref.ref(gone)
     del gone
     gc.collect()
     assert seen() is None
     assert [call.name for call in log.there()] == ["Linear"]
-    assert log.gone == "Tanh"
+    assert log.lost["Tanh"] == LostCall("Tanh", "model is gone")
     log.add((other := nn.Sigmoid()).forward, (torch.ones(14),), {})
     assert [call.model for call in log.there()] == [small, other], "there is room again"
     asked = CallLog()
     asked.add(nn.Tanh().forward, (), {})
     assert asked.calls[0].is_there
+
+
+def test_one_budget_for_all_sessions_lets_the_least_recently_used_go(caplog: pytest.LogCaptureFixture) -> None:
+    budget, nets = InputBudget(100), [nn.ReLU(), nn.Tanh(), nn.Sigmoid()]
+    first, second, third = (CallLog(budget) for _ in nets)
+    for log, net in zip((first, second), nets, strict=False):
+        log.add(net.forward, (torch.ones(10),), {})
+    assert torch.equal(first.there()[0].args[0], torch.ones(10)), "used: so the second one's go first"
+    third.add(nets[2].forward, (torch.ones(14),), {})
+    assert [len(log.there()) for log in (first, second, third)] == [1, 0, 1]
+    assert second.lost == {"Tanh": LostCall("Tanh", "inputs were let go", 40)}
+    assert budget.nbytes == 96
+    CallLog(budget).add(nn.ReLU().forward, (torch.ones(25),), {})
+    said = [record.message for record in caplog.records]
+    assert len(said) == 1, "said once"
+    assert "not used for the longest time are let go" in said[0]
+
+
+def test_inputs_that_were_let_go_are_no_match() -> None:
+    budget, nets = InputBudget(100), [nn.ReLU(), nn.Tanh()]
+    session = DebugSession(resolve({"lower": "dynamo"}), eager=True, keep_inputs=True, inputs_limit=budget)
+    session.open()
+    for net in nets:
+        net(torch.ones(10))
+    session.close()
+    assert session.diff(candidate="eager").verdict == "match"
+    assert session._kept_calls()[1].args, "used"
+    CallLog(budget).add((other := nn.Sigmoid()).forward, (torch.ones(10),), {})
+    report = session.diff(candidate="eager")
+    assert report.verdict == "not_compared"
+    assert not report.passed
+    assert "the inputs of this call of ReLU were let go (40 B)" in " ".join(report.record.notes)
+    assert "were let go" in " ".join(session.localize(candidate="aot_eager").notes)
+    CallLog(budget).add(other.forward, (torch.ones(25),), {})
+    with pytest.raises(NotFoundError, match=r"the inputs of this call of .* were let go"):
+        session.diff()
 
 
 def called(model: nn.Module, size: int, limit: int | None) -> DebugSession:

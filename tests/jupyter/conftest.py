@@ -53,10 +53,13 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
 
-    def run(self, code: str, *, silent_history: bool = False) -> Outcome:
-        """Run a cell to its end."""
+    def run(self, code: str, *, cell_id: str = "") -> Outcome:
+        """Run a cell to its end; ``cell_id`` is what a front end calls the cell."""
         outcome = Outcome()
-        message_id = self.client.execute(code)
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        request = self.client.session.msg("execute_request", content, metadata={"cellId": cell_id} if cell_id else {})
+        self.client.shell_channel.send(request)
+        message_id = request["header"]["msg_id"]
         while True:
             message = self.client.get_iopub_msg(timeout=180)
             if message["parent_header"].get("msg_id") != message_id:

@@ -15,6 +15,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch.utils._pytree import tree_leaves
 
 from inductor_debug_jupyter import DebugSession, capture
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.nodes import Traces
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
@@ -393,7 +394,7 @@ def test_a_model_is_not_held() -> None:
     with capture(eager=True, lower="aot") as session:
         net = Net()
         net(X)
-    session._calls.limit = 1 << 20  # as the magic has it: models are not kept alive
+    session._calls.budget = InputBudget(1 << 20)  # as the magic has it: models are not kept alive
     session._calls.add(net, (X,), {})
     for stage in ("forward", "backward", "dynamo"):
         for name in names_of(session, stage)[::2]:

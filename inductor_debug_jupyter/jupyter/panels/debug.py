@@ -10,6 +10,9 @@ of a large model both are megabytes that most people never look at.
 
 Whatever goes wrong in a callback is shown in the header's error strip. Callbacks may come on another thread
 (ipykernel 7.3 runs them while a cell is busy), so a lock keeps them one after the other.
+
+A panel that is closed (its cell ran again, or the front end closed it) closes all its widgets and lets go of the
+session: IPython's ``Out`` may hold the empty panel for as long as the kernel lives.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import traitlets
 from IPython.display import HTML, display
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane
+from inductor_debug_jupyter.jupyter.panels.closing import close_all
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
@@ -40,6 +44,8 @@ from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, TransfersPanel
 from inductor_debug_jupyter.jupyter.panels.what_if import TAB as WHAT_IF
 from inductor_debug_jupyter.jupyter.panels.what_if import WhatIfPanel
+from inductor_debug_jupyter.jupyter.shown import panels
+from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
@@ -60,6 +66,25 @@ from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
 
 PLACES_SENT = 200
 """So many places of a finding go to the browser; the count says how many there are."""
+
+GONE = "this panel is gone: its cell ran again, or it was closed; session.panel() makes a new one"
+
+_OF_SESSION = frozenset(
+    (
+        "record",
+        "on_select",
+        "_live",
+        "_lookup",
+        "_views",
+        "_late",
+        "_panes",
+        "_links",
+        "_unlisten",
+        "_form",
+        "_snapshot",
+    )
+)
+"""Attributes of a panel through which it holds a session."""
 
 
 class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type information
@@ -83,10 +108,32 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._links: list[Any] = []
         self._form: Any = None
         self._snapshot: Any = None
-        self._session: Any = None
+        self._unlisten: list[Callable[[], None]] = []
         super().__init__()
         self.add_class("idj-frame")
         self.load(record, live)
+        if self.comm is not None:
+            self.comm.on_close(lambda _: self.close())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is gone from the page."""
+        return "record" not in vars(self)
+
+    def close(self) -> None:
+        """Close it with all its widgets, and let go of the session. Safe to call twice."""
+        if self.is_closed:
+            return
+        panels.gone(self)
+        self._stop_listening()
+        close_all(self)
+        self.children = ()
+        for name, value in list(vars(self).items()):
+            if name in _OF_SESSION or isinstance(value, ipywidgets.Widget):
+                delattr(self, name)
+
+    def __repr__(self) -> str:
+        return GONE if self.is_closed else super().__repr__()  # type: ignore[no-any-return]
 
     def load(self, record: SessionRecord, live: LiveParts = NOT_LIVE) -> None:
         """Show another session in this one's place, and in its snapshot's."""
@@ -100,8 +147,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.fixes = self._fixes_pane(live.fixes)
         self._lay_out()
         self._connect()
-        for widget in before:
-            widget.close()
+        close_all(*before)
         if self._snapshot is not None:
             self._snapshot.update(HTML(snapshot_html(record)))
 
@@ -221,6 +267,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """The widget and, for whoever has no widgets, what it says."""
+        panels.shown(self)
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
         return {**bundle, "text/plain": session_text(self.record)}
 
@@ -235,9 +282,11 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         """Choose a finding (its index in ``record.findings``), a node by name, or a source line; answers the selection.
 
         Raises:
-            UsageError: not exactly one of the three was given.
+            UsageError: not exactly one of the three was given, or the panel is gone.
             NotFoundError: there is no such finding, node or line.
         """
+        if self.is_closed:
+            raise UsageError(GONE)
         chosen = self._lookup.find(finding=finding, node=node, line=line, label=label, near=self.graph.shown)
         self._assign(chosen)
         return dict(chosen)
@@ -293,9 +342,11 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
         if self._form is None:
             self._form = QuickRunForm(target=self.record.target, on_session=self._show_session)
+            self._lay_out()
         else:
-            self._form = None
-        self._lay_out()
+            form, self._form = self._form, None
+            self._lay_out()
+            close_all(form)
 
     @classmethod
     def of(cls, session: Any) -> DebugPanel:
@@ -310,9 +361,12 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._listen_to(session)
 
     def _listen_to(self, session: Any) -> None:
-        self._session = session
-        session.on_select(lambda chosen: self.follow(chosen) if self._session is session else None)
-        session.on_change(lambda: self._shows_other(session) if self._session is session else None)
+        self._stop_listening()
+        self._unlisten = [session.on_select(self.follow), session.on_change(lambda: self._shows_other(session))]
+
+    def _stop_listening(self) -> None:
+        while self._unlisten:
+            self._unlisten.pop()()
 
     def _shows_other(self, session: Any) -> None:
         """The session has other findings now: a fix-it was applied or taken back."""

@@ -1,8 +1,8 @@
 """What the user called, with which inputs: so that it can be run again.
 
 Inputs are copied before the call, since the call may change them. Only the first call of each model is kept: copies
-cost memory. Where nobody asked for it (the magic keeps calls just in case) there is a limit to all copies together, and
-models are not kept alive: a model that the user lets go of is gone.
+cost memory. Where nobody asked for it (the magic keeps calls just in case) the copies are within a budget that all
+sessions share, and models are not kept alive: a model that the user lets go of is gone.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import inspect
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget, KeptInputs, bytes_of
 from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.capture.sources import CallSite, running_call
 from inductor_debug_jupyter.pipeline.torch_compat.regions import name_of_backend
@@ -28,15 +29,13 @@ class ModelCall:
     Attributes:
         held: answers with the model, or with None when it is gone.
         name: what a person calls it.
-        args: positional arguments, tensors copied.
-        kwargs: likewise by name.
+        kept: positional arguments and those by name, tensors copied.
         random_state: of torch's CPU generator just before the call.
     """
 
     held: Callable[[], Callable[..., Any] | None]
     name: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    kept: KeptInputs
     random_state: torch.Tensor | None = None
     site: CallSite | None = None
     """Where the user wrote the call; None when that is not known."""
@@ -50,7 +49,7 @@ class ModelCall:
         cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], like: ModelCall | None = None
     ) -> ModelCall:
         """A call of a model that is kept alive by it; what is on around it is as for another one."""
-        call = cls(_held(model, weakly=False), _name(model), args, kwargs)
+        call = cls(_held(model, weakly=False), _name(model), KeptInputs(args, kwargs))
         return call if like is None else replace(call, modes=like.modes)
 
     @property
@@ -61,9 +60,19 @@ class ModelCall:
         return model
 
     @property
+    def args(self) -> tuple[Any, ...]:
+        """Positional arguments."""
+        return self.kept.values()[0]
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """Arguments by name."""
+        return self.kept.values()[1]
+
+    @property
     def is_there(self) -> bool:
-        """Whether the model still exists."""
-        return self.held() is not None
+        """Whether the model still exists, and its inputs were not let go."""
+        return self.held() is not None and self.kept.are_there
 
     @property
     def inputs(self) -> tuple[Any, ...] | dict[str, Any]:
@@ -76,23 +85,29 @@ class ModelCall:
         return dict(inspect.signature(function).bind(*self.args, **self.kwargs).arguments)
 
 
+@dataclass(frozen=True)
+class LostCall:
+    """A call that was seen and cannot be run again; ``nbytes`` are those of its inputs."""
+
+    name: str
+    reason: Literal["model is gone", "inputs were let go", "too large"]
+    nbytes: int = 0
+
+
 class CallLog:
     """Keeps the first call of each model.
 
     Args:
-        limit: the most bytes that all copies together may have; models are then not kept alive. None: no limit, and
-            they are.
+        budget: what all copies together may have, those of other sessions included; models are then not kept alive.
+            None: no limit, and they are.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit
+    def __init__(self, budget: InputBudget | None = None) -> None:
+        self.budget = budget
         self.calls: list[ModelCall] = []
-        self.too_large: dict[str, int] = {}
-        """Models whose inputs were not kept → the bytes of those."""
-        self.gone = ""
-        """A model whose call was kept, and that is gone."""
+        self.lost: dict[str, LostCall] = {}
+        """Models whose call was seen and cannot be run again → why."""
         self._seen: list[Callable[[], Callable[..., Any] | None]] = []
-        self._bytes = 0
 
     def add(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any = None
@@ -102,28 +117,30 @@ class CallLog:
         if any(held() is model for held in self._seen):
             return
         self._forget_what_is_gone()
-        held = _held(model, weakly=self.limit is not None)
+        held = _held(model, weakly=self.budget is not None)
         self._seen.append(held)
-        size = _bytes((args, kwargs))
-        if self.limit is not None and self._bytes + size > self.limit:
-            self.too_large[_name(model)] = size
+        nbytes = bytes_of((args, kwargs))
+        if self.budget is not None and not self.budget.make_room(nbytes):
+            self.lost[_name(model)] = LostCall(_name(model), "too large", nbytes)
             return
-        self._bytes += size
-        copied, named = _copied((args, kwargs))
+        kept = KeptInputs(*_copied((args, kwargs)), self.budget)
+        if self.budget is not None:
+            self.budget.add(kept)
         name = name_of_backend(backend) if backend is not None else ""
         state, site, modes = torch.get_rng_state(), running_call(), CallModes.now()
-        self.calls.append(ModelCall(held, _name(model), copied, named, state, site, name, modes))
+        self.calls.append(ModelCall(held, _name(model), kept, state, site, name, modes))
 
     def there(self) -> list[ModelCall]:
-        """The calls whose model still exists."""
+        """The calls that can be run again."""
         self._forget_what_is_gone()
         return self.calls
 
     def _forget_what_is_gone(self) -> None:
         for call in self.calls:
-            if not call.is_there:
-                self.gone = call.name
-                self._bytes -= _bytes((call.args, call.kwargs))
+            if call.held() is None:
+                self.lost[call.name] = LostCall(call.name, "model is gone")
+            elif not call.kept.are_there:
+                self.lost[call.name] = LostCall(call.name, "inputs were let go", call.kept.nbytes)
         self.calls = [call for call in self.calls if call.is_there]
         self._seen = [held for held in self._seen if held() is not None]
 
@@ -151,12 +168,6 @@ def _held(model: Callable[..., Any], *, weakly: bool) -> Callable[[], Callable[.
         return weakref.ref(model)
     except TypeError:  # a built-in, which is there for good
         return lambda: model
-
-
-def _bytes(values: Any) -> int:
-    sizes: list[int] = []
-    map_tensors(lambda tensor: sizes.append(tensor.numel() * tensor.element_size()), values)
-    return sum(sizes)
 
 
 def _copied(values: Any) -> Any:

@@ -193,7 +193,7 @@ class CaptureWatch:
                 self._recorder.failed(f"{CALL}{type(module).__name__}", error)
                 return call(module, *args, **kwargs)
         with dynamo_errors_fall_back(), torch_logs_muted():
-            return compiled(*args, **kwargs)
+            return compiled(module, *args, **kwargs)
 
 
 class _Observer:

@@ -13,6 +13,7 @@ from inductor_debug_jupyter.pipeline.adapters.device_log import listening
 from inductor_debug_jupyter.pipeline.bisect import bisect_stages, is_rung
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
+from inductor_debug_jupyter.pipeline.diff.harness import overall_verdict
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
@@ -83,7 +84,7 @@ class Comparing(SessionLife):
             with unheard(), listening(self._device), call.modes.again():
                 shelf = self._shelf() if generate_visualizations else None
                 reports.append(harness.compare(generate_visualizations, shelf))
-        report = merged(reports)
+        report = self._with_lost(merged(reports))
         self._compared = Comparison(candidate, backward, config)
         self._wrong_call = next((call for call, each in zip(calls, reports, strict=True) if not each.passed), None)
         self.diff_pairs = report.pairs
@@ -220,6 +221,14 @@ class Comparing(SessionLife):
         self._update(repros=(*self.record.repros, str(written)))
         return written
 
+    def _with_lost(self, report: DiffReport) -> DiffReport:
+        """The report, which is not complete and so no pass where a call of the cell could not be run again."""
+        if not (lost := self._lost_calls()):
+            return report
+        verdict = overall_verdict(report.outputs, complete=False)
+        notes = (*report.record.notes, *(f"not compared: {why}" for why in lost))
+        return DiffReport(replace(report.record, verdict=verdict, notes=notes), report.pairs)
+
     def _last_comparison(self) -> Comparison:
         """The last comparison, or what the magic's line asks for."""
         if self._compared is not None:
@@ -248,7 +257,8 @@ class Comparing(SessionLife):
         calls = self._kept_calls()
         call = next((each for each in calls if each is self._wrong_call), calls[0])
         others = [f"{each.name} {number}" for number, each in enumerate(calls, 1) if each is not call]
-        return call, [f"Not looked at: {', '.join(others)}."] if others else []
+        notes = [f"Not looked at: {', '.join(others)}."] if others else []
+        return call, [*notes, *(f"Not looked at: {why}." for why in self._lost_calls())]
 
     def _shelf(self) -> Shelf:
         return Shelf(self._store(), self._id)

@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.records import SessionRecord, dump_session,
 from inductor_debug_jupyter.pipeline.session.comparing import Comparing
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.found import Found
-from inductor_debug_jupyter.pipeline.session.life import finished
+from inductor_debug_jupyter.pipeline.session.life import added, finished
 from inductor_debug_jupyter.pipeline.session.nodes import Nodes
 from inductor_debug_jupyter.pipeline.session.trying import Trying
 from inductor_debug_jupyter.pipeline.settings import resolve
@@ -52,8 +52,8 @@ class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
         eager: also show plain module calls to the compiler.
         fresh: bypass the FX and AOT caches, so that every stage is seen.
         keep_inputs: copy the inputs of each model's first call, for :meth:`diff`, :meth:`bisect` and :meth:`node`.
-        inputs_limit: the most bytes that these copies may have together; models are then not kept alive. No limit
-            without it, and none where the settings ask for a comparison.
+        inputs_limit: the most bytes that these copies may have together, or a budget that several sessions share;
+            models are then not kept alive. No limit without it, and none where the settings ask for a comparison.
         name: what to call it; the captured model's name by default.
         on_step: told what the compiler is doing, for somebody who waits.
         only: whether a model or function that is called is of interest; all are by default.
@@ -83,16 +83,16 @@ class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
         self.choose(dict(chosen))
         return self.selection
 
-    def on_select(self, observer: Callable[[dict[str, Any]], None]) -> None:
-        """Call ``observer`` with each new selection."""
-        self._selection_observers.append(observer)
+    def on_select(self, observer: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        """Call ``observer`` with each new selection; the answer, when called, ends that."""
+        return added(self._selection_observers, observer)
 
     def choose(self, selection: dict[str, Any]) -> None:
         """Take over a whole selection, as the panel sends it."""
         if selection == self.selection:
             return
         self.selection = selection
-        for observer in self._selection_observers:
+        for observer in tuple(self._selection_observers):
             observer(selection)
 
     # Showing and keeping ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, Search
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
 from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import SessionRecord
-from inductor_debug_jupyter.pipeline.session.life import SessionLife
+from inductor_debug_jupyter.pipeline.session.life import SessionLife, added
 from inductor_debug_jupyter.pipeline.what_if.before import first_calls
 
 
@@ -38,9 +38,12 @@ class Fixing(SessionLife):
 
     _fixes: _Fixes | None = None
 
-    def on_change(self, observer: Callable[[], None]) -> None:
-        """Call ``observer`` whenever what the session shows became another: after :meth:`apply` and :meth:`undo`."""
-        self._change_observers.append(observer)
+    def on_change(self, observer: Callable[[], None]) -> Callable[[], None]:
+        """Call ``observer`` whenever what the session shows became another: after :meth:`apply` and :meth:`undo`.
+
+        The answer, when called, ends that.
+        """
+        return added(self._change_observers, observer)
 
     @property
     def applied(self) -> tuple[FixIt, ...]:
@@ -216,7 +219,7 @@ class Fixing(SessionLife):
         if record is not original:
             record = _with_left_out(record, original, self._comparable)
         self._record = replace(record, id=original.id, created=original.created, name=original.name)
-        for observer in self._change_observers:
+        for observer in tuple(self._change_observers):
             observer()
 
     def _note_offers(self, offers: Sequence[FixTrial]) -> None:

@@ -15,6 +15,7 @@ from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.capture.watch import CALL
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
@@ -37,6 +38,16 @@ finished: list[SessionLife] = []
 """The session that was finished last in this process, if any."""
 
 
+def added(observers: list[Any], observer: Callable[..., None]) -> Callable[[], None]:
+    """Add an observer; the answer takes it out again, also when it is called twice."""
+    observers.append(observer)
+
+    def remove() -> None:
+        observers[:] = [each for each in observers if each is not observer]
+
+    return remove
+
+
 class SessionLife:
     """What captures, judges and keeps. See :class:`DebugSession` for the arguments."""
 
@@ -48,7 +59,7 @@ class SessionLife:
         eager: bool = False,
         fresh: bool = True,
         keep_inputs: bool = False,
-        inputs_limit: int | None = None,
+        inputs_limit: int | InputBudget | None = None,
         name: str = "",
         on_step: StepObserver | None = None,
         only: Callable[[Any], bool] | None = None,
@@ -64,7 +75,8 @@ class SessionLife:
         self._name = name
         self._id, self._created = new_session_id()
         self._recorder = Recorder(fresh=fresh, on_step=on_step)
-        self._calls = CallLog(None if self.settings["diff"] else inputs_limit)
+        budget = InputBudget(inputs_limit) if isinstance(inputs_limit, int) else inputs_limit
+        self._calls = CallLog(None if self.settings["diff"] else budget)
         self._watch = CaptureWatch(
             self._recorder,
             lower=self.settings["lower"],
@@ -244,18 +256,25 @@ class SessionLife:
             raise NotFoundError(self._why_no_calls())
         return there
 
+    def _lost_calls(self) -> list[str]:
+        """Why each call that the cell made and that cannot be run again cannot."""
+        self._calls.there()
+        limit = size(self._calls.budget.limit) if self._calls.budget is not None else ""
+        texts = {
+            "model is gone": "{0}, which was called, is gone: keep it in a variable",
+            "inputs were let go": "the inputs of this call of {0} were let go ({1}): kept inputs have at most {2} in "
+            "all, and others were used later; run its cell again",
+            "too large": "the inputs of {0} were not kept to run it again: they have {1}, and no more than {2} in all "
+            "are kept without being asked",
+        }
+        return [texts[lost.reason].format(lost.name, size(lost.nbytes), limit) for lost in self._calls.lost.values()]
+
     def _why_no_calls(self) -> str:
         if self._calls_gone:
             return self._calls_gone
         asking = "use %%inductor_debug --diff or capture(keep_inputs=True)"
-        if gone := self._calls.gone:
-            return f"{gone}, which was called, is gone: keep it in a variable, or {asking}"
-        if self._calls.too_large:
-            name, nbytes = next(iter(self._calls.too_large.items()))
-            return (
-                f"the inputs of {name} were not kept to run it again: they have {size(nbytes)}, and no more than "
-                f"{size(self._calls.limit or 0)} in all are kept without being asked; {asking}"
-            )
+        if lost := self._lost_calls():
+            return f"{lost[0]}, or {asking}"
         if missed := [note for note in self._recorder.notes if note.part.startswith(CALL)]:
             return f"no model call was kept to run again: {missed[0]}"
         return (

@@ -16,6 +16,7 @@ The seam is ``eval_frame._callback_from_stance``, which every compiled function 
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -281,15 +282,28 @@ def _code_of(function: Any) -> CodeType | None:
 
 
 def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """``module``'s call, compiled with ``backend`` in a region of its own.
+    """``module``'s call, compiled with ``backend`` in a region of its own; to be called with the module in front.
 
-    ``call`` is ``nn.Module.__call__`` as torch defines it. Modules whose ``forward`` is torch's own (``nn.Linear`` or
-    ``nn.Sequential`` by itself) have no frame that Dynamo would look at: they get an extra one.
+    It does not hold the module: one that the user deletes is gone at once. ``call`` is ``nn.Module.__call__`` as torch
+    defines it. Modules whose ``forward`` is torch's own (``nn.Linear`` or ``nn.Sequential`` by itself) have no frame
+    that Dynamo would look at: they get an extra one, which has the module only while it runs.
     """
-    function: Callable[..., Any] = call.__get__(module)
-    if trace_rules.check(module.forward):
-        function = external_utils.wrap_inline(module)
-    return compile_as_ours(function, backend)
+    if not trace_rules.check(module.forward):
+        return compile_as_ours(call, backend)
+    extra: Any = external_utils.wrap_inline(module)
+    vars(extra).clear()  # the module's own attributes, which functools.wraps copied
+    cell = extra.__closure__[extra.__code__.co_freevars.index("fn")]
+    compiled = compile_as_ours(extra, backend)
+    cell.cell_contents = None
+
+    def run(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        cell.cell_contents = module
+        try:
+            return compiled(*args, **kwargs)
+        finally:
+            cell.cell_contents = None
+
+    return run
 
 
 def compile_as_ours(function: Callable[..., Any], backend: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -360,7 +374,7 @@ def asks_to_trace_again(error: BaseException) -> bool:
 def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` or module, compiled with ``backend`` in a region of its own; to be called in :func:`undisturbed`."""
     if isinstance(function, torch.nn.Module):
-        return compile_call(function, torch.nn.Module.__call__, backend)
+        return functools.partial(compile_call(function, torch.nn.Module.__call__, backend), function)
     if _code_of(function) is None or trace_rules.check(function):
         function = external_utils.wrap_inline(function)
     return compile_as_ours(function, backend)
