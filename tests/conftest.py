@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from inductor_debug_jupyter.benchmarks.lab import INSTALL, find_chromium
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,14 +27,37 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI nothing may be skipped: a tool that is missing there is a fault of CI."""
-    report = yield
-    if report.skipped and os.environ.get("INDUCTOR_DEBUG_CI"):
-        report.outcome = "failed"
-        report.longrepr = f"skipped in CI: {report.longrepr}"
-    return report
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without Chromium no browser test runs; the summary says so."""
+    if find_chromium() is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(reason=f"there is no Chromium: {INSTALL}"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What was skipped was not tested: the command does not succeed, as when a test fails."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and reporter.stats.get("skipped") and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Where the time went, by file, and which tests were not run."""
+    seconds: Counter[str] = Counter()
+    for report in [report for reports in terminalreporter.stats.values() for report in reports]:
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.split("::")[0]] += report.duration
+    terminalreporter.section(f"slowest files, of {sum(seconds.values()):.0f} s in {len(seconds)} files")
+    for name, spent in seconds.most_common(20):
+        terminalreporter.line(f"{spent:7.1f} s  {name}")
+    if skipped := terminalreporter.stats.get("skipped"):
+        reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+        terminalreporter.section("NOT RUN", red=True, bold=True)
+        for reason, count in reasons.most_common():
+            terminalreporter.line(
+                f"NOT RUN: {count} {'test' if count == 1 else 'tests'}: {reason}", red=True, bold=True
+            )
 
 
 def _torch_state() -> dict[str, Any]:
@@ -95,8 +121,7 @@ def _own_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run in a folder of their own, with none of the user's settings."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("MOCK_", "INDUCTOR_DEBUG_"))]:
-        if name != "INDUCTOR_DEBUG_CI":
-            monkeypatch.delenv(name)
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
