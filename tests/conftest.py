@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import warm_python
 
 from inductor_debug_jupyter.benchmarks.lab import INSTALL, find_chromium
 
@@ -25,6 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.pycache_prefix = str(cache.mkdir("bytecode"))
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # As many processes as cores run side by side, each with one thread and no pool of compilers.
+    os.environ |= {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    warm_python.install()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -122,6 +126,13 @@ def _own_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("MOCK_", "INDUCTOR_DEBUG_"))]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def cold_python() -> Iterator[None]:
+    """Pythons that the test starts have imported nothing before, not even torch."""
+    with warm_python.cold_interpreters():
+        yield
 
 
 @pytest.fixture
