@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import proofs
 import pytest
 import warm_python
 
@@ -28,15 +30,33 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # As many processes as cores run side by side, each with one thread and no pool of compilers.
     os.environ |= {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    if config.getoption("long"):
+        os.environ[proofs.ALL_DRAWS] = "1"
     warm_python.install()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without Chromium no browser test runs; the summary says so."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--long``: also the proofs that take minutes, of which the suite has a sample. CI runs them."""
+    parser.addoption("--long", action="store_true", help="also the long proofs (-m long: only those)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long proofs unless asked for. Without Chromium no browser test runs; the summary says so."""
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long and not config.getoption("long"):
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     if find_chromium() is None:
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason=f"there is no Chromium: {INSTALL}"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep the collector from going through torch's own million objects over and over."""
+    if session.items and "torch" in sys.modules:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

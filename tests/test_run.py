@@ -101,7 +101,10 @@ def test_without_chromium_browser_tests_are_not_run_and_the_command_fails(tmp_pa
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (tmp_path / "test_page.py").write_text(BROWSER_TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    browser: needs Chromium\n")
-    environ = os.environ | {"PATH": "/nowhere", "PYTHONPATH": str(ROOT)}
+    environ = os.environ | {
+        "PATH": "/nowhere",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")]),
+    }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:nbval"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert done.returncode == 1, done.stdout + done.stderr

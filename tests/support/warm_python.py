@@ -28,6 +28,7 @@ _READ_AT_START = (
 _READ_LATER = {"TORCHINDUCTOR_CACHE_DIR", "TORCH_COMPILE_DEBUG_DIR"}
 _PR_SET_CHILD_SUBREAPER = 36
 _cold = [0]
+_PYTHON = sys.executable
 
 
 @contextmanager
@@ -53,7 +54,7 @@ class WarmServer:
         self.environ = dict(os.environ)
         with far, cold_interpreters():
             # Its standard streams are nobody's: pytest would wait for the end of pipes that it holds.
-            command = [sys.executable, str(Path(__file__).with_name("warm_server.py")), str(far.fileno())]
+            command = [_PYTHON, str(Path(__file__).with_name("warm_server.py")), str(far.fileno())]
             self._process = subprocess.Popen(
                 command,
                 pass_fds=[far.fileno()],
@@ -160,9 +161,9 @@ def request_for(call: Mapping[str, Any], server: WarmServer) -> dict[str, Any] |
 
 def _split(command: list[str]) -> tuple[list[str], list[str]]:
     """Interpreter options and the rest of a command of this Python; no rest where it is another program."""
-    if command[0] == str(Path(sys.executable).with_name("inductor-debug")):
+    if command[0] == str(Path(_PYTHON).with_name("inductor-debug")):
         return [], command
-    if command[0] != sys.executable:
+    if command[0] != _PYTHON:
         return [], []
     return (["-u"], command[2:]) if command[1:2] == ["-u"] else ([], command[1:])
 
