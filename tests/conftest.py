@@ -72,7 +72,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for report in [report for reports in terminalreporter.stats.values() for report in reports]:
         if isinstance(report, pytest.TestReport):
             seconds[report.nodeid.split("::")[0]] += report.duration
-    terminalreporter.section(f"slowest files, of {sum(seconds.values()):.0f} s in {len(seconds)} files")
+    if seconds:
+        terminalreporter.section(f"slowest files, of {sum(seconds.values()):.0f} s in {len(seconds)} files")
     for name, spent in seconds.most_common(20):
         terminalreporter.line(f"{spent:7.1f} s  {name}")
     if skipped := terminalreporter.stats.get("skipped"):

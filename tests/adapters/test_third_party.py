@@ -42,6 +42,7 @@ def openvino(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_openvino_runs_is_compared_and_is_told_what_it_lacks(openvino: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(openvino), "PYTHONWARNINGS": "ignore"}
     result = subprocess.run(

@@ -13,7 +13,7 @@ from inductor_debug_jupyter.benchmarks.suites import guards
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("backends", [["eager", "aot_eager"], pytest.param(["inductor"], marks=pytest.mark.long)])
+@pytest.mark.parametrize("backends", [["eager"], pytest.param(["aot_eager", "inductor"], marks=pytest.mark.long)])
 def test_a_tiny_model(
     backends: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_tiny_model_goes_all_the_way(name: str, tmp_path: Path, capsys: Capsys
     assert report["benchmarks"][0]["model"] == record.model
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_a_backend_that_fails_is_a_row(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Trial, graph_module: object, example_inputs: object) -> Callable[..., object]:

@@ -10,6 +10,7 @@ from inductor_debug_jupyter.benchmarks.suites import nodes
 Capsys = pytest.CaptureFixture[str]
 
 
+@pytest.mark.long
 def test_questions_about_a_small_bert(capsys: Capsys) -> None:
     assert main(["nodes", "--small", "--questions", "2"]) == 0
     said = capsys.readouterr().out
