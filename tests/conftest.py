@@ -35,6 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
     warm_python.install()
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """``-n auto``: one more than there are cores, because some tests wait (for a browser, a hang, a time limit)."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--long``: also the proofs that take minutes, of which the suite has a sample. CI runs them."""
     parser.addoption("--long", action="store_true", help="also the long proofs (-m long: only those)")

@@ -3,7 +3,7 @@
 :func:`install` makes ``subprocess`` ask ``warm_server.py``, a process that has imported them, to fork such a child. It
 is a real process of its own with the descriptors, folder, environment, session and parent that it was started with, and
 it imports the package under test by itself. What would not be the same starts as ever: interpreter options other than
-``-u``, another user, code to run before, and an environment that torch or Python read when they start.
+``-u`` and ``-I``, another user, code to run before, and an environment that torch or Python read when they start.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _split(command: list[str]) -> tuple[list[str], list[str]]:
         return [], command
     if command[0] != _PYTHON:
         return [], []
-    return (["-u"], command[2:]) if command[1:2] == ["-u"] else ([], command[1:])
+    return (command[1:2], command[2:]) if command[1:2] in (["-u"], ["-I"]) else ([], command[1:])
 
 
 _NEED_NO_TORCH = {"ruff", "mypy", "pip", "build"}

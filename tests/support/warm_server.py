@@ -40,6 +40,7 @@ PRELOADED = (
     *("msgspec", "safetensors.torch", "jinja2", "rich.console", "rich.table", "rich.progress", "pygments.lexers"),
     *("IPython", "ipykernel.kernelapp", "ipykernel.ipkernel", "ipywidgets", "anywidget", "bqplot", "nbclient"),
 )
+_PYTHONPATH = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 _LARGEST_REQUEST = 1 << 20
 _MOST_DESCRIPTORS = 64
 
@@ -112,33 +113,40 @@ def _reopen(number: int, name: str, *, unbuffered: bool) -> None:
     setattr(sys, f"__{name}__", stream)
 
 
-def execute(arguments: list[str]) -> None:
-    """What ``python ARGUMENTS`` does: ``-c CODE``, ``-m MODULE`` or a script."""
+def execute(arguments: list[str], flags: list[str]) -> None:
+    """What ``python FLAGS ARGUMENTS`` does: ``-c CODE``, ``-m MODULE`` or a script."""
+    if "-I" in flags:
+        sys.path[:] = [each for each in sys.path if each not in _PYTHONPATH]
+    else:
+        sys.path.insert(0, _first_on_path(arguments[0]))
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     sys.modules["__main__"] = main
     if arguments[0] == "-c":
         sys.argv = ["-c", *arguments[2:]]
-        sys.path.insert(0, "")
         exec(compile(arguments[1], "<string>", "exec"), main.__dict__)
     elif arguments[0] == "-m":
         sys.argv = ["-m", *arguments[2:]]
-        sys.path.insert(0, str(Path.cwd()))
         runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined]
     else:
-        script = Path(arguments[0])
         sys.argv = list(arguments)
-        sys.path.insert(0, str(script.absolute().parent))
         main.__dict__["__file__"] = arguments[0]
-        exec(compile(script.read_bytes(), arguments[0], "exec"), main.__dict__)
+        exec(compile(Path(arguments[0]).read_bytes(), arguments[0], "exec"), main.__dict__)
 
 
-def run_to_the_end(arguments: list[str]) -> NoReturn:
+def _first_on_path(what: str) -> str:
+    """Where imports look first: for ``-c`` the working folder at that moment, for a script the script's."""
+    if what == "-c":
+        return ""
+    return str(Path.cwd() if what == "-m" else Path(what).absolute().parent)
+
+
+def run_to_the_end(request: dict[str, Any]) -> NoReturn:
     """Execute and end as an interpreter does: errors shown, threads awaited, exit functions called, streams flushed.
 
     Only the memory is left to the system: taking all of torch apart would cost a second, and copy what was shared.
     """
-    error = _error_of(execute, arguments)
+    error = _error_of(execute, request["arguments"], request["flags"])
     late = [_error_of(each) for each in (threading._shutdown, atexit._run_exitfuncs)]  # type: ignore[attr-defined]
     code = 0
     for each in filter(None, [error, *late]):
@@ -207,4 +215,4 @@ if __name__ == "__main__":
     cpu_vec_isa.valid_vec_isa_list()  # asks the compiler, and keeps the answer
     gc.collect()
     gc.freeze()  # what is never looked at by the collector stays shared
-    run_to_the_end(child_of(socket.socket(fileno=int(sys.argv[1])))["arguments"])
+    run_to_the_end(child_of(socket.socket(fileno=int(sys.argv[1]))))
