@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+import proofs
 import pytest
+import warm_python
+
+from inductor_debug_jupyter.benchmarks.lab import INSTALL, find_chromium
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,16 +28,66 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.pycache_prefix = str(cache.mkdir("bytecode"))
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # As many processes as cores run side by side, each with one thread and no pool of compilers.
+    os.environ |= {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    if config.getoption("long"):
+        os.environ[proofs.ALL_DRAWS] = "1"
+    warm_python.install()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI nothing may be skipped: a tool that is missing there is a fault of CI."""
-    report = yield
-    if report.skipped and os.environ.get("INDUCTOR_DEBUG_CI"):
-        report.outcome = "failed"
-        report.longrepr = f"skipped in CI: {report.longrepr}"
-    return report
+def pytest_xdist_auto_num_workers() -> int:
+    """``-n auto``: one more than there are cores, because some tests wait (for a browser, a hang, a time limit)."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--long``: also the proofs that take minutes, of which the suite has a sample. CI runs them."""
+    parser.addoption("--long", action="store_true", help="also the long proofs (-m long: only those)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long proofs unless asked for. Without Chromium no browser test runs; the summary says so."""
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long and not config.getoption("long"):
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+    if find_chromium() is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(reason=f"there is no Chromium: {INSTALL}"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep the collector from going through torch's own million objects over and over."""
+    if session.items and "torch" in sys.modules:
+        gc.collect()
+        gc.freeze()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What was skipped was not tested: the command does not succeed, as when a test fails."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and reporter.stats.get("skipped") and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Where the time went, by file, and which tests were not run."""
+    seconds: Counter[str] = Counter()
+    for report in [report for reports in terminalreporter.stats.values() for report in reports]:
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.split("::")[0]] += report.duration
+    if seconds:
+        terminalreporter.section(f"slowest files, of {sum(seconds.values()):.0f} s in {len(seconds)} files")
+    for name, spent in seconds.most_common(20):
+        terminalreporter.line(f"{spent:7.1f} s  {name}")
+    if skipped := terminalreporter.stats.get("skipped"):
+        reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+        terminalreporter.section("NOT RUN", red=True, bold=True)
+        for reason, count in reasons.most_common():
+            terminalreporter.line(
+                f"NOT RUN: {count} {'test' if count == 1 else 'tests'}: {reason}", red=True, bold=True
+            )
 
 
 def _torch_state() -> dict[str, Any]:
@@ -95,8 +151,14 @@ def _own_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run in a folder of their own, with none of the user's settings."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("MOCK_", "INDUCTOR_DEBUG_"))]:
-        if name != "INDUCTOR_DEBUG_CI":
-            monkeypatch.delenv(name)
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def cold_python() -> Iterator[None]:
+    """Pythons that the test starts have imported nothing before, not even torch."""
+    with warm_python.cold_interpreters():
+        yield
 
 
 @pytest.fixture

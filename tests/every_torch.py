@@ -1,7 +1,8 @@
 """Run the test suite on every torch that it is said to pass on: ``python tests/every_torch.py``.
 
-For each torch: a virtual environment of its own, the pinned set of ``binder/requirements.txt`` with that torch in
-place of the pinned one, the package, and the whole suite except the tests that need a browser. Then one table:
+For each torch: a virtual environment of its own, the pinned sets of ``binder/requirements.txt`` and
+``tests/requirements.txt`` with that torch in place of the pinned one, the package, and the whole suite except the
+tests that need a browser. Then one table:
 
     torch            passed  failed  skipped  install s  tests s
     2.13.0+cpu          430       0        0         81      310
@@ -57,11 +58,13 @@ class Outcome:
 
 
 def requirements_with(torch: str) -> str:
-    """The pinned set, with that torch in place of the pinned one."""
-    pinned = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8")
+    """Both pinned sets in one text, with that torch in place of the pinned one."""
+    users = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8")
+    tests = (ROOT / "tests" / "requirements.txt").read_text(encoding="utf-8")
+    pinned = tests.replace("-r ../binder/requirements.txt\n", users)
     changed, count = re.subn(r"^torch==.*$", f"torch=={torch}", pinned, flags=re.MULTILINE)
     if count != 1:
-        raise NotRunError(f"binder/requirements.txt pins torch {count} times; it must do so once")
+        raise NotRunError(f"the pinned sets pin torch {count} times; they must do so once")
     return changed
 
 
@@ -89,8 +92,7 @@ def install(torch: str, folder: Path, environ: dict[str, str]) -> tuple[Path, st
     requirements = folder / "requirements.txt"
     requirements.write_text(requirements_with(torch), encoding="utf-8")
     pip = (python, "-m", "pip", "install", "--quiet", "--no-compile")
-    call(*pip, "-r", requirements, what=f"installing torch {torch}", environ=environ)
-    call(*pip, "--no-deps", "-e", ROOT, what="installing the package", environ=environ)
+    call(*pip, "-r", requirements, "-e", ROOT, what=f"installing torch {torch}", environ=environ)
     said = subprocess.run(
         [python, "-c", "import torch; print(torch.__version__)"], env=environ, capture_output=True, text=True
     )

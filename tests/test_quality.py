@@ -45,7 +45,14 @@ def test_imports_go_down_only() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("notebook", NOTEBOOKS)
+@pytest.mark.parametrize(
+    "notebook",
+    [
+        # The quickstart runs in a browser and by its command in other tests.
+        pytest.param(name, marks=[pytest.mark.long] if "quickstart" in name else [])
+        for name in NOTEBOOKS
+    ],
+)
 def test_notebooks_show_what_they_say(notebook: str, tmp_path: Path) -> None:
     check(
         *(sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env", "-p", "no:cacheprovider"),

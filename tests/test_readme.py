@@ -27,10 +27,8 @@ def rows(heading: str) -> list[list[str]]:
 
 def test_the_first_screen_has_the_two_commands() -> None:
     blocks = re.findall(r"^```(?:bash|sh|console|shell)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
-    assert blocks[0].splitlines()[-1] == "inductor-debug quickstart"
-    assert blocks[1].splitlines()[-1] == "python -m pytest"
-    assert README.splitlines().index("python -m pytest") < 30
+    assert blocks == ["python3 run.py quickstart\n", "python3 run.py tests\n"]
+    assert README.splitlines().index("python3 run.py tests") < 30
 
 
 def test_the_option_table_is_the_options() -> None:
@@ -54,12 +52,31 @@ def test_the_exit_codes_are_those_of_the_help() -> None:
     assert [tuple(row) for row in rows("exit code")] == re.findall(r"^  (\d+) +(.*)$", EXIT_CODES, flags=re.MULTILINE)
 
 
-def test_the_pinned_set_is_complete_and_names_no_place() -> None:
-    text = (ROOT / "binder" / "requirements.txt").read_text()
-    pins = dict(line.split("==") for line in text.splitlines() if line and not line.startswith("#"))
-    names = {re.sub(r"[-_.]+", "-", name).lower() for name in pins}
+def pinned(path: str) -> dict[str, str]:
+    """The pins of a requirements file, by the name as pip compares it."""
+    lines = [line for line in (ROOT / path).read_text().splitlines() if line and not line.startswith(("#", "-r"))]
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in (line.split("==") for line in lines)}
+
+
+def required(requirements: list[str]) -> set[str]:
+    """The names in a list of pyproject.toml."""
+    return {re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", each)[0]).lower() for each in requirements}  # type: ignore[index]
+
+
+def test_the_pinned_sets_are_complete_and_apart() -> None:
+    """Trying the package out installs no test tool; developing takes the same set and adds to it."""
+    users, tests = pinned("binder/requirements.txt"), pinned("tests/requirements.txt")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for requirement in (*project["dependencies"], *project["optional-dependencies"]["test"]):
-        name = re.split(r"[^A-Za-z0-9_.-]", requirement)[0].rstrip("<>=")
-        assert re.sub(r"[-_.]+", "-", name).lower() in names
-    assert "/" not in text, "no address, path or index"
+    assert required(project["dependencies"]) <= set(users)
+    further = required([*project["optional-dependencies"]["test"], *project["optional-dependencies"]["benchmarks"]])
+    assert further <= set(users) | set(tests)
+    assert not set(users) & set(tests)
+    assert not {"pytest", "mypy", "ruff", "hypothesis", "playwright", "coverage", "import-linter"} & set(users)
+    assert "-r ../binder/requirements.txt" in (ROOT / "tests/requirements.txt").read_text().splitlines()
+
+
+def test_the_widgets_are_of_the_release_that_vs_code_shows() -> None:
+    users = pinned("binder/requirements.txt")
+    assert [users[name] for name in ("ipywidgets", "jupyterlab-widgets", "widgetsnbextension")] == [
+        *("8.1.8", "3.0.16", "4.0.15")
+    ]

@@ -282,12 +282,10 @@ class TestKernelDiff:
     def test_no_timeout(self):
         class Hanging(nn.Module):
             def forward(self, x):
-                time.sleep(60)
+                time.sleep(3600)
                 return x
 
-        started = time.monotonic()
         report = KernelDiffHarness(Hanging(), (torch.ones(2),), test_backend="aot_eager", timeout=1).compare()
-        assert time.monotonic() - started < 30
         assert report.verdict == "not_compared"
         assert "1 s" in report.summary()
 

@@ -20,8 +20,6 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-import nbformat
-
 INSTALL = "apt-get install -y chromium (or set INDUCTOR_DEBUG_CHROMIUM to a Chromium or Chrome)"
 CHROMIUM_FLAGS = (
     "--no-sandbox",
@@ -95,6 +93,8 @@ class JupyterLab:
 
     def write_notebook(self, path: str, cells: Sequence[str]) -> str:
         """Write a notebook of these code cells below the root; answers with its path."""
+        import nbformat  # not above: run.py asks this file for Chromium before anything is installed
+
         notebook = nbformat.v4.new_notebook()
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]

@@ -23,8 +23,8 @@ from inductor_debug_jupyter.pipeline.reading import LARGEST_TEXT, MalformedError
 from inductor_debug_jupyter.pipeline.words import quoted
 
 _OWN_FILE = "inductor_debug.toml"
-_OTHER_VARIABLES = {"INDUCTOR_DEBUG_CI"}
-"""Variables of ours that are no settings: in CI nothing may be skipped."""
+_OTHER_VARIABLES = {"INDUCTOR_DEBUG_CHROMIUM"}
+"""Variables of ours that are no settings: where the browser tests find Chromium."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,7 @@ def test_a_child_that_ends_without_an_answer(tmp_path: Path, strange_python: str
     assert "cannot be started" in Children(tmp_path / "child-001", "/no/such/python").compile("plain", 1).error
 
 
+@pytest.mark.long
 def test_small_runs_for_real(capsys: Capsys) -> None:
     arguments = ["capture", "--small", "--only", "plain,capture", "--format", "json"]
     assert main(arguments) == 0, capsys.readouterr()

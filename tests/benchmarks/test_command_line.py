@@ -71,7 +71,7 @@ def test_list_and_help(capsys: Capsys) -> None:
     assert "--keep-cache" in capsys.readouterr().out
 
 
-def test_listing_needs_neither_torch_nor_transformers() -> None:
+def test_listing_needs_neither_torch_nor_transformers(cold_python: None) -> None:
     code = (
         "import sys; from inductor_debug_jupyter.benchmarks.__main__ import main; main(['models', '--list'])\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"

@@ -19,6 +19,7 @@ Capsys = pytest.CaptureFixture[str]
 
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.filterwarnings("ignore")  # transformers and torch warn of their own doing
+@pytest.mark.long
 def test_tiny_models_on_every_target(capsys: Capsys, tmp_path: Path) -> None:
     assert main(["devices", "--small", "--json", "figures.json"]) == 0
     out, err = capsys.readouterr()

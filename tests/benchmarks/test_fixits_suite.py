@@ -5,9 +5,22 @@ from __future__ import annotations
 import pytest
 
 from inductor_debug_jupyter.benchmarks.__main__ import main
+from inductor_debug_jupyter.benchmarks.suites import fixits
+
+TINY = """import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU()).eval()
+out = model(torch.randn(1, 3, 8, 8))
+"""
 
 
-def test_a_small_resnet_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("cell", [TINY, pytest.param("", marks=pytest.mark.long)], ids=["one layer", "resnet"])
+def test_a_small_model_is_accepted(
+    cell: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cell:
+        monkeypatch.setattr(fixits, "cell", lambda model, small: cell)
     assert main(["fixits", "--model", "resnet", "--small"]) == 0
     said = capsys.readouterr().out
     assert "stick128" in said

@@ -34,11 +34,12 @@ def test_two_builds_are_the_same_model() -> None:
     assert all(map(torch.equal, first.module.parameters(), second.module.parameters()))
 
 
+@pytest.mark.long  # resnet is in the suite: tests/test_documented_surface.py
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("name", ["bert", "mamba"])  # resnet: tests/test_documented_surface.py
+@pytest.mark.parametrize("name", ["bert", "mamba"])
 def test_a_tiny_model_goes_all_the_way(name: str, tmp_path: Path, capsys: Capsys) -> None:
     arguments = ["models", "--model", name, "--small", "--warmup", "0", "--runs", "2", "--keep-cache"]
-    main(arguments)
+    assert main(arguments) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split()[0] == "Model"
     assert f"{name} (small)" in out
@@ -66,6 +67,7 @@ def test_a_tiny_model_goes_all_the_way(name: str, tmp_path: Path, capsys: Capsys
     assert report["benchmarks"][0]["model"] == record.model
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_a_backend_that_fails_is_a_row(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Trial, graph_module: object, example_inputs: object) -> Callable[..., object]:

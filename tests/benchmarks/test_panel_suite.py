@@ -12,6 +12,7 @@ import inductor_debug_jupyter.benchmarks.lab as lab
 from inductor_debug_jupyter.benchmarks.__main__ import main
 from inductor_debug_jupyter.benchmarks.panel_page import Panel
 from inductor_debug_jupyter.benchmarks.panel_peers import ModelExplorer, plain_dot
+from inductor_debug_jupyter.benchmarks.suites import panel
 from inductor_debug_jupyter.benchmarks.suites.panel import Goal, Result, _print
 from inductor_debug_jupyter.benchmarks.synthetic import synthetic_capture
 
@@ -66,10 +67,12 @@ def test_a_peer_that_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.browser
-def test_in_a_browser(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["panel", "--graphs", "2000", "--no-peers"])
+@pytest.mark.parametrize("nodes", ["200", pytest.param("2000", marks=pytest.mark.long)])
+def test_in_a_browser(nodes: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    # Times are no matter of a test: a busy machine would miss them.
+    monkeypatch.setattr(panel, "Goal", lambda usable: Goal(usable=1e6, told=1e6))
+    assert main(["panel", "--graphs", nodes, "--no-peers"]) == 0
     told = capsys.readouterr().out
-    assert "2,000 nodes" in told
+    assert f"{int(nodes):,} nodes" in told
     assert "cell end → panel usable" in told
-    assert code in (0, 1), "a goal may be missed on a busy machine; everything else is an error"
-    assert ("Every goal holds." in told) == (code == 0)
+    assert "Every goal holds." in told

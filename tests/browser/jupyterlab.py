@@ -20,9 +20,9 @@ from typing import Any
 
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, WebSocket, sync_playwright
 
-from inductor_debug_jupyter.benchmarks.lab import CHROMIUM_FLAGS, INSTALL, JupyterLab, find_chromium
+from inductor_debug_jupyter.benchmarks.lab import CHROMIUM_FLAGS, JupyterLab, find_chromium
 
-__all__ = ["INSTALL", "JupyterLab", "LabPage", "find_chromium", "open_page"]
+__all__ = ["JupyterLab", "LabPage", "find_chromium", "open_page"]
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / "test-artifacts"
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "[::1]"}

@@ -311,7 +311,7 @@ def test_logging_is_left_as_it_was(cli: Cli, store: ArtifactStore) -> None:
     assert (list(logger.handlers), logger.level, list(logging.root.handlers), logging.root.level) == before
 
 
-def test_as_a_module_and_without_torch(store: ArtifactStore) -> None:
+def test_as_a_module_and_without_torch(cold_python: None, store: ArtifactStore) -> None:
     code = (
         "import sys; from inductor_debug_jupyter.cli.main import main\n"
         "for line in (['list'], ['show', 'last'], ['analyze'], ['analyze', '--type', 'guards'], ['report'],\n"

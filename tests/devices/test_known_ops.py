@@ -190,7 +190,7 @@ def test_an_op_of_another_library_is_checked_once_it_is_registered_and_found(cap
     assert [entry.op for entry in session.coverage.fallbacks] == ["twice"]
 
 
-def test_reading_a_built_in_profile_and_a_deny_list_needs_no_torch():
+def test_reading_a_built_in_profile_and_a_deny_list_needs_no_torch(cold_python: None):
     code = (
         "import sys\n"
         "from inductor_debug_jupyter.pipeline.options import OPTIONS\n"

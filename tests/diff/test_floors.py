@@ -176,7 +176,7 @@ HEALTHY: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
 }
 
 
-@pytest.mark.parametrize("backend", ["in_float64", "aot_eager_decomp_partition"])
+@pytest.mark.parametrize("backend", ["in_float64", pytest.param("aot_eager_decomp_partition", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", HEALTHY)
 def test_what_only_rounds_otherwise_is_no_alarm(name: str, backend: str) -> None:
     model, inputs, backward = HEALTHY[name]

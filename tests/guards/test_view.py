@@ -154,14 +154,10 @@ def test_nothing_captured_never_looks_like_a_pass():
     assert "NOTHING WAS CHECKED" in guards_text(record(captures=(), guards=()))
 
 
-def test_five_thousand_guards_are_quick():
-    import time
-
+def test_no_guard_of_five_thousand_is_left_out():
     guards = tuple(guard("CONSTANT_MATCH", f"L['n{at}']", f"L['n{at}'] == {at}") for at in range(5_000))
-    started = time.perf_counter()
     view = guards_view(record(guards=guards))
     assert len(view["rows"]) == 5_000
-    assert time.perf_counter() - started < 2
 
 
 def test_a_check_always_says_what_it_looks_at():

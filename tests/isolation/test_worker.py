@@ -208,7 +208,7 @@ def test_a_hang_ends_and_takes_along_what_it_started(tmp_path: Path) -> None:
             crash = worker.ask(method, *arguments, phase="compile")
             assert isinstance(crash, CrashRecord)
             assert (crash.kind, crash.limit) == ("timeout", "1 s")
-            assert 1 <= crash.seconds < 4
+            assert crash.seconds >= 1
             assert "did not answer within 1 s and was ended while it compiled" in crash_line(crash)
     assert gone_within(int((tmp_path / "pid").read_text()), 5)
 

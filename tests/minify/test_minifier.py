@@ -204,6 +204,7 @@ def test_rules_come_from_the_target_when_not_given():
 # Wrong numbers --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long  # the suite has the same with backends that compile nothing
 def test_inductors_own_relu_fault_is_reduced_to_a_relu(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))

@@ -295,7 +295,7 @@ def test_a_variable_with_a_slip_is_told():
         "MOCK_ALIGNEMENT": "8",
         "MOCK_SERVER_PORT": "80",
         "MOCK_STRICT": "1",
-        "INDUCTOR_DEBUG_CI": "1",
+        "INDUCTOR_DEBUG_CHROMIUM": "/usr/bin/chromium",
     }
     slips = unknown_variables(environ)
     assert [slip.split()[3] for slip in slips] == ["INDUCTOR_DEBUG_TARGT", "MOCK_ALIGNEMENT"]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
+from inductor_debug_jupyter.benchmarks.lab import find_chromium
 from inductor_debug_jupyter.pipeline.reports import HTMLReportGenerator
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = find_chromium()
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_hostile_report_is_quiet(full_store: ArtifactStore, tmp_path: Path, scheme: str) -> None:
     from playwright.sync_api import sync_playwright
