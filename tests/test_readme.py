@@ -27,8 +27,8 @@ def rows(heading: str) -> list[list[str]]:
 
 def test_the_first_screen_has_the_two_commands() -> None:
     blocks = re.findall(r"^```(?:bash|sh|console|shell)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
-    assert blocks == ["python3 run.py quickstart\n", "python3 run.py tests\n"]
-    assert README.splitlines().index("python3 run.py tests") < 30
+    assert blocks == ["python3 binder/run.py quickstart\n", "python3 binder/run.py tests\n"]
+    assert README.splitlines().index("python3 binder/run.py tests") < 30
 
 
 def test_the_option_table_is_the_options() -> None:

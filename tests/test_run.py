@@ -1,4 +1,4 @@
-"""``run.py``: what it brings and where it stops; a test that could not run is never taken for one that passed."""
+"""``binder/run.py``: what it brings and where it stops; a test that could not run is never taken for one that passed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
             program = programs / name.replace("_", "-").replace("gxx", "g++")
             program.write_text(f'#!/bin/sh\necho "$(/usr/bin/basename "$0")" "$@" >>{ran}\n{script}\n')
             program.chmod(0o755)
-        names = runpy.run_path(str(ROOT / "run.py"))
+        names = runpy.run_path(str(ROOT / "binder" / "run.py"))
         monkeypatch.setitem(names["set_up"].__globals__, "environment_python", lambda: Path(programs / "python"))
         names["ran"] = lambda: ran.read_text().splitlines() if ran.exists() else []
         names["programs"] = programs

@@ -1,4 +1,4 @@
-"""Set up this checkout and do one job: ``python3 run.py quickstart`` or ``python3 run.py tests``.
+"""Set up this checkout and do one job: ``python3 binder/run.py quickstart`` or ``python3 binder/run.py tests``.
 
 Needs Python 3.11 and nothing else. The active virtual environment is used; without one, ``.venv`` is made here. Into it
 goes the pinned set of the job: for the quickstart what the package needs, for the tests their tools as well. What the
@@ -6,7 +6,7 @@ job needs of the system (a C++ compiler, Python's headers, Graphviz, for the tes
 where that can be done, as root or through sudo. Elsewhere it is said what to install: without a compiler the command
 stops, without the others it goes on, and tests that could not run are listed as NOT RUN and fail the command.
 
-Further arguments go to the job: ``python3 run.py quickstart --headless``, ``python3 run.py tests -k strict``.
+Further arguments go to the job: ``python3 binder/run.py quickstart --headless``, ``python3 binder/run.py tests -k strict``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 OLDEST_PYTHON = (3, 11)
 
 
