@@ -1,6 +1,6 @@
-"""The small protocol behind every rule.
+"""The base class of every rule, and the problem that a rule reports.
 
-A rule of one's own is a class with an id and a method; give it to ``capture(constraints=[…])`` or to a backend. Its
+A user's own rule is a class with an id and a method; give it to ``capture(constraints=[…])`` or to a backend. Its
 findings fold, show the user's lines and fail a strict session like all others::
 
     from inductor_debug_jupyter import Constraint, Problem
@@ -66,11 +66,11 @@ class Constraint:
     severity: Severity = "error"
 
     def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
-        """What is wrong with one node that computes something."""
+        """The problem of one computing node, or None."""
         return None
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """What is wrong with the graph; by default every computing node is asked for."""
+        """The problems of a graph; by default those that :meth:`check_node` reports of each computing node."""
         for node in graph.calls:
             if (problem := self.check_node(node, graph)) is not None:
                 yield problem
@@ -81,7 +81,7 @@ class Constraint:
 
 
 def per_graph(function: Callable[[GraphRecord], Made]) -> Callable[[GraphRecord], Made]:
-    """Work something out once for each graph: several rules ask for it. It is kept beside the graph, not in it."""
+    """Compute ``function`` once for each graph; the result is kept beside the record's fields, in its ``__dict__``."""
     key = f"_{function.__module__}.{function.__qualname__}"
 
     @functools.wraps(function)
