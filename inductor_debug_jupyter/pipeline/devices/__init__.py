@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Probl
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of, graph_coverage
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint, LayoutRule
-from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, memory_of, peak_memory
+from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, memory_of
 from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile, load_profile, profile_names
 from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint, AlignmentRule, ShapeConstraint
@@ -41,7 +41,6 @@ __all__ = [
     "graph_coverage",
     "load_profile",
     "memory_of",
-    "peak_memory",
     "profile_names",
     "rules_for",
 ]

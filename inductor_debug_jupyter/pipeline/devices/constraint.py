@@ -23,14 +23,10 @@ findings fold, show the user's lines and fail a strict session like all others::
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity
-
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +74,3 @@ class Constraint:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
         return f"{type(self).__name__}({values})"
-
-
-def per_graph(function: Callable[[GraphRecord], Made]) -> Callable[[GraphRecord], Made]:
-    """Compute ``function`` once for each graph; the result is kept beside the record's fields, in its ``__dict__``."""
-    key = f"_{function.__module__}.{function.__qualname__}"
-
-    @functools.wraps(function)
-    def look_up(graph: GraphRecord) -> Made:
-        kept = graph.__dict__
-        if key not in kept:
-            kept[key] = function(graph)
-        made: Made = kept[key]
-        return made
-
-    return look_up
-
-
-def operands(node: NodeRecord, graph: GraphRecord) -> Iterator[NodeRecord]:
-    """The nodes whose tensors a node reads."""
-    for name in node.inputs:
-        if (operand := graph.node(name)) is not None:
-            yield operand

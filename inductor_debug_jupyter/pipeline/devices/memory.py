@@ -24,7 +24,6 @@ from inductor_debug_jupyter.pipeline.records import (
     MemoryRecord,
     NodeRecord,
     Severity,
-    TensorSpec,
 )
 
 DEFAULT_LIMIT = 16 * 1024**3
@@ -90,12 +89,6 @@ def _live(node: NodeRecord, storage: int, size: int) -> LiveTensor:
     )
 
 
-def peak_memory(graph: GraphRecord) -> int | None:
-    """The most bytes alive at once while the graph runs, or None when a size cannot be known."""
-    record = memory_of(graph)
-    return None if record is None else record.peak
-
-
 class MemoryConstraint(Constraint):
     """No tensor, and not the peak of a graph, may need more than ``max_memory_bytes``.
 
@@ -141,12 +134,10 @@ class MemoryConstraint(Constraint):
             )
 
     def _tensors(self, graph: GraphRecord, most: int) -> Iterator[Problem]:
-        limit = size_text(most)
+        limit, known = size_text(most), symbolic.known_sizes(graph.hints, graph.symbols)
         for node in graph.nodes:
             for spec in node.outputs:
-                size = spec.nbytes
-                if size is None:
-                    size = _dense_bytes(spec, graph)
+                size = symbolic.dense_bytes(spec, known)
                 if size is not None and size > most:
                     yield Problem(
                         node.name,
@@ -160,19 +151,9 @@ class MemoryConstraint(Constraint):
                     )
 
 
-def _dense_bytes(spec: TensorSpec, graph: GraphRecord) -> int | None:
-    total = spec.itemsize
-    known = symbolic.known_sizes(graph.hints, graph.symbols)
-    for size in spec.shape:
-        if (number := symbolic.evaluate(size, known)) is None:
-            return None
-        total *= number
-    return total
-
-
 def _assuming(graph: GraphRecord) -> str:
-    told = ", ".join(f"{name} = {value}" for name, value in symbolic.known_sizes(graph.hints, graph.symbols).items())
-    return f" when {told}" if told else ""
+    sizes = symbolic.known_sizes(graph.hints, graph.symbols)
+    return f" when {', '.join(f'{name} = {value}' for name, value in sizes.items())}" if sizes else ""
 
 
 def _not_known(graph: GraphRecord, unknown: NodeRecord) -> Problem:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem, per_graph
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
 from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
 from inductor_debug_jupyter.pipeline.devices.ops import CONVOLUTIONS, MATMULS, OP_GROUPS, VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -327,10 +327,12 @@ class BatchSizes:
         return bool(symbols) and self._symbols.issuperset(symbols)
 
 
-@per_graph
 def batch_sizes(graph: GraphRecord) -> BatchSizes:
-    """The batch sizes of a graph, computed once."""
-    return BatchSizes(graph)
+    """The batch sizes of a graph, computed once and kept beside the record's fields, in its ``__dict__``."""
+    kept: BatchSizes | None = graph.__dict__.get("_batch_sizes")
+    if kept is None:
+        kept = graph.__dict__["_batch_sizes"] = BatchSizes(graph)
+    return kept
 
 
 def _leading_products(spec: TensorSpec) -> Iterator[int | str]:

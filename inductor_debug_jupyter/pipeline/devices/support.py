@@ -92,13 +92,13 @@ class OpSupport:
 
     def _decide(self, target: str, composite: str, aten_ops: tuple[str, ...], variant: str) -> OpVerdict:
         whole = functional_name(composite or target) + variant
-        if aten_ops and not self._denied(bare_name(target)):
+        if aten_ops and not self._deny.get(bare_name(target)):
             return self._worst(whole, aten_ops, variant)
         verdict = self._of_name(whole, bare_name(composite or target))
         knows_parts = whole in self._own or bool(self._parts(whole))
         if composite and verdict.status == "supported" and self._allow is None and not knows_parts:
             part = bare_name(target)  # no table has this op's parts, so the ops that it was lowered to are checked
-            if (written := self._denied(part)) is not None:
+            if (written := self._deny.get(part)) is not None:
                 return self._lack(whole, written, f"{whole} needs {part}, which the target does not have")
         return verdict
 
@@ -113,7 +113,7 @@ class OpSupport:
         return OpVerdict(whole, "decomposable" if parts else "supported", "", "", parts)
 
     def _of_name(self, op: str, written_as: str, depth: int = 0) -> OpVerdict:
-        if (denied := self._denied(written_as) or self._denied(op)) is not None:
+        if (denied := self._deny.get(written_as) or self._deny.get(op)) is not None:
             reason = f"{denied} is on the target's list of ops that it does not have"
             return self._in_parts(op, self._own.get(op, ()), denied, reason, depth)
         if self._allow is None:
@@ -140,16 +140,13 @@ class OpSupport:
     def _needs(self, op: str, depth: int) -> OpVerdict:
         """The verdict where the profile has no allow list: the target has every op whose parts are not denied."""
         for part in self._parts(op):
-            if (written := self._denied(part)) is not None and depth < 4:
+            if (written := self._deny.get(part)) is not None and depth < 4:
                 return self._lack(op, written, f"{op} needs {part}, which the target does not have")
         parts = self._own.get(op, ())
         return OpVerdict(op, "decomposable" if parts else "supported", parts=parts)
 
     def _lack(self, op: str, lacks: str, reason: str) -> OpVerdict:
         return OpVerdict(op, self._lacking, reason, lacks)
-
-    def _denied(self, name: str) -> str | None:
-        return self._deny.get(name)
 
 
 def _variant(node: NodeRecord, graph: GraphRecord | None) -> str:

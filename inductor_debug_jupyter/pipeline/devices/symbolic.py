@@ -144,9 +144,12 @@ def never_reaches(size: str, multiple: int, ranges: Mapping[str, str]) -> bool:
 
 
 def bytes_of(spec: TensorSpec, hints: Mapping[str, int]) -> int | None:
-    """The bytes of a tensor with its symbols as given; None when a symbol is not known."""
-    if spec.storage_bytes is not None:
-        return spec.storage_bytes
+    """The bytes of a tensor's storage, with its symbols as given; None when a symbol is not known."""
+    return dense_bytes(spec, hints) if spec.storage_bytes is None else spec.storage_bytes
+
+
+def dense_bytes(spec: TensorSpec, hints: Mapping[str, int]) -> int | None:
+    """The bytes of a contiguous tensor of that shape; None when a symbol is not known."""
     total = spec.itemsize
     for size in spec.shape:
         number = evaluate(size, hints)

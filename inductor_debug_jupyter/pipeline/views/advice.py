@@ -1,8 +1,8 @@
-"""What to do about a check that failed: one sentence, and whether following it makes the recompile go away.
+"""Advice on a failed guard check: one sentence, and whether following it makes the recompile go away.
 
-A recompile is either avoidable (a size that may be left open, a number that could be a tensor) or the price of what
-the program does (two dtypes are two programs). The sentence says which; where it cannot be avoided, it says that
-plainly. Each kind is tried by a test that follows the sentence by code.
+A recompile is either avoidable (a size that may be left open, a number that could be a tensor) or needed by the program
+(two dtypes are two graphs). The sentence says which. For each kind a test follows the sentence in code and counts the
+recompiles.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CELL = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\]\.cell_contents")
 
 
 class Failed(Protocol):
-    """A check that failed, as a recompile or an answer to what would recompile has it."""
+    """A failed guard check; recompiles and the answers of ``would_recompile`` have these fields."""
 
     @property
     def check(self) -> str:
@@ -69,13 +69,13 @@ class Advice:
 
 
 def readable_expression(expression: str) -> str:
-    """What is guarded, as the user would write it: ``L['self']._modules['up']`` → ``self.up``."""
+    """The guarded expression as the user would write it: ``L['self']._modules['up']`` → ``self.up``."""
     short = _CONSTANT.sub(r"G['_c\1']", _BUILTINS.sub("builtins", expression))
     return plain(_LOCAL.sub(r"\1", _HELD.sub(r".\1", short)))
 
 
 def varying(failed: Failed) -> str:
-    """What varies, as the user would write it: ``x.shape[0]``, ``n``, ``self.gain``, ``grad_mode``."""
+    """The value that varies, as the user would write it: ``x.shape[0]``, ``n``, ``self.gain``, ``grad_mode``."""
     name = readable_expression(_GLOBAL.sub(r"\1", failed.expression))
     if match := _CELL.match(name):
         return f"a variable that {match['function']} closes over"
@@ -95,7 +95,7 @@ def varying(failed: Failed) -> str:
 
 
 def advice(failed: Failed) -> Advice:
-    """What to do about it."""
+    """The advice for a failed check, by the aspect of the value that changed."""
     aspect, name = failed.aspect.partition(" at index")[0], readable_expression(_GLOBAL.sub(r"\1", failed.expression))
     if aspect == "relation":
         return _of_relation(failed)
@@ -192,9 +192,9 @@ def _of_state(aspect: str) -> Advice:
     if aspect.startswith("autocast"):
         return Advice("autocast", "Call it always inside or always outside of torch.autocast. Where both are wanted"
                       " there are two graphs; that can't be removed.")  # fmt: skip
-    told = _SWITCHES.get(aspect)
+    known = _SWITCHES.get(aspect)
     kind = aspect.replace("_", " ")
-    return Advice(kind, told or f"Process-wide state ({plain(aspect)}) changed between the calls: set it once before.")
+    return Advice(kind, known or f"Process-wide state ({plain(aspect)}) changed between the calls: set it once before.")
 
 
 def _of_object(failed: Failed, aspect: str, name: str) -> Advice:
@@ -202,8 +202,10 @@ def _of_object(failed: Failed, aspect: str, name: str) -> Advice:
         return Advice("constant", f"Each value of {name} compiles once; that can't be removed.", removable=False)
     if aspect == "identity":
         what = name.removesuffix(".__code__")
-        told = f"Only that very object will do: make {what} once, before the calls, and pass the same one each time."
-        return Advice("identity", told)
+        sentence = (
+            f"Only that very object will do: make {what} once, before the calls, and pass the same one each time."
+        )
+        return Advice("identity", sentence)
     if aspect == "type" and "NoneType" in (failed.old, failed.new):
         return _of_none(name)
     if aspect == "type":
@@ -306,7 +308,7 @@ def as_written(expression: str) -> str:
 
 
 def _dtype(name: str) -> str:
-    """Torch's C++ name of a dtype as Python has it."""
+    """The Python name of a dtype's C++ name: ``Float`` → ``float32``."""
     return {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
             "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
             "ComplexFloat": "complex64", "ComplexDouble": "complex128"}.get(name, name)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The ladder from eager to the device, as text and as rows."""
+"""The bisect ladder, from eager to the device, as text and as rows."""
 
 from __future__ import annotations
 

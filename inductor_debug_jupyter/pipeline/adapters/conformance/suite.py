@@ -1,4 +1,4 @@
-"""Run the checks, in a process of their own or here, and gather what came out."""
+"""Run the checks, in a process of their own or in this one, and collect the results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS
-from inductor_debug_jupyter.pipeline.adapters.conformance.subject import DoesNotApplyError, FailsError, Subject
+from inductor_debug_jupyter.pipeline.adapters.conformance.subject import AdapterUnderTest, DoesNotApplyError, FailsError
 from inductor_debug_jupyter.pipeline.adapters.graph_server import tell_ops
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, check_name, find_adapter
 from inductor_debug_jupyter.pipeline.adapters.sending import arguments, reference
@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 SERVER = f"{__name__}:CheckServer"
 DEFAULT_SECONDS = 60.0
-"""For one check: its graphs are tiny."""
+"""The time limit of one check, whose graphs are tiny."""
 
 _BY_ID = {check.check_id: check for check in CHECKS}
 Ask = Callable[[str], CheckRecord]
@@ -33,17 +33,17 @@ def run_conformance(
     memory_limit: int | None = None,
     checks: Sequence[str] | None = None,
 ) -> ConformanceRecord:
-    """What holds of an adapter.
+    """Run the conformance checks of an adapter.
 
     Args:
         adapter: an adapter, its class, or a name (``module:attribute``, a registered adapter, a backend).
-        isolate: run in a process of its own, which may crash. An adapter of a notebook can only be run here.
+        isolate: run in a process of its own, which may crash. An adapter of a notebook needs False.
         timeout: with ``isolate``, seconds for each check.
         memory_limit: with ``isolate``, bytes that the process may have, torch included.
-        checks: ids of the checks to run; all when not said.
+        checks: ids of the checks to run; all by default.
 
     Raises:
-        UsageError: there is no such adapter or check, or it cannot be made, or cannot go to another process.
+        UsageError: there is no such adapter or check, or it cannot be built, here or in another process.
     """
     ids = [check.check_id for check in CHECKS] if checks is None else list(checks)
     if unknown := [each for each in ids if each not in _BY_ID]:
@@ -55,8 +55,8 @@ def run_conformance(
     return ConformanceRecord(name, found, said)
 
 
-def look(subject: Subject, check_id: str) -> CheckRecord:
-    """One check, here."""
+def look(subject: AdapterUnderTest, check_id: str) -> CheckRecord:
+    """Run one check in this process."""
     check = _BY_ID[check_id]
     try:
         return CheckRecord(check_id, check.title, "holds", check.look(subject))
@@ -72,7 +72,7 @@ def look(subject: Subject, check_id: str) -> CheckRecord:
 @contextmanager
 def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
     made = find_adapter(adapter) if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
-    subject = Subject(made)
+    subject = AdapterUnderTest(made)
     name, said = _introduction(made)
     yield name, said, lambda check_id: look(subject, check_id)
 
@@ -115,14 +115,14 @@ def _asked(worker: Worker, written: dict[str, Any], check_id: str) -> CheckRecor
 
 
 class CheckServer:
-    """In the other process: the adapter under test. Made again after a crash."""
+    """In the other process: builds the adapter under test and runs checks on it."""
 
     def __init__(self) -> None:
-        self._subject: Subject | None = None
+        self._subject: AdapterUnderTest | None = None
         tell_ops()
 
     def open(self, written: dict[str, Any]) -> str:
-        """Make the adapter; answers with what it says of itself."""
+        """Build the adapter; returns its capabilities as text."""
         return _introduction(self._made(written).adapter)[1]
 
     def check(self, written: dict[str, Any], check_id: str) -> list[str]:
@@ -130,15 +130,15 @@ class CheckServer:
         record = look(self._made(written), check_id)
         return [record.status, record.detail, record.advice]
 
-    def _made(self, written: dict[str, Any]) -> Subject:
+    def _made(self, written: dict[str, Any]) -> AdapterUnderTest:
         if self._subject is None:
             args, kwargs = arguments(written)
-            self._subject = Subject(find_adapter(written["name"], *args, **kwargs))
+            self._subject = AdapterUnderTest(find_adapter(written["name"], *args, **kwargs))
         return self._subject
 
 
 def _introduction(adapter: AcceleratorAdapter) -> tuple[str, str]:
-    """Its name, and what it says of itself, as far as it says anything: a check looks at that."""
+    """The adapter's name and its capabilities as text, or why it cannot declare them."""
     try:
         said = adapter.capabilities()
     except Exception as error:
