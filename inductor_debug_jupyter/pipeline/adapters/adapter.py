@@ -86,7 +86,7 @@ class AcceleratorAdapter(ABC):
     # What follows from these ------------------------------------------------------------------------------------
 
     def capabilities(self) -> AcceleratorCapabilities:
-        """The answers to the three questions, together."""
+        """The answers to the three questions as one object."""
         dtypes, ops = self.get_supported_dtypes(), self.get_supported_ops()
         return AcceleratorCapabilities(
             name=self.name or type(self).__name__,

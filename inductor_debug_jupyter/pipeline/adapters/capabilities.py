@@ -68,7 +68,7 @@ class AcceleratorCapabilities:
         return f"{self.name}: dtypes {dtypes}; ops {ops}; memory {memory}"
 
     def profile(self) -> DeviceProfile:
-        """The same as a device profile, from which rules are made (all but the list of ops)."""
+        """The device profile of these capabilities, without the list of ops, which has a rule of its own."""
         return DeviceProfile(
             name=self.name,
             description=self.description,

@@ -54,14 +54,14 @@ class GraphServer:
             exec("\n".join(setup), {"torch": torch})  # noqa: S102 - the caller's own settings of Inductor
         args, kwargs = arguments(written)
         self._adapter = find_adapter(written["name"], *args, **kwargs)
-        said = self._adapter.capabilities()
+        capabilities = self._adapter.capabilities()
         return {
-            "name": said.name,
-            "dtypes": None if said.dtypes is None else sorted(map(dtype_name, said.dtypes)),
-            "ops": None if said.ops is None else sorted(said.ops),
-            "memory_limit": said.memory_limit,
-            "alignment": said.alignment,
-            "description": said.description,
+            "name": capabilities.name,
+            "dtypes": None if capabilities.dtypes is None else sorted(map(dtype_name, capabilities.dtypes)),
+            "ops": None if capabilities.ops is None else sorted(capabilities.ops),
+            "memory_limit": capabilities.memory_limit,
+            "alignment": capabilities.alignment,
+            "description": capabilities.description,
             "compute_dtype": self._adapter.compute_dtype,
         }
 

@@ -63,39 +63,39 @@ class IsolatedAdapter(AcceleratorAdapter):
         """The adapter's capabilities; from the other process when only its name is known here."""
         if self._local is not None:
             return self._local.capabilities()
-        if not self._connection.said:
+        if not self._connection.capabilities:
             self._keeping_crashes(self._connection.open)
-            self.compute_dtype = self._connection.said["compute_dtype"]
-        said = self._connection.said
+            self.compute_dtype = self._connection.capabilities["compute_dtype"]
+        declared = self._connection.capabilities
         return AcceleratorCapabilities(
-            name=self.name if ":" not in self.name else said["name"],
-            dtypes=None if said["dtypes"] is None else torch_dtypes(said["dtypes"]),
-            ops=None if said["ops"] is None else frozenset(said["ops"]),
-            memory_limit=said["memory_limit"],
-            alignment=said["alignment"],
-            description=said["description"],
+            name=self.name if ":" not in self.name else declared["name"],
+            dtypes=None if declared["dtypes"] is None else torch_dtypes(declared["dtypes"]),
+            ops=None if declared["ops"] is None else frozenset(declared["ops"]),
+            memory_limit=declared["memory_limit"],
+            alignment=declared["alignment"],
+            description=declared["description"],
         )
 
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
-        """What it says."""
+        """As in :meth:`capabilities`."""
         dtypes = self.capabilities().dtypes
         return None if dtypes is None else set(dtypes)
 
     def get_supported_ops(self) -> set[str] | None:
-        """What it says."""
+        """As in :meth:`capabilities`."""
         ops = self.capabilities().ops
         return None if ops is None else set(ops)
 
     def get_memory_limit(self) -> int | None:
-        """What it says."""
+        """As in :meth:`capabilities`."""
         return self.capabilities().memory_limit
 
     def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[Violation, ...]:
-        """What the device would refuse; where it says nothing of itself, nothing is looked at."""
+        """The violations of a graph; none, without lowering it, where all capabilities are unknown."""
         if self._local is not None:
             return self._local.check(gm, inputs)
-        said = self.capabilities()
-        return super().check(gm, inputs) if len(said.unknown) < 3 or said.alignment > 1 else ()
+        declared = self.capabilities()
+        return super().check(gm, inputs) if len(declared.unknown) < 3 or declared.alignment > 1 else ()
 
     def compile(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> CompilationResult:
         """Compile the graph in the other process; a graph with symbolic sizes is compiled at its first call.

@@ -34,7 +34,7 @@ class Connection:
         self._written = written
         self._setup = setup
         self._opened = -1
-        self.said: dict[str, Any] = {}
+        self.capabilities: dict[str, Any] = {}
         self.unwanted: list[int] = []
 
     def open(self) -> None:
@@ -47,7 +47,7 @@ class Connection:
         if self.is_open():
             return
         self.unwanted.clear()
-        self.said = self._ask("open", dict(self._written), list(self._setup()), phase="import")
+        self.capabilities = self._ask("open", dict(self._written), list(self._setup()), phase="import")
         self._opened = self.worker.generation
 
     def is_open(self) -> bool:
@@ -214,7 +214,7 @@ class _RemoteCall:
         return [next(found) if isinstance(each, torch.Tensor) else None for each in self._inputs]
 
     def result(self, fresh: Sequence[torch.Tensor]) -> Any:
-        """What the graph returns."""
+        """The graph's outputs in their structure, views of inputs as views."""
         leaves = [self._leaf(described, fresh) for described in self._answer["leaves"]]
         return Unpacker([], {}, special=lambda _, index: leaves[index]).unpack(self._answer["structure"])
 

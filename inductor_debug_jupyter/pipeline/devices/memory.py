@@ -40,7 +40,7 @@ def size_text(size: int) -> str:
 
 
 def memory_of(graph: GraphRecord, capture: CompileCapture | None = None) -> MemoryRecord | None:
-    """Memory over time, the peak and what is alive there; None when a size cannot be known before it runs.
+    """Memory over time, the peak and the tensors alive there; None when a size is known only at run time.
 
     Args:
         graph: the graph.

@@ -46,7 +46,7 @@ DEFAULT_DENY: tuple[str, ...] = (
     # Sorting networks are rarely there; top-k usually is.
     "aten.sort",
 )
-"""What ``UnsupportedOpsConstraint()`` and the ``default`` profile deny: the LU family and the like."""
+"""The ops that ``UnsupportedOpsConstraint()`` and the ``default`` profile deny."""
 
 LOWERED: dict[str, tuple[str, ...]] = {
     "convolution": ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
@@ -101,7 +101,7 @@ DECOMPOSED: dict[str, tuple[str, ...]] = {
     "logsumexp": ("amax", "sub", "exp", "sum", "log", "add"),
     "_scaled_dot_product_flash_attention_for_cpu": ("bmm", "mul", "amax", "sub", "exp", "sum", "div"),
 }
-"""What common ops are made of, where the target has no op of its own for them. A profile's ``[ops.decompose]`` adds to
+"""Op → its parts, for targets that do not have the op itself. A profile's ``[ops.decompose]`` adds to
 it and overrides it; only the arithmetic counts, not views and copies."""
 
 VARIANTS = {"gelu": "tanh", "gelu_backward": "tanh"}

@@ -23,10 +23,10 @@ A profile is a TOML file; every table is optional, and what it does not mention 
     [[alignment]]                           # one table a rule; [alignment] when there is but one
     bytes = 128                             # or multiple = 64, in elements
     dims = "innermost"                      # rows, channels, feature (all but batch dimensions), all
-    ops = ["@matmul"]                       # also @convolution, @reduction; all ops when not said
+    ops = ["@matmul"]                       # also @convolution, @reduction; all ops by default
     not_ops = ["@reduction"]                # but not these
-    operands = ["input", "weight"]          # also bias, output; all when not said
-    dtypes = ["float16", "float32"]         # only tensors of these; all when not said
+    operands = ["input", "weight"]          # also bias, output; all by default
+    dtypes = ["float16", "float32"]         # only tensors of these; all by default
     unit = "stick"                          # what the hardware calls one multiple
     severity = "error"                      # or warning, info
 
@@ -104,7 +104,7 @@ class DeviceProfile:
 
     @property
     def alignment_dims(self) -> str:
-        """Which dimensions the first alignment rule is about."""
+        """The dimensions for which the first alignment rule holds."""
         return self.alignments[0].dims if self.alignments else "feature"
 
     def with_settings(self, settings: Settings) -> DeviceProfile:

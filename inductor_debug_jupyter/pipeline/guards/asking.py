@@ -88,14 +88,14 @@ def would_recompile(
     if (before := called.hooked("_forward_pre_hooks")) is not None:
         return RecompileAnswer("unknown", called.name, f"hooks of {before} change its inputs before they are checked")
     try:
-        asked = called.ask(kept, args, kwargs)
+        evaluated = called.ask(kept, args, kwargs)
     except TypeError as error:
         raise UsageError(f"{called.name} does not take these inputs: {error}") from None
-    if asked is None:
+    if evaluated is None:
         return _never_compiled(called, kept)
-    if asked.fits is None:
-        return _yes_or_limit(called, asked)
-    entry = asked.fits
+    if evaluated.fits is None:
+        return _yes_or_limit(called, evaluated)
+    entry = evaluated.fits
     if entry.breaks:
         reason = (
             f"the guards of {entry.compile_id} hold up to its graph break; what comes after depends on what runs there"
@@ -120,12 +120,12 @@ def _never_compiled(called: CalledFunction, kept: Sequence[LiveGuards]) -> Recom
     return RecompileAnswer("unknown", called.name, reason)
 
 
-def _yes_or_limit(called: CalledFunction, asked: Asked) -> RecompileAnswer:
-    nearest = max(asked.failures, key=lambda each: each[1].checked)
+def _yes_or_limit(called: CalledFunction, evaluated: Asked) -> RecompileAnswer:
+    nearest = max(evaluated.failures, key=lambda each: each[1].checked)
     entry, failure = nearest
-    others = tuple(f"{each.compile_id}: {_reason(why)}" for each, why in asked.failures if each is not entry)
-    if asked.limit:
-        reason = f"torch's {asked.limit} is reached: it compiles {called.name} no more and runs it uncompiled"
+    others = tuple(f"{each.compile_id}: {_reason(why)}" for each, why in evaluated.failures if each is not entry)
+    if evaluated.limit:
+        reason = f"torch's {evaluated.limit} is reached: it compiles {called.name} no more and runs it uncompiled"
         return RecompileAnswer("no", called.name, reason, others=(f"{entry.compile_id}: {_reason(failure)}", *others))
     return RecompileAnswer(
         "yes",

@@ -83,7 +83,7 @@ class GuardReport:
         return self.record.notes
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON values."""
+        """The report as plain JSON values."""
         data = guards_data(self.record)
         with_graph = {graph.compile_id for graph in self.graphs}
         return {

@@ -15,7 +15,7 @@ FORMATS = ("html", "json")
 
 
 class HTMLReportGenerator:
-    """Writes a page about what was captured.
+    """Writes an HTML page on the sessions and benchmarks of an artifact folder.
 
     Args:
         artifacts: the artifact folder; the one that the settings name by default.

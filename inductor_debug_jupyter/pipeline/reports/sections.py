@@ -89,7 +89,7 @@ def newest(benchmarks: Sequence[BenchmarkRecord]) -> list[BenchmarkRecord]:
 
 
 def older(benchmarks: Sequence[BenchmarkRecord]) -> list[BenchmarkRecord]:
-    """All the others, the newest first."""
+    """The results that are not among the :func:`newest`, the newest first."""
     shown = {id(record) for record in newest(benchmarks)}
     return [record for record in benchmarks if id(record) not in shown]
 
@@ -200,7 +200,7 @@ class Text:
 
 @dataclass(frozen=True)
 class SessionSection:
-    """Everything about one session."""
+    """The page's section on one session."""
 
     record: SessionRecord
     header: str

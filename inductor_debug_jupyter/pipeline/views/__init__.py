@@ -8,5 +8,5 @@
 - ``bisect``, ``conformance``, ``provenance``: the text of these three reports.
 - A graph's picture: ``declutter`` (nodes → ops), ``collapse`` (ops → boxes), ``graph`` (boxes → drawing), ``layout``
   (graphviz) or ``layered`` (our own) → ``geometry``, ``svg``, ``colours``. ``graph_view`` is a graph with some boxes
-  open, ``picture`` one that nobody clicks in.
+  open, ``picture`` a static one.
 """

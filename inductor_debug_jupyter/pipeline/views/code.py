@@ -37,7 +37,7 @@ _COLOURS = {"k": "keyword", "s": "string", "c": "comment", "m": "number", "n": "
 
 
 class DocumentEntry(TypedDict):
-    """One document to choose; ``nodes`` are post-grad nodes and ``lines`` ``label:number`` of what it computes."""
+    """One document; ``nodes`` are the post-grad nodes that it computes, ``lines`` their lines (``label:number``)."""
 
     id: str
     compile_id: str

@@ -65,17 +65,16 @@ def declutter(graph: GraphRecord) -> Drawn:
     outside: dict[str, NodeRecord] = {}
     ops: list[NodeRecord] = []
     for node in graph.nodes:
-        if node.op == "output" or _is_attached(node, graph, host, outside):
-            continue
-        host[node.name] = len(ops)
-        ops.append(node)
+        if node.op != "output" and not _attach(node, graph, host, outside):
+            host[node.name] = len(ops)
+            ops.append(node)
     before = (_each_once(tuple(host[name] for name in node.inputs if name in host)) for node in ops)
     reads = (_distinct(tuple(outside[name] for name in node.inputs if name in outside)) for node in ops)
     return Drawn(graph, tuple(ops), tuple(before), tuple(reads), host)
 
 
-def _is_attached(node: NodeRecord, graph: GraphRecord, host: dict[str, int], outside: dict[str, NodeRecord]) -> bool:
-    """Whether a node is no op of its own: it is then entered as an input (``outside``) or as part of its host."""
+def _attach(node: NodeRecord, graph: GraphRecord, host: dict[str, int], outside: dict[str, NodeRecord]) -> bool:
+    """Enter a node as an input (``outside``) or as part of its host; returns False for an op of its own."""
     kind = _kind_of(node.target) if node.is_call else "input"
     source = node.inputs[0] if len(node.inputs) == 1 else ""
     if kind == "input" or (kind == "constant" and not node.inputs):

@@ -64,7 +64,7 @@ class ElementView(TypedDict):
 
 
 class OutputView(TypedDict):
-    """One row of the list, and all that its explanation needs."""
+    """One output: its row in the list, and the figures of its explanation."""
 
     path: str
     verdict: str
@@ -103,7 +103,7 @@ class DiffView(TypedDict):
 
 
 def worst_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
-    """The same outputs: mismatches first, and among equals the one with more and larger errors."""
+    """The outputs sorted by verdict, and within one verdict by number and size of errors."""
     return tuple(sorted(outputs, key=_badness))
 
 

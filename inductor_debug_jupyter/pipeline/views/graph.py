@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is drawn around the inside of an open box; ``frame`` is the one that it stands in itself."""
+    """The frame around the inside of an open box; ``frame`` is the id of the frame around it."""
 
     id: str
     box: str
@@ -185,10 +185,10 @@ class _Painter:
     def _group_shape(self, box: Box, frame: str) -> Shape:
         last = self.drawn.ops[box.end - 1].tensor
         kept = {each.name for nodes in self.drawn.reads[box.start : box.end] for each in nodes if kept_by_model(each)}
-        told = [words.count(box.ops, "op"), words.count(len(kept), "parameter") if kept else ""]
+        counts = [words.count(box.ops, "op"), words.count(len(kept), "parameter") if kept else ""]
         out = f"→ {words.short_tensor(last)}" if last else ""
         where = _tail(_where(box))
-        label = (box.title, where if where != box.title else "", " · ".join(filter(None, told)), out)
+        label = (box.title, where if where != box.title else "", " · ".join(filter(None, counts)), out)
         return self._marked(Shape("", "group", label, (), box.id, box.start, box.end, frame))
 
     def _marked(self, shape: Shape, names: Collection[str] = ()) -> Shape:

@@ -182,7 +182,7 @@ class GraphView:
         return painted
 
     def paint(self) -> PaintView:
-        """The colours of what is drawn now."""
+        """The colours of the current drawing."""
         return self._painted(self.coloured_by)
 
     def _painted(self, by: str) -> PaintView:
@@ -192,7 +192,7 @@ class GraphView:
 
     @property
     def drawing(self) -> Drawing:
-        """What is drawn now."""
+        """The drawing with the current open boxes."""
         if self._drawing is None:
             severities: list[str] = [finding.severity for finding in self.lookup.record.findings]
             self._drawing = draw(self.drawn, self.tree, set(self.opened), self._marks, severities)

@@ -103,7 +103,7 @@ class GuardEvent(TypedDict):
 
 
 class GuardsView(TypedDict):
-    """All that the Guards tab shows; ``hints`` has a sentence for each kind of trouble."""
+    """The Guards tab; ``hints`` has a sentence for each kind of trouble."""
 
     summary: str
     rows: list[GuardRow]

@@ -40,7 +40,7 @@ _LEAST_SHARE = 0.005
 
 
 def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> OverviewView:
-    """The first page: the verdict, what to do next, what was captured and what was not."""
+    """The Overview tab: verdict, next steps, tiles, phases, and the captured and missing stages."""
     lookup = lookup or Lookup(record)
     breaks = [_break_item(item, lookup) for item in record.graph_breaks[:_MAX_ITEMS]]
     recompiles = [_recompile_item(item, lookup) for item in record.recompiles[:_MAX_ITEMS]]
@@ -131,7 +131,7 @@ _LEFT = {"fallback": " on the CPU", "refused": " refused"}
 
 
 def phase_views(record: SessionRecord) -> list[PhaseView]:
-    """Where the compiler's time went, longest first; a phase inside another one counts once, for the inner one."""
+    """The compiler's time by phase, longest first; time of a phase inside another counts for the inner one only."""
     spent: dict[str, float] = {}
     for capture in record.captures:
         for name, seconds in _own_seconds(capture.phases):
@@ -163,9 +163,9 @@ def _verdict(record: SessionRecord) -> str:
     if not record.captures:
         return text.NOTHING_CAPTURED
     if record.findings:
-        told = text.severity_text(record.findings)
+        found = text.severity_text(record.findings)
         refuses = text.severity_counts(record.findings)["error"]
-        return f"{target or 'The target'} {'refuses this' if refuses else 'would take this, with remarks'}: {told}"
+        return f"{target or 'The target'} {'refuses this' if refuses else 'would take this, with remarks'}: {found}"
     if not target:
         return "Captured, but not checked: no target was given (--target NAME)."
     return f"✓ {target} takes everything that was captured."

@@ -53,7 +53,7 @@ class StormView(TypedDict):
 
 
 class SymbolRow(TypedDict):
-    """A size or number that is left open: what it stands for, its range, and what constrained it.
+    """A size or number that torch left open: its expression, its range, and the guards that constrain it.
 
     The same of several compiles is one row; ``compile_id`` is the first, ``count`` how many.
     """

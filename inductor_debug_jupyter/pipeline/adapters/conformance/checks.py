@@ -35,22 +35,22 @@ def _clones(values: Iterable[Any]) -> tuple[Any, ...]:
 def _capabilities(subject: AdapterUnderTest) -> str:
     adapter = subject.adapter
     try:
-        said, again = adapter.capabilities(), adapter.capabilities()
+        declared, again = adapter.capabilities(), adapter.capabilities()
     except Exception as error:
         raise FailsError(
             f"it does not say what it can do: {type(error).__name__}: {error}",
             "get_supported_dtypes() gives torch dtypes, get_supported_ops() names, get_memory_limit() bytes; "
             "each may give None for 'I do not say'",
         ) from error
-    if not isinstance(said.name, str) or not said.name.strip():
-        raise FailsError(f"its name is {said.name!r}", "set name = 'my_chip' on the class")
-    if bad := [op for op in said.ops or () if not isinstance(op, str) or not op.strip()]:
+    if not isinstance(declared.name, str) or not declared.name.strip():
+        raise FailsError(f"its name is {declared.name!r}", "set name = 'my_chip' on the class")
+    if bad := [op for op in declared.ops or () if not isinstance(op, str) or not op.strip()]:
         raise FailsError(f"get_supported_ops() has {bad[0]!r}", "give names, such as 'mm' or 'aten.mm'")
-    if said != again:
+    if declared != again:
         raise FailsError(
             "it says something else when asked again", "give the same answers every time: findings depend on them"
         )
-    return str(said)
+    return str(declared)
 
 
 def _graph(sample: Sample) -> Callable[[AdapterUnderTest], str]:
@@ -249,10 +249,10 @@ def _errors_are_results(subject: AdapterUnderTest) -> str:
 
 
 def _claimed_dtypes(subject: AdapterUnderTest) -> str:
-    said = subject.adapter.capabilities().dtypes
-    if said is None:
+    dtypes = subject.adapter.capabilities().dtypes
+    if dtypes is None:
         raise DoesNotApplyError("it does not say which dtypes it has")
-    for dtype in sorted(said, key=str):
+    for dtype in sorted(dtypes, key=str):
         sample = OPS["clone"] if dtype.itemsize == 1 or dtype.is_complex else OPS["add"]
         inputs = subject.inputs(sample, dtype)
         try:
@@ -263,14 +263,14 @@ def _claimed_dtypes(subject: AdapterUnderTest) -> str:
                 f"get_supported_dtypes() has {dtype_name(dtype)}, and {sample.name} in it does not work: {error}",
                 f"take {dtype_name(dtype)} out of get_supported_dtypes(), or make {sample.name} work in it",
             ) from None
-    return f"{len(said)} tried"
+    return f"{len(dtypes)} tried"
 
 
 def _other_dtypes(subject: AdapterUnderTest) -> str:
-    said = subject.adapter.capabilities().dtypes
-    if said is None:
+    dtypes = subject.adapter.capabilities().dtypes
+    if dtypes is None:
         raise DoesNotApplyError("it does not say which dtypes it has")
-    others = [each for each in (torch.float64, torch.complex64, torch.int16) if each not in said]
+    others = [each for each in (torch.float64, torch.complex64, torch.int16) if each not in dtypes]
     if not others:
         raise DoesNotApplyError("it says it has all of them")
     gm = torch.fx.symbolic_trace(lambda x: x + x)
@@ -284,11 +284,11 @@ def _other_dtypes(subject: AdapterUnderTest) -> str:
 
 
 def _claimed_ops(subject: AdapterUnderTest) -> str:
-    said = subject.adapter.capabilities().ops
-    if said is None:
+    ops = subject.adapter.capabilities().ops
+    if ops is None:
         raise DoesNotApplyError("it does not say which ops it has")
     tried, untried = [], []
-    for op in sorted(said):
+    for op in sorted(ops):
         sample = OPS.get(bare_name(op))
         if sample is None:
             untried.append(op)

@@ -48,10 +48,10 @@ class AdapterUnderTest:
         Raises:
             DoesNotApplyError: it has no floating-point dtype.
         """
-        said = self.adapter.capabilities().dtypes
-        if said is None or torch.float32 in said:
+        dtypes = self.adapter.capabilities().dtypes
+        if dtypes is None or torch.float32 in dtypes:
             return torch.float32
-        floats = sorted((dtype for dtype in said if dtype.is_floating_point and dtype.itemsize > 1), key=str)
+        floats = sorted((dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1), key=str)
         if not floats:
             raise DoesNotApplyError("it has no floating-point dtype")
         return floats[0]
@@ -87,7 +87,7 @@ class AdapterUnderTest:
                     output = compiled(*inputs)
                 except Exception as error:
                     raise FailsError(
-                        f"it compiled the graph and then raised {_told(error)} when it ran",
+                        f"it compiled the graph and then raised {_summary(error)} when it ran",
                         "what the device cannot run must be refused in compile(), by raising or by "
                         "CompilationResult(False, reason=…); what compiled must run",
                     ) from error
@@ -101,7 +101,7 @@ class AdapterUnderTest:
             result = self.adapter.build(gm, inputs)
         except Exception as error:
             raise FailsError(
-                f"build() raised {_told(error)}",
+                f"build() raised {_summary(error)}",
                 "do not override build(), or give a CompilationResult(False, reason=…) instead of raising",
             ) from error
         self.results.append(result)
@@ -185,7 +185,7 @@ def _flat(value: Any) -> list[Any]:
     return [value]
 
 
-def _told(error: BaseException) -> str:
+def _summary(error: BaseException) -> str:
     inner = getattr(error, "inner_exception", None) or error
     first = str(inner).strip().splitlines()
     return f"{type(inner).__name__}: {first[0]}" if first else type(inner).__name__

@@ -50,9 +50,9 @@ def run_conformance(
         raise OptionError(f"checks={unknown[0]!r}; allowed: {', '.join(_BY_ID)}")
     if memory_limit is not None and not isolate:
         raise UsageError("memory_limit limits a process of its own: leave it out, or isolate")
-    with (_there if isolate else _here)(adapter, timeout, memory_limit) as (name, said, ask):
+    with (_there if isolate else _here)(adapter, timeout, memory_limit) as (name, introduction, ask):
         found = tuple(ask(each) for each in ids)
-    return ConformanceRecord(name, found, said)
+    return ConformanceRecord(name, found, introduction)
 
 
 def look(subject: AdapterUnderTest, check_id: str) -> CheckRecord:
@@ -73,8 +73,8 @@ def look(subject: AdapterUnderTest, check_id: str) -> CheckRecord:
 def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
     made = find_adapter(adapter) if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
     subject = AdapterUnderTest(made)
-    name, said = _introduction(made)
-    yield name, said, lambda check_id: look(subject, check_id)
+    name, introduction = _introduction(made)
+    yield name, introduction, lambda check_id: look(subject, check_id)
 
 
 @contextmanager
@@ -86,14 +86,13 @@ def _there(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[s
     name = made if isinstance(made, str) else _introduction(made)[0]
     with Worker(SERVER, Limits(timeout, memory), name=name) as worker:
         first = worker.ask("open", written, phase="import")
-        said = ""
         if isinstance(first, CrashRecord):
-            said = f"it cannot be made: {crash_line(first)}"
+            introduction = f"it cannot be made: {crash_line(first)}"
         elif first.error:
             raise UsageError(first.message.splitlines()[0] if first.message else first.error)
         else:
-            said = first.value
-        yield name, said, lambda check_id: _asked(worker, written, check_id)
+            introduction = first.value
+        yield name, introduction, lambda check_id: _checked_there(worker, written, check_id)
 
 
 _ADVICE = {
@@ -103,7 +102,7 @@ _ADVICE = {
 _NO_CRASH = "nothing that a graph asks for may end the process: refuse in compile() what the device cannot do"
 
 
-def _asked(worker: Worker, written: dict[str, Any], check_id: str) -> CheckRecord:
+def _checked_there(worker: Worker, written: dict[str, Any], check_id: str) -> CheckRecord:
     answer = worker.ask("check", written, check_id, phase=f"check {check_id}")
     title = _BY_ID[check_id].title
     if isinstance(answer, CrashRecord):
@@ -140,10 +139,10 @@ class CheckServer:
 def _introduction(adapter: AcceleratorAdapter) -> tuple[str, str]:
     """The adapter's name and its capabilities as text, or why it cannot declare them."""
     try:
-        said = adapter.capabilities()
+        declared = adapter.capabilities()
     except Exception as error:
         return type(adapter).__name__, f"it does not say what it can do: {type(error).__name__}"
-    return said.name, str(said)
+    return declared.name, str(declared)
 
 
 def _name(adapter: Any) -> str:

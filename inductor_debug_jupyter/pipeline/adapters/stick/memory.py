@@ -37,7 +37,7 @@ class DeviceTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As the host sees it."""
+        """The host's shape."""
         return self.layout.shape
 
     def load(self, *, whole_sticks: bool = False) -> torch.Tensor:
