@@ -30,33 +30,23 @@ _HELD = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
 _CELL = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\]\.cell_contents")
 
 
-class Failed(Protocol):
-    """A failed guard check; recompiles and the answers of ``would_recompile`` have these fields."""
+class _FailedCheck(Protocol):
+    """The fields of a failed guard check, which recompiles and the answers of ``would_recompile`` have."""
 
     @property
-    def check(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def check(self) -> str: ...
 
     @property
-    def expression(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def expression(self) -> str: ...
 
     @property
-    def old(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def old(self) -> str: ...
 
     @property
-    def new(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def new(self) -> str: ...
 
     @property
-    def aspect(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def aspect(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +64,7 @@ def readable_expression(expression: str) -> str:
     return plain(_LOCAL.sub(r"\1", _HELD.sub(r".\1", short)))
 
 
-def varying(failed: Failed) -> str:
+def varying(failed: _FailedCheck) -> str:
     """The value that varies, as the user would write it: ``x.shape[0]``, ``n``, ``self.gain``, ``grad_mode``."""
     name = readable_expression(_GLOBAL.sub(r"\1", failed.expression))
     if match := _CELL.match(name):
@@ -94,7 +84,7 @@ def varying(failed: Failed) -> str:
     return name or plain(failed.aspect) or "something that torch does not name"
 
 
-def advice(failed: Failed) -> Advice:
+def advice(failed: _FailedCheck) -> Advice:
     """The advice for a failed check, by the aspect of the value that changed."""
     aspect, name = failed.aspect.partition(" at index")[0], readable_expression(_GLOBAL.sub(r"\1", failed.expression))
     if aspect == "relation":
@@ -134,7 +124,7 @@ _SWITCHES = {
 }
 
 
-def _of_relation(failed: Failed) -> Advice:
+def _of_relation(failed: _FailedCheck) -> Advice:
     """A condition that a line of the model made of sizes or numbers."""
     is_size = ".size()[" in failed.check
     if is_size and failed.new in {"0", "1"}:
@@ -156,7 +146,7 @@ def _size_of_one(name: str) -> Advice:
     )
 
 
-def _of_size(failed: Failed, name: str) -> Advice:
+def _of_size(failed: _FailedCheck, name: str) -> Advice:
     index = _size_index(failed)
     if {"0", "1"} & {failed.old, failed.new}:
         return _size_of_one(name)
@@ -173,7 +163,7 @@ def _of_size(failed: Failed, name: str) -> Advice:
     )
 
 
-def _of_dispatch(failed: Failed, name: str) -> Advice:
+def _of_dispatch(failed: _FailedCheck, name: str) -> Advice:
     keys = f"{failed.old}, {failed.new}"
     if "Conjugate" in keys or "Negative" in keys:
         return Advice("conjugate", f"Give it real memory: {name}.resolve_conj().resolve_neg() before the call.")
@@ -197,7 +187,7 @@ def _of_state(aspect: str) -> Advice:
     return Advice(kind, known or f"Process-wide state ({plain(aspect)}) changed between the calls: set it once before.")
 
 
-def _of_object(failed: Failed, aspect: str, name: str) -> Advice:
+def _of_object(failed: _FailedCheck, aspect: str, name: str) -> Advice:
     if aspect == "identity" and "." in failed.new and " " not in failed.new:
         return Advice("constant", f"Each value of {name} compiles once; that can't be removed.", removable=False)
     if aspect == "identity":
@@ -219,7 +209,7 @@ def _of_object(failed: Failed, aspect: str, name: str) -> Advice:
     return Advice("aliasing", "Pass the same tensor twice each time, or never: .clone() one of them always.")
 
 
-def _of_value(failed: Failed, name: str) -> Advice:
+def _of_value(failed: _FailedCheck, name: str) -> Advice:
     if failed.check.startswith(("len(", "not ")):
         return Advice(
             "length",
@@ -256,7 +246,7 @@ def _of_none(name: str) -> Advice:
                   " value in place of None to have one.", removable=False)  # fmt: skip
 
 
-def _of_number(failed: Failed, name: str) -> Advice:
+def _of_number(failed: _FailedCheck, name: str) -> Advice:
     if failed.aspect == "part of a range":
         return Advice(
             "range",
@@ -297,7 +287,7 @@ def _of_number(failed: Failed, name: str) -> Advice:
     )
 
 
-def _size_index(failed: Failed) -> int | None:
+def _size_index(failed: _FailedCheck) -> int | None:
     match = _INDEX.search(failed.aspect)
     return int(match["index"]) if match else None
 

@@ -72,21 +72,21 @@ written_by(LocalizationRecord, localization_text)
 def _headline(record: LocalizationRecord) -> str:
     of_all = f"{record.compared} of {count(len(record.nodes), 'value')} looked at"
     name = f"{plain(record.model) or 'model'} on {plain(record.candidate)}"
-    if not record.compared and not record.culprits:
+    if record.culprits:
+        amplified = sum(node.status == "amplified" for node in record.nodes)
+        more = f", {count(amplified, 'value')} made worse later" if amplified else ""
+        return f"✗ {name}: {count(len(record.culprits), 'culprit')} ({of_all}{more})"
+    if not record.compared:
         return f"? {name}: NOTHING WAS COMPARED"
-    if not record.culprits and record.verdict == "mismatch":
+    if record.verdict == "mismatch":
         return f"✗ {name}: outputs differ, and no op was found that explains it ({of_all})"
-    if not record.culprits and record.crashes:
+    if record.crashes:
         return f"? {name}: its process ended, and no op alone does that ({of_all})"
-    if not record.culprits and record.compared < len(record.nodes):
+    if record.compared < len(record.nodes):
         return f"? {name}: no culprit among the values that could be looked at ({of_all})"
-    if not record.culprits and record.verdict == "not_compared":
+    if record.verdict == "not_compared":
         return f"? {name}: rounding explains every value, but the outputs were not compared ({of_all})"
-    if not record.culprits:
-        return f"✓ {name}: rounding explains every value ({of_all})"
-    amplified = sum(node.status == "amplified" for node in record.nodes)
-    more = f", {count(amplified, 'value')} made worse later" if amplified else ""
-    return f"✗ {name}: {count(len(record.culprits), 'culprit')} ({of_all}{more})"
+    return f"✓ {name}: rounding explains every value ({of_all})"
 
 
 def _culprit_lines(culprit: Culprit) -> list[str]:

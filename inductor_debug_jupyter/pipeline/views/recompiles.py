@@ -131,19 +131,19 @@ def timeline(record: SessionRecord) -> list[CompileBar]:
 
 
 def _bar(capture: CompileCapture, reason: Recompile | None) -> CompileBar:
-    resumed = "(resumed" in capture.name
+    kind, why = "first", "first call"
+    if reason is not None:
+        kind, why = "recompile", recompile_text(reason)
+    elif "(resumed" in capture.name:
+        kind, why = "resumed", "goes on after a graph break"
     line = reason.source if reason is not None and reason.source else capture.source
     return CompileBar(
         compile_id=plain(capture.compile_id),
         name=plain(capture.name),
-        kind="recompile" if reason is not None else "resumed" if resumed else "first",
+        kind=kind,
         call=capture.call,
         seconds=round(capture.cost, 4),
-        why=recompile_text(reason)
-        if reason is not None
-        else "goes on after a graph break"
-        if resumed
-        else "first call",
+        why=why,
         selection=at_line(line, capture.compile_id, "dynamo"),
     )
 
