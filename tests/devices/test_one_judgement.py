@@ -12,7 +12,7 @@ from torch import nn
 
 from inductor_debug_jupyter import DeviceProfile, UnsupportedOpsConstraint, capture
 from inductor_debug_jupyter.pipeline.devices import rules_for
-from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs, found_by
+from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs, problems_of
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
@@ -108,7 +108,7 @@ def test_an_op_with_an_error_does_not_run_on_the_target_and_no_other_is_kept_fro
     word = "fallback" if profile.fallback == "cpu" else "refused"
     for key, before in captured.items():
         record = judge_again(before, profile=profile, rules=rules)
-        errors = [each for each in found_by(rules, record.captures) if each.severity == "error"]
+        errors = [each for each in problems_of(rules, record.captures) if each.severity == "error"]
         said = {each.problem.title for each in errors} | {each.problem.explanation for each in errors}
         for (compile_id, stage), (graph, side, nodes) in statuses(record).items():
             refused = {each.place.node for each in errors if (each.capture.compile_id, each.graph.stage)

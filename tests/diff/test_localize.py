@@ -23,7 +23,6 @@ from inductor_debug_jupyter.pipeline.views.localization import (
     error_curve,
     localization_text,
     node_errors,
-    node_statuses,
 )
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -70,8 +69,7 @@ def test_a_wrong_op_in_a_fused_kernel_is_named_with_its_line_and_what_it_made_wo
     assert culprit.source.line == line_of("torch.erf")
     assert culprit.kernel.startswith("cpp_fused_")
     assert not culprit.only_fused
-    statuses = node_statuses(found)
-    assert set(statuses.values()) == {"introduced", "amplified", "rounding"}
+    assert {node.status for node in found.nodes} == {"introduced", "amplified", "rounding"}
     assert max(node_errors(found).values()) > 100
     text = localization_text(found)
     assert "aten.erf.default · forward node erf" in text

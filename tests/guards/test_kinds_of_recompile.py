@@ -10,7 +10,7 @@ import torch
 from inductor_debug_jupyter import capture
 from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, varying
 from inductor_debug_jupyter.pipeline.views.guards import guard_rows
-from inductor_debug_jupyter.pipeline.views.recompiles import told_recompile
+from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
 
 from .kinds import KINDS, Kind
 
@@ -58,7 +58,7 @@ def test_the_hint_removes_it_or_says_that_it_cannot(kind: Kind):
 def test_the_sentence_names_what_varies_and_its_values(kind: Kind):
     """Old and new stand in it as they were; where they are not known, it is torch's own reason and says no value."""
     (recompile,) = recompiles_of(kind.program())
-    told = told_recompile(recompile)
+    told = recompile_text(recompile)
     if recompile.aspect == "relation":
         be = "are" if " and " in kind.varies else "is"
         assert told == f"{kind.varies} {be} now {kind.new}, but {as_written(kind.old)} must hold"

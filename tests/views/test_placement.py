@@ -1,4 +1,4 @@
-"""Coverage and partition as dicts and text."""
+"""Coverage and partition as dicts and lines."""
 
 import json
 
@@ -13,7 +13,7 @@ from inductor_debug_jupyter.pipeline.records import (
     TensorSpec,
 )
 from inductor_debug_jupyter.pipeline.views.memory import memory_lines, memory_view
-from inductor_debug_jupyter.pipeline.views.placement import coverage_text, fallback_line, placement_views
+from inductor_debug_jupyter.pipeline.views.placement import fallback_line, placement_views
 
 
 def tensor(storage):
@@ -34,22 +34,22 @@ GRAPH = GraphRecord(
 PROFILE = DeviceProfile("chip", deny=("aten.sort",), bandwidth=1e9, latency=1e-3, narrow={"float32": "float16"})
 
 
-def test_the_text_tells_what_leaves_the_target_and_what_it_costs():
+def test_the_lines_tell_what_leaves_the_target_and_what_it_costs():
     coverage = CoverageRecord("chip", (graph_coverage(GRAPH, PROFILE, "0/0"),))
-    assert coverage_text(coverage).splitlines() == [
-        "3 ops on chip: 2 supported, 0 decomposable, 1 fallback, 0 refused",
-        "",
-        "0/0 forward: 3 ops in 3 segments, 1 of them on the CPU",
-        "  ⚠ sort ×1: fallback: aten.sort is on the target's list of ops that it does not have",
-        "      model.py, line 12",
-        "  2 transfers (border): 512 KiB, about 2.52 ms",
-        "  1 transfer (input): 256 KiB, about 1.26 ms",
-        "  1 transfer (output): 256 KiB, about 1.26 ms",
-        "  4 tensors of float32 kept as float16",
-    ]
-    assert "✓ relu ×1: supported" in coverage_text(coverage, all_rows=True)
+    assert str(coverage) == "3 ops on chip: 2 supported, 0 decomposable, 1 fallback, 0 refused"
     (entry,) = coverage.fallbacks
-    assert fallback_line(entry).endswith("512 KiB moved for it (model.py, line 12)")
+    assert fallback_line(entry) == (
+        "sort ×1 runs on the CPU: aten.sort is on the target's list of ops that it does not have;"
+        " 512 KiB moved for it (model.py, line 12)"
+    )
+    (view,) = placement_views(coverage)
+    assert view["moved"] == [
+        "2 transfers (border): 512 KiB, about 2.52 ms",
+        "1 transfer (input): 256 KiB, about 1.26 ms",
+        "1 transfer (output): 256 KiB, about 1.26 ms",
+    ]
+    assert view["narrowed"] == ["4 tensors of float32 are kept as float16"]
+    assert [(row["op"], row["icon"], row["count"]) for row in view["rows"] if row["op"] == "relu"] == [("relu", "✓", 1)]
 
 
 def test_the_views_are_json_and_harmless():
@@ -60,7 +60,6 @@ def test_the_views_are_json_and_harmless():
     assert placement_views(None) == []
     (entry,) = view["ledger"]
     assert (entry["op"], entry["status"], entry["size"]) == ("sort", "fallback", "512 KiB")
-    assert view["moved"][0] == "2 transfers (border): 512 KiB, about 2.52 ms"
     assert {row["selection"] for row in view["transfers"]} == {None}, "without a lookup nothing can be chosen"
     record = memory_of(GRAPH, CompileCapture("0/0", graphs={"forward": GRAPH}))
     shown = memory_view(record, limit=1)

@@ -27,7 +27,7 @@ _LEAST_BARS = 2
 
 
 class Asker(Protocol):
-    """Who answers "what if": :class:`~inductor_debug_jupyter.pipeline.guards.what_if.WhatIf`."""
+    """Who answers "what if": :class:`~inductor_debug_jupyter.pipeline.guards.what_if.ChangedInputs`."""
 
     @property
     def functions(self) -> tuple[str, ...]: ...  # noqa: D102

@@ -1,7 +1,14 @@
-'''How to run on a device: the interface that a vendor implements, and mocks that implement it.
+'''How to run on a device: a captured graph in, a function that runs on the device out.
 
-An adapter of one's own says what the device can do and compiles. This one computes matmuls in bfloat16, as many
-matrix units do, and leaves the rest to the CPU::
+``adapter`` is the interface that a vendor implements, with ``capabilities`` (what a device can do, what a compile
+gave), ``supported_ops`` (the rule of an op list) and ``looking`` (a graph's records, to check it). ``mock``, ``stick``
+(a simulator) and ``backend_adapter`` (any ``torch.compile`` backend) implement it; ``lookup`` finds one by name.
+``device_log`` collects transfers and kernels. ``isolated`` runs an adapter in another process: ``sending`` describes
+the adapter, ``graph_json`` the graph, ``remote_graph`` is this side and ``graph_server`` the other. ``conformance``
+tests an adapter.
+
+A vendor's adapter says what the device can do and compiles. This one computes matmuls in bfloat16, as many matrix
+units do, and leaves the rest to the CPU::
 
     import operator
 
@@ -46,14 +53,14 @@ matrix units do, and leaves the rest to the CPU::
     with torch.no_grad():  # where gradients are wanted, the ops of the backward are checked as well
         out = compiled(x)
 
-``ToyAdapter().capabilities()`` gathers what it says of itself, ``.check(gm, inputs)`` lists what it would refuse of a
-graph, and ``.as_backend()`` is a backend: it checks, compiles and runs. (``tests/adapters/test_own_adapter.py`` runs
-this very text.) ``inductor-debug conformance my_pkg:ToyAdapter`` checks that it keeps its word.
+``ToyAdapter().capabilities()`` gathers its answers, ``.check(gm, inputs)`` lists what it would refuse of a graph, and
+``.as_backend()`` is a backend that checks, compiles and runs. (``tests/adapters/test_own_adapter.py`` runs this text.)
+``inductor-debug conformance my_pkg:ToyAdapter`` tests whether its answers are true.
 
 ``.as_backend(isolate=True, timeout=60)`` compiles and runs in a process of its own: a vendor's compiler that crashes
-or hangs there is an error here, and a record of what happened. Any ``torch.compile`` backend is an adapter with no
-code: ``BackendAdapter("inductor")``, or ``IsolatedAdapter("openvino")``; what its device can do is unknown, and said to
-be. :mod:`~inductor_debug_jupyter.pipeline.adapters.lookup` says how a package registers an adapter by name.
+or hangs there becomes an error and a crash record here. Any ``torch.compile`` backend is an adapter without code:
+``BackendAdapter("inductor")``, or ``IsolatedAdapter("openvino")``; the capabilities of its device are unknown.
+:mod:`~inductor_debug_jupyter.pipeline.adapters.lookup` says how a package registers an adapter by name.
 '''
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter

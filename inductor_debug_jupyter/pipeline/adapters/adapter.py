@@ -1,9 +1,9 @@
 """The interface to a device: what it can do, and how a graph gets there.
 
-An adapter answers three questions about itself and has one method that compiles. From these the base class makes
-everything else: the rules that a graph is checked against, and a backend for ``torch.compile`` that validates,
-compiles and runs. The graph that :meth:`AcceleratorAdapter.compile` is given is the one that Dynamo captured, so
-autograd works through whatever torch ops the compiled function calls.
+An adapter answers three questions (dtypes, ops, memory) and has one method that compiles. From these the base class
+makes the rules that a graph is checked against, and a backend for ``torch.compile`` that checks, compiles and runs.
+:meth:`AcceleratorAdapter.compile` gets the graph that Dynamo captured, so autograd works through the torch ops that the
+compiled function calls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger("inductor_debug_jupyter")
 class AcceleratorAdapter(ABC):
     """How to run on one accelerator.
 
-    Subclass it, answer the three questions (None: "I do not say", so nothing is checked there), and compile. Set
+    Subclass it, answer the three questions (None means "unknown", and nothing is checked there), and compile. Set
     ``name``, ``description`` and ``alignment`` where the defaults do not fit.
     """
 
@@ -47,14 +47,14 @@ class AcceleratorAdapter(ABC):
     description: str = ""
     alignment: int = 1
     compute_dtype: torch.dtype | None = None
-    """The format that the device computes in, when it is narrower than the tensors' own: what rounding is judged by."""
+    """The format that the device computes in, if narrower than the tensors' own; comparisons allow its rounding."""
     trains: bool = True
-    """Whether gradients go through what it compiles; an inference-only device says False."""
+    """Whether gradients flow through what it compiles; False for an inference-only device."""
     made_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
-    """What the class was called with: another process makes the adapter again by the same call."""
+    """The arguments that the class was called with; another process builds the adapter again with them."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Remember the call."""
+        """Keep the arguments in ``made_with``."""
         adapter = super().__new__(cls)
         object.__setattr__(adapter, "made_with", (args, kwargs))
         return adapter
@@ -80,13 +80,13 @@ class AcceleratorAdapter(ABC):
             inputs: its inputs, for their shapes and dtypes.
 
         Returns:
-            The compiled function, or a :class:`CompilationResult` that says more. Raising is a failed compile too.
+            The compiled function, or a :class:`CompilationResult` with more detail. Raising is a failed compile, too.
         """
 
     # What follows from these ------------------------------------------------------------------------------------
 
     def capabilities(self) -> AcceleratorCapabilities:
-        """The answers to the three questions, together."""
+        """The answers to the three questions as one object."""
         dtypes, ops = self.get_supported_dtypes(), self.get_supported_ops()
         return AcceleratorCapabilities(
             name=self.name or type(self).__name__,
@@ -106,11 +106,11 @@ class AcceleratorAdapter(ABC):
         return rules
 
     def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[Violation, ...]:
-        """What the device would refuse of a graph: its AOT forward and backward are looked at, and nothing is run."""
+        """The violations of a graph's AOT forward and backward; nothing is run."""
         return check(capture_graph(gm, inputs), self.rules())
 
     def build(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, strict: bool = False) -> CompilationResult:
-        """Check and compile one graph. Never raises: what goes wrong is a result with a reason.
+        """Check and compile one graph. Never raises: a failure is a result with a reason.
 
         In strict mode a graph that the rules refuse is not compiled.
         """
@@ -122,11 +122,11 @@ class AcceleratorAdapter(ABC):
         return replace(made, findings=made.findings or findings, seconds=time.perf_counter() - started)
 
     def compiled(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> CompilationResult:
-        """Compile one graph without checking it. Never raises: what goes wrong is a result with a reason."""
+        """Compile one graph without checking it. Never raises: a failure is a result with a reason."""
         try:
-            made: Any = self.compile(gm, inputs)  # an author's code: it may answer anything
+            made: Any = self.compile(gm, inputs)  # the vendor's code: it may return anything
         except Exception as error:
-            ours = isinstance(error, InductorDebugError)  # whose messages say what happened
+            ours = isinstance(error, InductorDebugError)  # its message needs no class name in front
             reason = first_line(error) if ours else f"{type(error).__name__}: {first_line(error)}"
             return CompilationResult(False, reason=reason, crash=getattr(error, "crash", None))
         if isinstance(made, CompilationResult):
@@ -138,9 +138,9 @@ class AcceleratorAdapter(ABC):
     def judge(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, strict: bool
     ) -> tuple[tuple[Violation, ...], str]:
-        """What the rules find, and in strict mode why the graph is not to be compiled (empty when it is).
+        """The rules' violations, and in strict mode the reason not to compile the graph (empty: compile it).
 
-        A rule that fails is a refusal in strict mode, since nobody knows what it would have found, and else a warning.
+        A rule that raises is a reason in strict mode, since the graph was not checked, and otherwise a warning.
         """
         try:
             findings = self.check(gm, inputs)
@@ -160,12 +160,12 @@ class AcceleratorAdapter(ABC):
         timeout: float | None = None,
         memory: int | None = None,
     ) -> Callable[..., Any]:
-        """A backend for ``torch.compile`` that checks a graph, compiles it, and runs what came out.
+        """A backend for ``torch.compile`` that checks a graph, compiles it, and runs the result.
 
         Args:
             strict: raise when the rules refuse the graph or when it does not compile. Otherwise findings are logged.
-            fallback: run eagerly, with a warning, what does not compile; by default the opposite of ``strict``. A
-                comparison says False: it must not compare eager with eager.
+            fallback: run a graph that does not compile eagerly, with a warning; by default the opposite of ``strict``.
+                A comparison passes False, so that it never compares eager with eager.
             isolate: compile and run in a process of its own: a crash or a hang there is an error here.
             timeout: with ``isolate``, seconds for each step.
             memory: with ``isolate``, bytes that the process may have.
@@ -199,10 +199,10 @@ class AcceleratorAdapter(ABC):
         return backend
 
     def _raises(self, result: CompilationResult, strict: bool) -> Callable[..., Any]:
-        """A function that raises why a graph did not compile.
+        """A function that raises the reason why a graph did not compile.
 
-        Torch wraps what a backend raises and swallows it under ``suppress_errors``; what the compiled function raises
-        reaches the user as it is.
+        Torch wraps errors of a backend and swallows them under ``suppress_errors``; errors of the compiled function
+        reach the user unchanged.
         """
         name, refused = self.capabilities().name, errors_of(result.findings)
 
@@ -216,9 +216,9 @@ class AcceleratorAdapter(ABC):
         return not_compiled
 
     def tell(self, event: Transfer | KernelSpec) -> None:
-        """Tell of a transfer, or of a kernel made while running: it goes into the session that is open, and the log.
+        """Report a transfer, or a kernel that was made while running, to open sessions and the log.
 
-        What :attr:`CompilationResult.kernel_specs` says of a compile is told by :meth:`as_backend`.
+        The kernels in :attr:`CompilationResult.kernel_specs` are reported by :meth:`as_backend`.
         """
         device_log.tell(event)
 

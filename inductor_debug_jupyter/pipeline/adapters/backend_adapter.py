@@ -1,6 +1,6 @@
-"""Any ``torch.compile`` backend as an adapter, with no code.
+"""Any ``torch.compile`` backend as an adapter, without code.
 
-A backend says nothing of what its device can do: all of that is unknown, and nothing is checked against it.
+A backend does not say what its device can do, so graphs are not checked against it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.torch_compat.regions import registered_backend
 
 DYNAMO = "dynamo"
-"""Our name for torch's backend "eager": traced, not lowered."""
+"""Our name for torch's backend "eager", which traces a graph and runs it without lowering."""
 
 
 class BackendAdapter(AcceleratorAdapter):
@@ -52,11 +52,11 @@ class BackendAdapter(AcceleratorAdapter):
         return
 
     def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[()]:
-        """Nothing is known, so there is nothing to check."""
+        """No violations: the capabilities are unknown, so nothing can be checked."""
         return ()
 
     def compile(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        """What the backend makes of the graph."""
+        """The function that the backend returns for the graph."""
         backend = self.backend
         if isinstance(backend, str):
             backend = registered_backend("eager" if backend == DYNAMO else backend)
@@ -65,6 +65,6 @@ class BackendAdapter(AcceleratorAdapter):
 
 
 def backend_names() -> list[str]:
-    """Every name that ``torch.compile`` knows, and ours for the one called "eager"."""
+    """Every backend that ``torch.compile`` knows by name, with "eager" under our name."""
     names = torch.compiler.list_backends(exclude_tags=())
     return [DYNAMO, *(name for name in names if name != "eager")]

@@ -1,4 +1,4 @@
-"""What an accelerator says of itself, and what came out of compiling a graph for it."""
+"""The capabilities that an accelerator declares, and the result of compiling a graph for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def torch_dtypes(dtypes: Iterable[torch.dtype | str]) -> frozenset[torch.dtype]:
 
 @dataclass(frozen=True)
 class AcceleratorCapabilities(Harmless):
-    """What an accelerator can do. None means that it does not say: nothing is checked there.
+    """What an accelerator can do. None means unknown: nothing is checked there.
 
     Args:
         name: what to call it.
@@ -53,13 +53,13 @@ class AcceleratorCapabilities(Harmless):
             raise OptionError(f"ops: {self.ops!r} is not allowed; allowed: a set of names, such as {{'mm', 'relu'}}")
         if self.ops is not None:
             object.__setattr__(self, "ops", frozenset(self.ops))
-        ShapeConstraint(self.alignment, self.alignment_dims)  # these two say what is wrong with a bad value
+        ShapeConstraint(self.alignment, self.alignment_dims)  # this rule and the next raise for a bad value
         if self.memory_limit is not None:
             MemoryConstraint(self.memory_limit)
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What it does not say of itself."""
+        """The fields that are None."""
         return tuple(name for name in ("dtypes", "ops", "memory_limit") if getattr(self, name) is None)
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class AcceleratorCapabilities(Harmless):
         return f"{self.name}: dtypes {dtypes}; ops {ops}; memory {memory}"
 
     def profile(self) -> DeviceProfile:
-        """The same as a device profile, from which rules are made (all but the list of ops)."""
+        """The device profile of these capabilities, without the list of ops, which has a rule of its own."""
         return DeviceProfile(
             name=self.name,
             description=self.description,
@@ -83,16 +83,16 @@ class AcceleratorCapabilities(Harmless):
 
 @dataclass(frozen=True)
 class CompilationResult:
-    """What came out of compiling one graph.
+    """The result of compiling one graph.
 
     Args:
-        success: whether there is something to run.
-        run: the compiled function; it takes the graph's inputs and gives its outputs. None when there is none.
-        reason: one line of why not.
-        findings: what the rules say of the graph.
+        success: whether the graph compiled.
+        run: the compiled function; it takes the graph's inputs and returns its outputs. None without success.
+        reason: without success, one line of why.
+        findings: the violations of the graph.
         seconds: how long it took.
-        kernel_specs: one mapping for each kernel that was made, as far as the adapter tells (``op``, ``inputs``, …).
-        crash: how the process ended, where the adapter runs in one of its own and it did.
+        kernel_specs: one mapping for each kernel, if the adapter describes its kernels (``op``, ``inputs``, …).
+        crash: how the adapter's own process ended, if it did.
     """
 
     success: bool

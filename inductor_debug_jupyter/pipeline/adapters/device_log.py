@@ -1,8 +1,7 @@
-"""Where adapters tell what goes to their device, what comes back and which kernels they made.
+"""Adapters report transfers to and from their device, and kernels, here; sessions listen while they are open.
 
-Whoever wants to know listens for a while: a session does while it is open. With ``INDUCTOR_DEBUG_TRANSFERS=1`` each is
-also a line in the log (``=values`` adds the first values), in a script that holds no session too. Nobody listening
-costs one look at a list.
+With ``INDUCTOR_DEBUG_TRANSFERS=1`` each event is also a line in the log (``=values`` adds the first values), even in a
+script without a session. Without listeners an event costs one look at an empty list.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ KernelKey = tuple[str, str, str, str, str]
 log = logging.getLogger("inductor_debug_jupyter.transfers")
 
 MOST_EVENTS = 20_000
-"""How many transfers, and how many kernels, one :class:`DeviceLog` keeps; what is left out is counted."""
+"""How many transfers, and how many kernels, one :class:`DeviceLog` keeps; further ones are counted."""
 
 _lock = threading.Lock()
 _listeners: list[Listener] = []
@@ -37,14 +36,14 @@ _listeners: list[Listener] = []
 
 @dataclass
 class DeviceLog:
-    """Keeps what adapters tell while it listens: the first :data:`MOST_EVENTS` of each kind."""
+    """A listener that keeps the first :data:`MOST_EVENTS` transfers and kernels."""
 
     transfers: list[Transfer] = field(default_factory=list)
     kernels: dict[KernelKey, KernelSpec] = field(default_factory=dict)
     left_out: int = 0
 
     def __call__(self, event: Event) -> None:
-        """Keep one event. A kernel that is told again (its graph was built again) is kept once."""
+        """Keep one event. A kernel that is reported again, because its graph was built again, is kept once."""
         if len(self.transfers if isinstance(event, Transfer) else self.kernels) >= MOST_EVENTS:
             self.left_out += 1
         elif isinstance(event, Transfer):
@@ -54,24 +53,24 @@ class DeviceLog:
 
     @property
     def told_transfers(self) -> tuple[Transfer, ...]:
-        """As a record has them."""
+        """The transfers, as a record holds them."""
         return tuple(self.transfers)
 
     @property
     def told_kernels(self) -> tuple[KernelSpec, ...]:
-        """As a record has them."""
+        """The kernels, as a record holds them."""
         return tuple(self.kernels.values())
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What was left out."""
-        told = f"{self.left_out:,} transfers or kernels more were not kept: {MOST_EVENTS:,} of each are"
-        return (Note("transfers", told),) if self.left_out else ()
+        """A note on the events that were left out, if any."""
+        message = f"{self.left_out:,} transfers or kernels more were not kept: {MOST_EVENTS:,} of each are"
+        return (Note("transfers", message),) if self.left_out else ()
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell ``listener`` everything that adapters do inside the block, on any thread: a backward has its own."""
+    """Call ``listener`` with every event inside the block, on any thread, because a backward runs on its own."""
     with _lock:
         _listeners.append(listener)
     try:
@@ -82,18 +81,18 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def logging_mode() -> str:
-    """What ``INDUCTOR_DEBUG_TRANSFERS`` (or the config file) asks for: nothing (empty), ``lines`` or ``values``."""
+    """The setting ``INDUCTOR_DEBUG_TRANSFERS`` (or of the config file): empty for off, ``lines`` or ``values``."""
     return _mode(os.environ.get("INDUCTOR_DEBUG_TRANSFERS"), os.getcwd())  # noqa: PTH109 - only a key
 
 
 @functools.lru_cache(maxsize=1)
-def _mode(said: str | None, folder: str) -> str:
-    """Looking for a config file takes longer than a small transfer: once for each variable's value and folder."""
+def _mode(variable: str | None, folder: str) -> str:
+    """The setting, cached by variable and folder, because finding a config file takes longer than a small transfer."""
     return str(resolve(names=["transfers"])["transfers"] or "")
 
 
 def tell(event: Event) -> None:
-    """Pass one transfer or kernel on to whoever listens, and to the log when it is on."""
+    """Pass one transfer or kernel to all listeners, and to the log when it is on."""
     for listener in list(_listeners):
         listener(event)
     if logging_mode():
@@ -107,13 +106,13 @@ def log_line(text: str) -> None:
 
 
 def tell_kernels(result: CompilationResult, adapter: str) -> None:
-    """Tell of every kernel that came out of a compile."""
+    """Report every kernel of a compile's result."""
     for spec in result.kernel_specs:
         tell(kernel_of(spec, adapter=adapter, compile_id=current_compile_id() or ""))
 
 
 def kernel_of(spec: Mapping[str, Any], *, adapter: str, compile_id: str = "") -> KernelSpec:
-    """The record of a spec that an adapter put into its :class:`CompilationResult`."""
+    """The record of a kernel spec from an adapter's :class:`CompilationResult`."""
     return KernelSpec(
         op=str(spec.get("op", "?")),
         node=str(spec.get("node", "")),
@@ -125,7 +124,7 @@ def kernel_of(spec: Mapping[str, Any], *, adapter: str, compile_id: str = "") ->
 
 
 def jsonable(value: Any) -> Any:
-    """The value as JSON can hold it; what JSON does not know becomes its text."""
+    """The value as JSON can hold it; a value of another type becomes its text."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
@@ -136,7 +135,7 @@ def jsonable(value: Any) -> Any:
 
 
 def _open_log() -> None:
-    """Make the log visible in a script that has not set logging up: whoever sets the variable wants to see lines."""
+    """Make the log visible in a script that has not set logging up, because the variable asks for lines."""
     if not log.isEnabledFor(logging.INFO):
         log.setLevel(logging.INFO)
     if not log.hasHandlers():

@@ -1,8 +1,8 @@
-"""A graph ↔ JSON and tensors: how it goes to another process.
+"""A graph ↔ JSON and tensors, to send it to another process.
 
-Every node is written as it is (kind, name, what it calls, arguments); tensors that the graph holds go along, graphs
-inside it are written the same way. Nothing is executed to read it, and nothing is pickled. A graph that holds what only
-this process knows (a function of a notebook, an object) is refused with the node's name.
+Every node is written with its kind, name, target and arguments; the graph's tensors are sent beside them, and graphs
+inside it are written the same way. Reading executes nothing, and nothing is pickled. A graph that holds a function of a
+notebook or another object that only this process has is refused with the node's name.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from inductor_debug_jupyter.pipeline.errors import CannotSendError
 from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
 from inductor_debug_jupyter.pipeline.torch_compat.targets import target_at, target_path
 
-NODE = "node"
-
 
 def write_graph(gm: torch.fx.GraphModule) -> dict[str, Any]:
     """The graph as plain values: nodes as JSON, tensors beside them.
 
     Raises:
-        CannotSendError: a node cannot go over.
+        CannotSendError: a node cannot be sent.
     """
     gm = _without_modules(gm)
     attributes: dict[str, Any] = {}
@@ -35,7 +33,7 @@ def read_graph(written: Mapping[str, Any]) -> torch.fx.GraphModule:
     """The graph that :func:`write_graph` wrote.
 
     Raises:
-        CannotSendError: it calls something that is not here.
+        CannotSendError: it calls a function that this process does not have.
     """
     holder = torch.nn.Module()
     for name, value in written["attributes"].items():
@@ -86,7 +84,7 @@ def _write_node(node: torch.fx.Node, gm: torch.fx.GraphModule, attributes: dict[
 
 
 def _written_node(value: Any) -> dict[str, Any] | None:
-    return {NODE: value.name} if isinstance(value, torch.fx.Node) else None
+    return {"node": value.name} if isinstance(value, torch.fx.Node) else None
 
 
 def _held(gm: torch.fx.GraphModule, target: str, name: str) -> Any:
@@ -114,14 +112,14 @@ def _target(node: Mapping[str, Any]) -> Any:
 
 
 class _Inlining(torch.fx.Tracer):
-    """Looks into every module."""
+    """Traces into every module."""
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
         return False
 
 
 def _without_modules(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The same graph, with the modules that it calls written out as ops."""
+    """The same graph, with the ops of the modules that it calls inlined."""
     called = [node for node in gm.graph.nodes if node.op == "call_module"]
     if not called:
         return gm

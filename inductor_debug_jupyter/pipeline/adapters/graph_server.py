@@ -1,7 +1,7 @@
-"""In the other process: compile and run the graphs that are sent, with the adapter that was named.
+"""The other process of an isolated adapter: it builds the adapter, and compiles and runs the graphs that it is sent.
 
-A graph goes through ``torch.compile`` once more, so that a backend is called exactly as torch calls it. The op that
-runs is told as far as it is known: whatever executes a graph with ``torch.fx.Interpreter`` tells it without knowing.
+A graph goes through ``torch.compile`` once more, so that a backend is called exactly as torch calls it. The running op
+is reported, so that a crash names it: ``torch.fx.Interpreter`` is patched, which covers adapters that run op by op.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import target_name
 
 
 class _CompiledOnlyError(Exception):
-    """Raised in the place of a graph's first run: it was only to be compiled."""
+    """Raised instead of a graph's first run, to stop after compiling."""
 
 
 class GraphServer:
-    """What a worker for graphs can be asked."""
+    """The methods that a :class:`Connection` calls in the other process."""
 
     def __init__(self) -> None:
         self._adapter: AcceleratorAdapter | None = None
-        self._graphs: dict[str, _Graph] = {}
+        self._graphs: dict[str, _ServedGraph] = {}
         self._calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         self._count = 0
         self._events: list[device_log.Event] = []
@@ -44,7 +44,7 @@ class GraphServer:
         tell_ops()
 
     def open(self, written: dict[str, Any], setup: Sequence[str]) -> dict[str, Any]:
-        """Import and make the adapter; answers with what it says of itself."""
+        """Import and build the adapter; returns its capabilities."""
         for module in written["imports"]:
             try:
                 importlib.import_module(module)
@@ -54,30 +54,30 @@ class GraphServer:
             exec("\n".join(setup), {"torch": torch})  # noqa: S102 - the caller's own settings of Inductor
         args, kwargs = arguments(written)
         self._adapter = find_adapter(written["name"], *args, **kwargs)
-        said = self._adapter.capabilities()
+        capabilities = self._adapter.capabilities()
         return {
-            "name": said.name,
-            "dtypes": None if said.dtypes is None else sorted(map(dtype_name, said.dtypes)),
-            "ops": None if said.ops is None else sorted(said.ops),
-            "memory_limit": said.memory_limit,
-            "alignment": said.alignment,
-            "description": said.description,
+            "name": capabilities.name,
+            "dtypes": None if capabilities.dtypes is None else sorted(map(dtype_name, capabilities.dtypes)),
+            "ops": None if capabilities.ops is None else sorted(capabilities.ops),
+            "memory_limit": capabilities.memory_limit,
+            "alignment": capabilities.alignment,
+            "description": capabilities.description,
             "compute_dtype": self._adapter.compute_dtype,
         }
 
     def load(self, key: str, written: Mapping[str, Any]) -> None:
         """Read a graph."""
         assert self._adapter is not None
-        self._graphs[key] = _Graph(read_graph(written), self._adapter)
+        self._graphs[key] = _ServedGraph(read_graph(written), self._adapter)
 
     def compile(self, key: str, inputs: Sequence[Any], state: Mapping[str, Any]) -> dict[str, Any]:
         """Compile a graph for these inputs, without running it."""
         self._events.clear()
         with _state(state):
-            return self._graphs[key].compile(inputs) | {"events": self._told()}
+            return self._graphs[key].compile(inputs) | {"events": self._taken_events()}
 
     def run(self, key: str, inputs: Sequence[Any], state: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a graph; answers with its outputs, the inputs that it wrote to, and the random numbers' state."""
+        """Run a graph; returns its outputs, the inputs that it wrote to, and the random state."""
         self._events.clear()
         before = [each.detach().clone() if isinstance(each, torch.Tensor) else each for each in inputs]
         with _state(state):
@@ -99,7 +99,7 @@ class GraphServer:
                 index: each.detach() for index, each in enumerate(inputs) if _was_written_to(before[index], each)
             },
             "rng": torch.get_rng_state(),
-            "events": self._told(),
+            "events": self._taken_events(),
         }
 
     def backward(self, call: int, tangents: Sequence[torch.Tensor | None]) -> dict[str, Any]:
@@ -115,27 +115,27 @@ class GraphServer:
             torch.autograd.grad([out for out, _ in pairs], wanted, [tangent for _, tangent in pairs], allow_unused=True)
         )
         gradients = [next(found) if each.requires_grad else None for each in inputs]
-        return {"gradients": gradients, "events": self._told()}
+        return {"gradients": gradients, "events": self._taken_events()}
 
     def _keep(self, event: device_log.Event) -> None:
-        """What the adapter tells goes along with the next answer, up to a point."""
+        """Keep an event of the adapter for the next answer, up to a limit."""
         if len(self._events) < device_log.MOST_EVENTS:
             self._events.append(event)
 
-    def _told(self) -> list[dict[str, Any]]:
-        """What the adapter told since the last question."""
-        told = [{"kind": type(event).__name__, **_plain(asdict(event))} for event in self._events]
+    def _taken_events(self) -> list[dict[str, Any]]:
+        """The adapter's events since the last call, which are then dropped here."""
+        events = [{"kind": type(event).__name__, **device_log.jsonable(asdict(event))} for event in self._events]
         self._events.clear()
-        return told
+        return events
 
     def forget(self, calls: Sequence[int]) -> None:
-        """No backward will come for these."""
+        """Drop the values of calls whose backward will not come."""
         for call in calls:
             self._calls.pop(call, None)
 
 
-class _Graph:
-    """One graph and what the adapter made of it."""
+class _ServedGraph:
+    """One graph with the function that the adapter compiled from it."""
 
     def __init__(self, gm: torch.fx.GraphModule, adapter: AcceleratorAdapter) -> None:
         self._adapter = adapter
@@ -166,7 +166,7 @@ class _Graph:
         made = self._adapter.compiled(gm, inputs)
         if made.run is None:
             raise AdapterError(made.reason or "it does not say why")
-        self._specs = [_plain(spec) for spec in made.kernel_specs]
+        self._specs = [device_log.jsonable(spec) for spec in made.kernel_specs]
         run = made.run
 
         def call(*args: Any) -> Any:
@@ -179,7 +179,7 @@ class _Graph:
 
 
 class _Leaves:
-    """A graph's outputs, each new or a view of an input."""
+    """A graph's output tensors, each described as new, as an input, or as a view of an input."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
         self._inputs = {
@@ -221,7 +221,7 @@ def _was_written_to(before: Any, after: Any) -> bool:
 
 
 def _state(state: Mapping[str, Any]) -> ExitStack:
-    """The caller's modes and random numbers."""
+    """Set the caller's modes and random state; grad mode, inference mode and autocast end with the stack."""
     torch.set_default_dtype(state["default_dtype"])
     torch.use_deterministic_algorithms(state["deterministic"])
     torch.set_float32_matmul_precision(state["matmul_precision"])
@@ -235,17 +235,8 @@ def _state(state: Mapping[str, Any]) -> ExitStack:
     return stack
 
 
-def _plain(value: Any) -> Any:
-    """A kernel spec as something that can be sent: what JSON does not know becomes text."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
 def tell_ops() -> None:
-    """Whatever executes a graph node by node says where it is."""
+    """Patch ``torch.fx.Interpreter`` so that it reports the node that it runs; a crash can then name the op."""
     original = torch.fx.Interpreter.run_node
 
     def run_node(self: torch.fx.Interpreter, n: torch.fx.Node) -> Any:

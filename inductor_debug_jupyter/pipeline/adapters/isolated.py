@@ -1,7 +1,8 @@
 """An adapter, or any ``torch.compile`` backend, in a process of its own.
 
-Dynamo captures here, where the user's classes are; each captured graph is compiled and run over there. The adapter is
-made over there by its name, so its code need not even be imported here: an import that crashes is survived too.
+Dynamo captures in this process, where the user's classes are; each captured graph is compiled and run in the other one.
+The adapter is built there by its name, so its code need not be imported here, and an import that crashes is survived,
+too.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_
 
 
 class IsolatedAdapter(AcceleratorAdapter):
-    """Somebody's adapter or backend, in a process of its own.
+    """An adapter or backend in a process of its own.
 
     Args:
         adapter: an adapter, or a name: a ``torch.compile`` backend, a registered adapter, or ``module:attribute``.
-        timeout: seconds for each step (import, compile, run, backward); 600 when not said.
+        timeout: seconds for each step (import, compile, run, backward); 600 by default.
         memory: bytes that the process may have, torch included.
-        imports: modules to import there first, such as one that defines ops.
+        imports: modules that the process imports first, such as one that defines ops.
 
     Raises:
-        CannotSendError: another process could not make it: it is defined in a notebook, or was given an object.
+        CannotSendError: another process cannot build it: it is defined in a notebook, or an argument is an object.
     """
 
     def __init__(
@@ -59,64 +60,62 @@ class IsolatedAdapter(AcceleratorAdapter):
         self.crashes: list[CrashRecord] = []
 
     def capabilities(self) -> AcceleratorCapabilities:
-        """What it says of itself; asked over there when only its name is known here."""
+        """The adapter's capabilities; from the other process when only its name is known here."""
         if self._local is not None:
             return self._local.capabilities()
-        if not self._connection.said:
-            self._noting(self._connection.open)
-            self.compute_dtype = self._connection.said["compute_dtype"]
-        said = self._connection.said
+        if not self._connection.capabilities:
+            self._keeping_crashes(self._connection.open)
+            self.compute_dtype = self._connection.capabilities["compute_dtype"]
+        declared = self._connection.capabilities
         return AcceleratorCapabilities(
-            name=self.name if ":" not in self.name else said["name"],
-            dtypes=None if said["dtypes"] is None else torch_dtypes(said["dtypes"]),
-            ops=None if said["ops"] is None else frozenset(said["ops"]),
-            memory_limit=said["memory_limit"],
-            alignment=said["alignment"],
-            description=said["description"],
+            name=self.name if ":" not in self.name else declared["name"],
+            dtypes=None if declared["dtypes"] is None else torch_dtypes(declared["dtypes"]),
+            ops=None if declared["ops"] is None else frozenset(declared["ops"]),
+            memory_limit=declared["memory_limit"],
+            alignment=declared["alignment"],
+            description=declared["description"],
         )
 
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
-        """What it says."""
+        """As in :meth:`capabilities`."""
         dtypes = self.capabilities().dtypes
         return None if dtypes is None else set(dtypes)
 
     def get_supported_ops(self) -> set[str] | None:
-        """What it says."""
+        """As in :meth:`capabilities`."""
         ops = self.capabilities().ops
         return None if ops is None else set(ops)
 
     def get_memory_limit(self) -> int | None:
-        """What it says."""
+        """As in :meth:`capabilities`."""
         return self.capabilities().memory_limit
 
     def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[Violation, ...]:
-        """What the device would refuse; where it says nothing of itself, nothing is looked at."""
+        """The violations of a graph; none, without lowering it, where all capabilities are unknown."""
         if self._local is not None:
             return self._local.check(gm, inputs)
-        said = self.capabilities()
-        return super().check(gm, inputs) if len(said.unknown) < 3 or said.alignment > 1 else ()
+        declared = self.capabilities()
+        return super().check(gm, inputs) if len(declared.unknown) < 3 or declared.alignment > 1 else ()
 
     def compile(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> CompilationResult:
-        """Have the graph compiled over there.
-
-        Where a size is only a symbol yet, that happens with the first call.
+        """Compile the graph in the other process; a graph with symbolic sizes is compiled at its first call.
 
         Raises:
-            CannotSendError: the graph cannot go over.
+            CannotSendError: the graph cannot be sent.
             AdapterError: it did not compile; :class:`BackendCrashError` when the process ended.
         """
         graph = RemoteGraph(gm, self._connection)
         specs: Sequence[Any] = ()
         if all(_is_real(value) for value in inputs):
-            specs = self._noting(lambda: graph.compile(inputs))
+            specs = self._keeping_crashes(lambda: graph.compile(inputs))
 
         def run(*args: Any) -> Any:
-            return self._noting(lambda: graph(*args))
+            return self._keeping_crashes(lambda: graph(*args))
 
         disable: Callable[..., Any] = torch.compiler.disable
         return CompilationResult(True, disable(run), kernel_specs=tuple(specs))
 
-    def _noting(self, step: Callable[[], Any]) -> Any:
+    def _keeping_crashes(self, step: Callable[[], Any]) -> Any:
         try:
             return step()
         except BackendCrashError as error:

@@ -1,7 +1,7 @@
-"""One graph → records, without running it.
+"""One graph → records of its Dynamo, AOT forward and backward graphs, without running it.
 
-In the middle of a compile the graph is lowered by AOTAutograd as it is. Outside, a copy is given to ``torch.compile``
-with a backend that does the same and then stops: the hooks only tell of what happens inside a compile.
+Inside a compile the graph is lowered by AOTAutograd directly. Outside, a copy goes through ``torch.compile`` with a
+backend that lowers it and then stops, because the hooks only report what happens inside a compile.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_i
 log = logging.getLogger("inductor_debug_jupyter")
 
 
-class _SeenError(Exception):
-    """Raised in the place of the graph: it was looked at, and is not to run."""
+class _LoweredError(Exception):
+    """Raised instead of running the graph, to stop after lowering."""
 
 
 def capture_graph(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[CompileCapture, ...]:
-    """A graph's own record, its AOT forward and its backward; where lowering fails, the log says so."""
+    """The records of a graph and of its AOT forward and backward; failed lowering is logged as a warning."""
     recorder = Recorder()
     compile_id = current_compile_id()
     hooks.listen(recorder)
@@ -53,9 +53,9 @@ def _compile_and_stop(recorder: Recorder, gm: torch.fx.GraphModule, inputs: Sequ
     compiled = torch.compile(copy_graph_module(gm), backend=look, dynamic=False)
     try:
         compiled(*inputs)
-    except _SeenError:
+    except _LoweredError:
         return
 
 
 def _stop(*_: Any) -> Any:
-    raise _SeenError
+    raise _LoweredError

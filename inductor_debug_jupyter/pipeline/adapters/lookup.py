@@ -1,6 +1,6 @@
-"""A name → an adapter.
+"""Find an adapter by name.
 
-Names are looked for in this order: an import string ``module:attribute``, an entry point that some installed package
+A name is looked up in this order: an import string ``module:attribute``, an entry point that an installed package
 registers in the group ``inductor_debug.adapters``, an adapter of ours, a ``torch.compile`` backend. A package
 registers with::
 
@@ -36,11 +36,11 @@ def find_adapter(name: str, *args: Any, origin: str = "adapter", **kwargs: Any) 
     Args:
         name: an import string, a registered adapter's name, or that of a ``torch.compile`` backend.
         args: what its class is called with.
-        origin: what to name in an error (``--adapter``).
-        kwargs: likewise.
+        origin: the option that errors name (``--adapter``).
+        kwargs: its keyword arguments.
 
     Raises:
-        UsageError: there is none, or it cannot be made.
+        UsageError: there is none, or it cannot be built.
     """
     if ":" in name:
         return adapter_of(imported(name, origin), name, origin, args, kwargs)
@@ -54,7 +54,7 @@ def find_adapter(name: str, *args: Any, origin: str = "adapter", **kwargs: Any) 
 
 
 def check_name(name: str, origin: str, also: Sequence[str] = ()) -> None:
-    """Refuse a name that nothing is registered under (``also``: other names to allow); nothing is imported.
+    """Refuse an unknown name (``also`` has more names to allow); nothing is imported.
 
     Raises:
         OptionError: with the nearest name.
@@ -68,12 +68,12 @@ def check_name(name: str, origin: str, also: Sequence[str] = ()) -> None:
 
 
 def adapter_names() -> tuple[str, ...]:
-    """Every name that stands for an adapter or a ``torch.compile`` backend, each once; nothing is imported."""
+    """The names of all adapters and ``torch.compile`` backends, each once; nothing is imported."""
     return tuple(dict.fromkeys((*backend_names(), *BUILT_IN, *registered_adapters())))
 
 
 def adapter_of(found: Any, name: str, origin: str, args: Any = (), kwargs: Any = None) -> AcceleratorAdapter:
-    """What a name led to, as an adapter: a class is called, a backend function is wrapped.
+    """The object of a name as an adapter: a class is called, a backend function is wrapped.
 
     Raises:
         UsageError: it is no adapter and no backend, or its class cannot be called.
@@ -86,7 +86,7 @@ def adapter_of(found: Any, name: str, origin: str, args: Any = (), kwargs: Any =
             made = found(*args, **(kwargs or {}))
         except InductorDebugError:
             raise
-        except Exception as error:  # the author's own code: one line that says whose it is
+        except Exception as error:  # the vendor's own code
             raise UsageError(f"{origin}: {name}() failed: {type(error).__name__}: {error}") from error
     if isinstance(made, AcceleratorAdapter):
         return made
@@ -96,14 +96,14 @@ def adapter_of(found: Any, name: str, origin: str, args: Any = (), kwargs: Any =
 
 
 def registered_adapters() -> dict[str, EntryPoint]:
-    """What installed packages register, by name; none of it is imported."""
+    """Name → entry point of installed packages; none of them is imported."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def _loaded(point: EntryPoint, origin: str) -> Any:
     try:
         return point.load()
-    except Exception as error:  # somebody's package
+    except Exception as error:  # the vendor's own code
         raise UsageError(
             f"{origin}: {point.name} ({point.value}) cannot be imported: {type(error).__name__}: {error}"
         ) from error

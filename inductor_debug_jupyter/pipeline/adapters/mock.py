@@ -1,7 +1,7 @@
-"""Accelerators that are not there: they check like one and execute on the CPU, op by op.
+"""Mock accelerators: they check graphs like a device and run them on the CPU, op by op.
 
-:class:`MockAcceleratorAdapter` is told what it can do by its arguments. :class:`IntegratedMockAdapter` takes it from a
-device profile and from the ``MOCK_*`` variables, read anew for each graph, as ``mock_backend`` does.
+:class:`MockAcceleratorAdapter` takes its capabilities from its arguments, :class:`IntegratedMockAdapter` from a device
+profile and the ``MOCK_*`` variables, read again for each graph, as ``mock_backend`` does.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 
 DEFAULT_DTYPES = frozenset({torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool})
-"""What a mock accelerator computes in when it is not told."""
+"""The dtypes of a mock accelerator by default."""
 
 
 class _ExecutingMock(AcceleratorAdapter):
-    """A mock compiles a graph into an interpreter of it, unless it is strict and its rules refuse the graph."""
+    """A mock that compiles a graph into an interpreter, unless it is strict and its rules refuse the graph."""
 
     @property
     def is_strict(self) -> bool:
@@ -41,7 +41,7 @@ class _ExecutingMock(AcceleratorAdapter):
         return self.build(gm, inputs, strict=self.is_strict)
 
     def build(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, strict: bool = False) -> CompilationResult:
-        """Check once, then compile: a mock's own :meth:`compile` is itself a check."""
+        """Check and compile one graph; the base class would check twice, because :meth:`compile` checks, too."""
         if type(self).compile is not _ExecutingMock.compile:
             return super().build(gm, inputs, strict=strict)
         started = time.perf_counter()
@@ -58,12 +58,12 @@ class _ExecutingMock(AcceleratorAdapter):
 
 
 class MockAcceleratorAdapter(_ExecutingMock):
-    """A mock that is what its arguments say, whatever the environment says.
+    """A mock with the capabilities of its arguments; the environment is ignored.
 
     Args:
-        dtypes: the dtypes that it computes in; :data:`DEFAULT_DTYPES` when not said.
-        ops: the ops that it has, by any of their names; any op when not said.
-        memory_limit: its memory in bytes; 16 GiB when not said.
+        dtypes: the dtypes that it computes in; :data:`DEFAULT_DTYPES` by default.
+        ops: the ops that it has, by any of their names; any op by default.
+        memory_limit: its memory in bytes; 16 GiB by default.
         alignment: what sizes (batch sizes apart) must be a multiple of.
         strict: whether ``compile`` refuses what the rules refuse.
         name: what to call it.
@@ -90,55 +90,55 @@ class MockAcceleratorAdapter(_ExecutingMock):
         self.alignment = alignment
         self.name = name
         self.description = description
-        self.rules()  # a bad value is told here, not in the middle of a compile
+        self.rules()  # raises for a bad value now and not in the middle of a compile
 
     @property
     def is_strict(self) -> bool:
-        """What the argument said."""
+        """The constructor's argument."""
         return self._strict
 
     def get_supported_dtypes(self) -> set[torch.dtype]:
-        """What the argument said."""
+        """The constructor's argument."""
         return set(self._dtypes)
 
     def get_supported_ops(self) -> set[str] | None:
-        """What the argument said; None: any op."""
+        """The constructor's argument; None means any op."""
         return None if self._ops is None else set(self._ops)
 
     def get_memory_limit(self) -> int:
-        """What the argument said."""
+        """The constructor's argument."""
         return self._memory_limit
 
 
 class IntegratedMockAdapter(_ExecutingMock):
-    """A mock that stands for a device profile, with the ``MOCK_*`` variables in force.
+    """A mock of a device profile, overridden by the ``MOCK_*`` variables.
 
     Args:
-        target: a profile's name or file; ``INDUCTOR_DEBUG_TARGET`` or ``default`` when not said.
-        strict: whether ``compile`` refuses what the rules refuse; ``MOCK_STRICT`` (default 1) when not said.
+        target: a profile's name or file; by default ``INDUCTOR_DEBUG_TARGET``, or the profile ``default``.
+        strict: whether ``compile`` refuses what the rules refuse; by default ``MOCK_STRICT``, or True.
     """
 
     def __init__(self, target: str | None = None, *, strict: bool | None = None) -> None:
         self._target = target
         self._strict = strict
-        self.name = self.profile().name  # an unknown target is told here
+        self.name = self.profile().name  # raises for an unknown target
         self.description = self.profile().description
 
     def _settings(self) -> Settings:
         return resolve({"strict": self._strict, "target": self._target}, defaults={"strict": True})
 
     def profile(self) -> DeviceProfile:
-        """The profile with what the environment says now."""
+        """The profile, overridden by the environment's current variables."""
         settings = self._settings()
         return load_profile(settings["target"]).with_settings(settings)
 
     @property
     def is_strict(self) -> bool:
-        """What the argument said, else the environment."""
+        """The constructor's argument, else the environment's."""
         return bool(self._settings()["strict"])
 
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
-        """The profile's dtypes; None: not restricted."""
+        """The profile's dtypes; None when they are not restricted."""
         dtypes = self.profile().dtypes
         return None if dtypes is None else set(torch_dtypes(dtypes))
 
@@ -148,7 +148,7 @@ class IntegratedMockAdapter(_ExecutingMock):
         return None if allow is None else set(allow)
 
     def get_memory_limit(self) -> int | None:
-        """The profile's limit; None: not restricted."""
+        """The profile's limit; None when there is none."""
         return self.profile().memory_limit
 
     def capabilities(self) -> AcceleratorCapabilities:
@@ -169,7 +169,7 @@ class IntegratedMockAdapter(_ExecutingMock):
 
 
 def _op_by_op(gm: torch.fx.GraphModule) -> Callable[..., Any]:
-    """Execute a graph node by node; an interpreter holds values, so each call has its own."""
+    """A function that runs a graph node by node; each call has its own interpreter, which holds the values."""
 
     def run(*args: Any) -> Any:
         return torch.fx.Interpreter(gm).run(*args)
@@ -184,7 +184,7 @@ def create_mock_backend(
 
     Args:
         adapter: the adapter; without one, a mock is made from the options.
-        strict: raise when the rules refuse a graph; ``MOCK_STRICT`` (default 1) when not said.
+        strict: raise when the rules refuse a graph; by default ``MOCK_STRICT``, or True.
         options: ``target=`` for an :class:`IntegratedMockAdapter` (also without any option), or those of
             :class:`MockAcceleratorAdapter`.
 
@@ -193,10 +193,10 @@ def create_mock_backend(
     """
     if adapter is not None and options:
         raise UsageError(f"create_mock_backend takes an adapter or options, not both; got {', '.join(sorted(options))}")
-    said = bool(resolve({"strict": strict}, defaults={"strict": True}, names=["strict"])["strict"])
+    is_strict = bool(resolve({"strict": strict}, defaults={"strict": True}, names=["strict"])["strict"])
     if adapter is None:
         adapter = _mock_of(options)
-    return adapter.as_backend(strict=said)
+    return adapter.as_backend(strict=is_strict)
 
 
 def _mock_of(options: Mapping[str, Any]) -> AcceleratorAdapter:
@@ -212,7 +212,7 @@ def _mock_of(options: Mapping[str, Any]) -> AcceleratorAdapter:
 
 
 def kernel_specs(gm: torch.fx.GraphModule) -> tuple[dict[str, Any], ...]:
-    """One spec for each op of a graph: a device that fuses nothing has one kernel for each."""
+    """One kernel spec for each op of a graph, because a mock fuses nothing."""
     record = graph_record("dynamo", gm)
     specs = []
     for node in record.calls:

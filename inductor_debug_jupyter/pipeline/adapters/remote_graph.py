@@ -1,8 +1,8 @@
-"""One graph that another process compiles and runs, as a function of this one.
+"""A graph that another process compiles and runs, as a function of this process.
 
-Inputs go over at each call, outputs come back. What the graph wrote into its inputs is written here too, an output that
-is a view of an input is one again, and random numbers go on where the other process left off. Gradients: the other
-process keeps the call's outputs until the backward asks for them.
+Each call sends the inputs and receives the outputs. Writes of the graph to its inputs are repeated here, an output that
+is a view of an input becomes a view again, and the random state is copied back. For gradients, the other process keeps
+a call's outputs until the backward.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ _numbers = itertools.count()
 
 
 class Connection:
-    """The worker of one adapter: opened with it, and again after a crash."""
+    """The connection to one adapter's process; the adapter is built again after a crash."""
 
     def __init__(self, worker: Worker, written: Mapping[str, Any], setup: Callable[[], Sequence[str]]) -> None:
         self.worker = worker
         self._written = written
         self._setup = setup
         self._opened = -1
-        self.said: dict[str, Any] = {}
+        self.capabilities: dict[str, Any] = {}
         self.unwanted: list[int] = []
 
     def open(self) -> None:
-        """Have the adapter made over there, unless it is.
+        """Build the adapter in the other process, unless that process has it.
 
         Raises:
-            UsageError: it cannot be made there.
-            BackendCrashError: importing or making it ended the process.
+            UsageError: it cannot be built there.
+            BackendCrashError: importing or building it ended the process.
         """
         if self.is_open():
             return
         self.unwanted.clear()
-        self.said = self._ask("open", dict(self._written), list(self._setup()), phase="import")
+        self.capabilities = self._ask("open", dict(self._written), list(self._setup()), phase="import")
         self._opened = self.worker.generation
 
     def is_open(self) -> bool:
-        """Whether the process that the adapter was made in is still there."""
+        """Whether the process in which the adapter was built still runs."""
         return self._opened == self.worker.generation and self.worker.pid is not None
 
     @property
     def generation(self) -> int:
-        """Which process it is: one more after each crash."""
+        """The number of the process, which grows by one after each crash."""
         return self.worker.generation
 
     def ask(self, method: str, *values: Any, graph: str = "") -> Any:
-        """Ask the opened worker.
+        """Call a method of :class:`GraphServer` in the other process.
 
         Raises:
-            AdapterError: the foreign code raised.
-            BackendCrashError: it ended its process.
+            AdapterError: the adapter raised.
+            BackendCrashError: the adapter ended its process.
         """
         if self.unwanted:
             forgotten = list(self.unwanted)
@@ -76,10 +76,10 @@ class Connection:
         return answer
 
     def load(self, key: str, written: Mapping[str, Any], graph: str) -> None:
-        """Send a graph over.
+        """Send a graph.
 
         Raises:
-            UsageError: it calls something that is not there.
+            UsageError: it calls a function that the other process does not have.
         """
         self._ask("load", key, dict(written), phase="load", graph=graph)
 
@@ -97,7 +97,7 @@ def _error(answer: Answer, name: str, phase: str) -> Exception:
     if phase in {"import", "load"}:
         return UsageError(f"{name} cannot be used in another process: {first or answer.error}")
     reason = first if answer.error == "AdapterError" else f"{answer.error}: {first}" if first else answer.error
-    if phase == "compile":  # whoever asked says that it did not compile
+    if phase == "compile":  # the caller's message begins with "did not compile"
         return AdapterError(f"at {answer.op}: {reason}" if answer.op else reason)
     what = "raised in the backward" if phase == "backward" else "raised while it ran"
     at = f" at {answer.op}" if answer.op else ""
@@ -105,7 +105,7 @@ def _error(answer: Answer, name: str, phase: str) -> Exception:
 
 
 def _event(written: dict[str, Any]) -> device_log.Event:
-    """A transfer or kernel that the adapter told of over there."""
+    """A transfer or kernel that the adapter reported in the other process, with this process's compile id."""
     kind = written.pop("kind")
     compile_id = current_compile_id() or written["compile_id"]
     if kind == KernelSpec.__name__:
@@ -122,7 +122,7 @@ class RemoteGraph:
         connection: the adapter's worker.
 
     Raises:
-        CannotSendError: the graph cannot go over.
+        CannotSendError: the graph cannot be sent.
     """
 
     def __init__(self, gm: torch.fx.GraphModule, connection: Connection) -> None:
@@ -134,7 +134,7 @@ class RemoteGraph:
         self.name = f"a graph of {len(ops)} ops" if len(ops) != 1 else f"a graph of one op ({ops[0].name})"
 
     def compile(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
-        """Have it compiled for these inputs; answers with the kernel specs, as far as the adapter tells."""
+        """Compile it for these inputs; returns the adapter's kernel specs."""
         self._load()
         specs: list[dict[str, Any]] = self._connection.ask(
             "compile", self._key, list(inputs), _state(), graph=self.name
@@ -147,13 +147,13 @@ class RemoteGraph:
         wants_gradient = torch.is_grad_enabled() and any(
             isinstance(each, torch.Tensor) and each.requires_grad for each in inputs
         )
-        call = _Call(self, inputs)
+        call = _RemoteCall(self, inputs)
         apply: Callable[..., Any] = _Remote.apply
         fresh = apply(call, *inputs) if wants_gradient else call.run()
         return call.result(fresh)
 
     def ask_to_run(self, inputs: Sequence[Any]) -> dict[str, Any]:
-        """One run over there."""
+        """Run it in the other process."""
         answer: dict[str, Any] = self._connection.ask("run", self._key, list(inputs), _state(), graph=self.name)
         return answer
 
@@ -172,12 +172,12 @@ class RemoteGraph:
 
     @property
     def connection(self) -> Connection:
-        """Where it runs."""
+        """The connection to the process that runs it."""
         return self._connection
 
 
-class _Call:
-    """One run: what went over and what came back."""
+class _RemoteCall:
+    """One run: the inputs that were sent and the answer that came back."""
 
     def __init__(self, graph: RemoteGraph, inputs: Sequence[Any]) -> None:
         self._graph = graph
@@ -202,7 +202,7 @@ class _Call:
 
     @property
     def differentiable(self) -> list[bool]:
-        """For each of them, whether a gradient can come."""
+        """For each of these outputs, whether it can have a gradient."""
         return list(self._answer["grad"])
 
     def backward(self, tangents: Sequence[torch.Tensor | None]) -> list[Any]:
@@ -214,7 +214,7 @@ class _Call:
         return [next(found) if isinstance(each, torch.Tensor) else None for each in self._inputs]
 
     def result(self, fresh: Sequence[torch.Tensor]) -> Any:
-        """What the graph returns."""
+        """The graph's outputs in their structure, views of inputs as views."""
         leaves = [self._leaf(described, fresh) for described in self._answer["leaves"]]
         return Unpacker([], {}, special=lambda _, index: leaves[index]).unpack(self._answer["structure"])
 
@@ -229,16 +229,16 @@ class _Call:
         return view
 
     def __del__(self) -> None:
-        # A forward without a backward: the other process need not keep its values.
+        # A forward without a backward: the other process can drop its values.
         if self._number >= 0 and self._generation == self._graph.connection.generation:
             self._graph.connection.unwanted.append(self._number)
 
 
 class _Remote(torch.autograd.Function):
-    """A run that autograd knows of."""
+    """A run as an autograd function, whose backward runs in the other process, too."""
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, *inputs: Any) -> tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, call: _RemoteCall, *inputs: Any) -> tuple[torch.Tensor, ...]:
         ctx.call = call
         with torch.enable_grad():
             outputs = call.run()
@@ -253,7 +253,7 @@ class _Remote(torch.autograd.Function):
 
 
 def _state() -> dict[str, Any]:
-    """The modes of this process that change what a graph computes."""
+    """The modes and the random state of this process, which change what a graph computes."""
     return {
         "grad": torch.is_grad_enabled(),
         "inference": torch.is_inference_mode_enabled(),

@@ -1,4 +1,4 @@
-"""An adapter or backend → what another process needs to make it again: a name and the arguments of its call."""
+"""An adapter or backend as a name and arguments, from which another process builds it again."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import loaded_backend
 
 
 def reference(adapter: AcceleratorAdapter | str) -> dict[str, Any]:
-    """The name of an adapter, what its class was called with, and what to import first.
+    """The name of an adapter, the arguments of its class, and the modules to import first.
 
     Raises:
-        CannotSendError: another process could not make it.
+        CannotSendError: another process cannot build it.
     """
-    if type(adapter) is BackendAdapter:  # a subclass may do more than its backend
+    if type(adapter) is BackendAdapter:  # not a subclass, which may do more than its backend
         backend = adapter.backend
         adapter = backend if isinstance(backend, str) else import_path(backend, "backend")
     if isinstance(adapter, str):
@@ -41,7 +41,7 @@ def reference(adapter: AcceleratorAdapter | str) -> dict[str, Any]:
 
 
 def arguments(written: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """In the other process: what to call the class with."""
+    """In the other process: the arguments of the class."""
     reader = Unpacker([], {}, special=_read)
     return [reader.unpack(value) for value in written["args"]], {
         name: reader.unpack(value) for name, value in written["kwargs"].items()
@@ -49,7 +49,7 @@ def arguments(written: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _imports(name: str) -> list[str]:
-    """What registers a backend of that name in a fresh interpreter, if torch does not find it by itself."""
+    """The module that registers a backend in a fresh interpreter; none for torch's own backends."""
     function = None if ":" in name else loaded_backend(name)
     module = str(getattr(function, "__module__", "") or "")
     if function is None or not module or module.split(".")[0] == "torch":
@@ -63,7 +63,7 @@ def _imports(name: str) -> list[str]:
 
 
 def _written(value: Any) -> dict[str, Any] | None:
-    """Enums and dataclasses of a module, beside what every value may be."""
+    """How enums and dataclasses are written; None for other values, which the packer knows."""
     if isinstance(value, enum.Enum):
         return {"enum": [import_path(type(value), "adapter"), value.name]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

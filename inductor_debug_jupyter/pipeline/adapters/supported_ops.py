@@ -1,7 +1,7 @@
-"""The rule behind a list of ops that an accelerator has.
+"""The rule of an adapter's ``get_supported_ops()``: only these ops are allowed.
 
-Views are always allowed: they move no data. A name allows the ops that it is lowered to, and the ops that are lowered
-to it: whoever has ``linear`` takes ``addmm``, and ``mm`` where there is no bias.
+Views are always allowed, because they move no data. A name allows the ops that it is lowered to, and the ops that are
+lowered to it: ``linear`` allows ``addmm``, and ``mm`` where there is no bias.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SupportedOpsConstraint(Constraint):
             self._allowed |= {lowered for lowered, names in LOWERED.items() if bare in names}
 
     def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
-        """A node whose op is not on the list."""
+        """The problem of a node whose op is not on the list."""
         bare = bare_name(node.target)
         if bare in self._allowed:
             return None

@@ -1,9 +1,14 @@
-"""What the hardware accepts, and what it would refuse of a captured graph.
+"""What a target would refuse of captured graphs: captures and a profile in, violations, op coverage and memory out.
 
-A :class:`DeviceProfile` is data (TOML); :func:`rules_for` turns it into constraints; :func:`check` runs constraints
-over captures and folds what they find. :func:`coverage_of` says of every op whether the target runs it, cuts graphs
-into segments and lists the transfers between them; :func:`memory_of` is a graph's memory over time. A constraint of
-one's own is a subclass of :class:`Constraint` with a ``rule_id`` and a ``check_node``.
+- ``profile`` and ``profile_file``: the :class:`DeviceProfile`, read from TOML; ``profiles/`` has the built-in ones.
+- ``constraint``: the base class of rules. ``shapes`` (alignment), ``dtypes``, ``layouts``, ``support`` (ops) and
+  ``memory`` hold the rules.
+- ``checker``: :func:`rules_for` makes the rules of a profile, :func:`check` runs them and folds their problems.
+- ``coverage``: whether the target runs each op. ``partition`` cuts graphs into segments and lists the transfers,
+  ``execute`` runs the segments, ``cpu_side`` has the ops that the user chose for the CPU.
+- ``memory``: bytes over time, from ``liveness`` and ``in_place``; ``symbolic`` evaluates symbolic sizes.
+- ``ops`` and ``known_ops``: names of ops, and the check that torch has them.
+- ``judge``: all of it for one session, as a record.
 """
 
 from inductor_debug_jupyter.pipeline.devices.checker import check, rules_for
@@ -11,7 +16,7 @@ from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Probl
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of, graph_coverage
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint, LayoutRule
-from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, memory_of, peak_memory
+from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, memory_of
 from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile, load_profile, profile_names
 from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint, AlignmentRule, ShapeConstraint
@@ -36,7 +41,6 @@ __all__ = [
     "graph_coverage",
     "load_profile",
     "memory_of",
-    "peak_memory",
     "profile_names",
     "rules_for",
 ]

@@ -1,8 +1,8 @@
-"""Run constraints over captures and fold what they find.
+"""Run constraints over captures and fold the problems that they report into violations.
 
-Rules look at the AOT forward and backward graphs, where every op is an aten op with a shape; where a compile stopped
-before AOT, at the Dynamo graph, whose nodes know which aten ops they stand for. Deny lists look at both, since users
-name ops in either language.
+Rules look at the AOT forward and backward graphs, where every op is an aten op with a shape. Where a compile stopped
+before AOT they look at the Dynamo graph, whose nodes know which aten ops they stand for. Deny lists look at both,
+because users name ops as Dynamo does or as AOT does.
 """
 
 from __future__ import annotations
@@ -21,20 +21,7 @@ from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
 from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint
 from inductor_debug_jupyter.pipeline.devices.support import OpSupport, UnsupportedOpsConstraint
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, Place, Severity, Violation
-
-_RANK: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
-
-
-def op_support(profile: DeviceProfile) -> OpSupport:
-    """Which ops a profile's target has."""
-    return OpSupport(profile.allow, profile.deny, profile.decompose, fallback=profile.fallback == "cpu")
-
-
-def dtype_rule(profile: DeviceProfile) -> DtypeConstraint | None:
-    """The rule about dtypes; what the target narrows, it takes."""
-    if profile.dtypes is None:
-        return None
-    return DtypeConstraint({*profile.dtypes, *profile.narrow}, profile.op_dtypes)
+from inductor_debug_jupyter.pipeline.views.words import RANK
 
 
 def rules_for(profile: DeviceProfile) -> list[Constraint]:
@@ -45,12 +32,13 @@ def rules_for(profile: DeviceProfile) -> list[Constraint]:
     """
     _check_op_names(profile)
     rules: list[Constraint] = [KnownTypesConstraint()]
-    if (dtypes := dtype_rule(profile)) is not None:
-        rules.append(dtypes)
+    if profile.dtypes is not None:  # the target takes the dtypes that it narrows, too
+        rules.append(DtypeConstraint({*profile.dtypes, *profile.narrow}, profile.op_dtypes))
     if any("int" in name for name in profile.narrow):
         rules.append(NarrowedConstraint(profile.narrow))
     if profile.deny or profile.allow is not None:
-        rules.append(UnsupportedOpsConstraint(profile.deny, support=op_support(profile)))
+        support = OpSupport(profile.allow, profile.deny, profile.decompose, fallback=profile.fallback == "cpu")
+        rules.append(UnsupportedOpsConstraint(profile.deny, support=support))
     rules += [AlignmentConstraint(rule, profile.narrow) for rule in profile.alignments]
     rules += [LayoutConstraint(rule=rule) for rule in profile.layouts]
     if profile.memory_limit or profile.tensor_limit or profile.peak_limit:
@@ -61,7 +49,7 @@ def rules_for(profile: DeviceProfile) -> list[Constraint]:
 
 
 def _check_op_names(profile: DeviceProfile) -> None:
-    """A profile that was written in Python is checked here; one in a file, as it is read, with file and line."""
+    """Check a profile that was built in Python; one from a file is checked as it is read, with file and line."""
     parts = [part for parts in profile.decompose.values() for part in parts]
     for key, names in (
         ("deny", profile.deny),
@@ -82,8 +70,8 @@ def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One problem of one rule, at one node of a capture's graph."""
+class PlacedProblem:
+    """A problem with the rule that reported it and the graph whose node it is about."""
 
     rule: Constraint
     capture: CompileCapture
@@ -92,65 +80,67 @@ class Found:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """The problem's own severity, else the rule's."""
         return self.problem.severity or self.rule.severity
 
     @property
     def place(self) -> Place:
-        """Where it is."""
+        """The node, its module and the user's line."""
         return place_of(self.capture.compile_id, self.graph, self.problem.node)
 
 
-def found_by(
+def problems_of(
     rules: Iterable[Constraint], captures: Sequence[CompileCapture], cpu: CpuChoice | None = None
-) -> Iterator[Found]:
-    """Everything that rules say about every node. What is meant for the CPU is not the target's business."""
+) -> Iterator[PlacedProblem]:
+    """Every problem that the rules report. Nodes that the user chose for the CPU are left out."""
     for rule in rules:
         for capture in captures:
-            yield from _found_in(rule, capture, cpu or CpuChoice())
+            yield from _problems_in(rule, capture, cpu or CpuChoice())
 
 
 def check(
     captures: Sequence[CompileCapture], rules: Iterable[Constraint], cpu: CpuChoice | None = None
 ) -> tuple[Violation, ...]:
-    """Everything the rules refuse, folded by cause, worst first; what is meant for the CPU is not the target's."""
-    return folded(found_by(rules, captures, cpu))
+    """The violations of captures, one for each cause, worst first. Nodes chosen for the CPU are left out."""
+    return folded(problems_of(rules, captures, cpu))
 
 
-def folded(found: Iterable[Found]) -> tuple[Violation, ...]:
+def folded(problems: Iterable[PlacedProblem]) -> tuple[Violation, ...]:
     """One violation for each cause, worst first, with a place for each of the user's lines and modules."""
-    causes: dict[tuple[str, ...], tuple[Found, dict[object, Place]]] = {}
-    for each in found:
+    causes: dict[tuple[str, ...], tuple[PlacedProblem, dict[object, Place]]] = {}
+    for each in problems:
         problem = each.problem
         cause = (problem.cause,) if problem.cause else (problem.title, problem.observed, problem.allowed)
         place = each.place
         causes.setdefault((each.rule.rule_id, *cause), (each, {}))[1].setdefault(same_place(place), place)
     violations = [_violation(first, tuple(places.values())) for first, places in causes.values()]
-    return tuple(sorted(violations, key=lambda violation: _RANK[violation.severity]))
+    return tuple(sorted(violations, key=lambda violation: RANK[violation.severity]))
 
 
-def _found_in(rule: Constraint, capture: CompileCapture, cpu: CpuChoice) -> Iterator[Found]:
+def _problems_in(rule: Constraint, capture: CompileCapture, cpu: CpuChoice) -> Iterator[PlacedProblem]:
     graphs = checked_graphs(capture)
-    if isinstance(rule, MemoryConstraint):
-        cpu = CpuChoice()  # what the CPU makes is read on the target: it takes memory there all the same
     for graph in graphs:
-        meant = cpu.names(graph, capture.compile_id)
-        problems = rule.check(graph, capture) if isinstance(rule, MemoryConstraint) else rule.check(graph)
-        for problem in problems:
-            if problem.node not in meant:
-                yield Found(rule, capture, graph, problem)
+        if isinstance(rule, MemoryConstraint):  # the target also stores what the CPU computes, so nothing is left out
+            yield from (PlacedProblem(rule, capture, graph, problem) for problem in rule.check(graph, capture))
+        else:
+            yield from _off_cpu(rule, capture, graph, rule.check(graph), cpu)
     dynamo = capture.graph("dynamo")
-    if dynamo is not None and dynamo is not graphs[0] and isinstance(rule, UnsupportedOpsConstraint):
+    if isinstance(rule, UnsupportedOpsConstraint) and dynamo is not None and dynamo is not graphs[0]:
         calls = [node for graph in graphs for node in graph.calls]
         aot_names = {bare_name(name) for node in calls for name in (node.target, node.composite)}
-        meant = cpu.names(dynamo, capture.compile_id)
-        for problem in rule.check_names(dynamo, aot_names):
-            if problem.node not in meant:
-                yield Found(rule, capture, dynamo, problem)
+        yield from _off_cpu(rule, capture, dynamo, rule.check_names(dynamo, aot_names), cpu)
+
+
+def _off_cpu(
+    rule: Constraint, capture: CompileCapture, graph: GraphRecord, problems: Iterable[Problem], cpu: CpuChoice
+) -> Iterator[PlacedProblem]:
+    """The problems of one graph, without those of nodes that the user chose for the CPU."""
+    on_cpu = cpu.names(graph, capture.compile_id)
+    return (PlacedProblem(rule, capture, graph, problem) for problem in problems if problem.node not in on_cpu)
 
 
 def place_of(compile_id: str, graph: GraphRecord, name: str) -> Place:
-    """Where a node is; an input has no line of its own, but the first op that reads it has."""
+    """The place of a node. A graph input has no line of its own, so it gets that of the first op that reads it."""
     node = graph.node(name)
     if node is not None and not node.is_call:
         node = next((reader for reader in graph.readers.get(name, ()) if reader.is_call), node)
@@ -160,17 +150,17 @@ def place_of(compile_id: str, graph: GraphRecord, name: str) -> Place:
 
 
 def same_place(place: Place) -> object:
-    """Nodes of one module on one line are one place for the user; a node with neither stands for itself."""
+    """A key that is equal for nodes of one module and line; a node without a line has a key of its own."""
     if place.source is None:
         return (place.compile_id, place.stage, place.node)
     return (place.compile_id, place.module_path, place.source.file, place.source.line)
 
 
-def _violation(found: Found, places: tuple[Place, ...]) -> Violation:
-    problem = found.problem
+def _violation(placed: PlacedProblem, places: tuple[Place, ...]) -> Violation:
+    problem = placed.problem
     return Violation(
-        rule_id=found.rule.rule_id,
-        severity=found.severity,
+        rule_id=placed.rule.rule_id,
+        severity=placed.severity,
         title=problem.title,
         places=places,
         observed=problem.observed,

@@ -1,6 +1,6 @@
-"""The small protocol behind every rule.
+"""The base class of every rule, and the problem that a rule reports.
 
-A rule of one's own is a class with an id and a method; give it to ``capture(constraints=[…])`` or to a backend. Its
+A user's own rule is a class with an id and a method; give it to ``capture(constraints=[…])`` or to a backend. Its
 findings fold, show the user's lines and fail a strict session like all others::
 
     from inductor_debug_jupyter import Constraint, Problem
@@ -23,14 +23,10 @@ findings fold, show the user's lines and fail a strict session like all others::
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity
-
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +62,11 @@ class Constraint:
     severity: Severity = "error"
 
     def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
-        """What is wrong with one node that computes something."""
+        """The problem of one computing node, or None."""
         return None
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """What is wrong with the graph; by default every computing node is asked for."""
+        """The problems of a graph; by default those that :meth:`check_node` reports of each computing node."""
         for node in graph.calls:
             if (problem := self.check_node(node, graph)) is not None:
                 yield problem
@@ -78,25 +74,3 @@ class Constraint:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
         return f"{type(self).__name__}({values})"
-
-
-def per_graph(function: Callable[[GraphRecord], Made]) -> Callable[[GraphRecord], Made]:
-    """Work something out once for each graph: several rules ask for it. It is kept beside the graph, not in it."""
-    key = f"_{function.__module__}.{function.__qualname__}"
-
-    @functools.wraps(function)
-    def look_up(graph: GraphRecord) -> Made:
-        kept = graph.__dict__
-        if key not in kept:
-            kept[key] = function(graph)
-        made: Made = kept[key]
-        return made
-
-    return look_up
-
-
-def operands(node: NodeRecord, graph: GraphRecord) -> Iterator[NodeRecord]:
-    """The nodes whose tensors a node reads."""
-    for name in node.inputs:
-        if (operand := graph.node(name)) is not None:
-            yield operand

@@ -1,10 +1,10 @@
-"""Every op of a graph on a target: supported, decomposable, falling back or refused, with the reason and the lines.
+"""Op coverage: each op of a graph is supported, decomposable, falling back or refused, with the reason and the lines.
 
-There is one judgement, that of the rules: a node that a rule refuses (a finding that is an error) does not run on the
-target, whatever the rule is about; it falls back to the CPU, or is refused where the profile allows no fallback, and
-the reason is the finding's. For the others the list of ops says whether the target has the op or is given its parts
-(see :mod:`~inductor_debug_jupyter.pipeline.devices.support`). The parts of a decomposed op share one verdict, the
-worst. From the verdicts follow the sides, from these the segments and transfers, and the ledger of what falls back.
+The rules decide first: a node about which a rule reports an error does not run on the target, whatever the rule. It
+falls back to the CPU, or is refused where the profile allows no fallback, and the reason is the problem's title. For
+the other nodes :mod:`~inductor_debug_jupyter.pipeline.devices.support` says whether the target has the op or runs its
+parts. The parts of a decomposed op share the worst verdict among them. The verdicts give each op its side (device or
+CPU), the sides give segments and transfers, and these give the ledger of what falls back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from inductor_debug_jupyter.pipeline.devices.checker import Found, checked_graphs, found_by, place_of, rules_for
+from inductor_debug_jupyter.pipeline.devices.checker import (
+    PlacedProblem,
+    checked_graphs,
+    place_of,
+    problems_of,
+    rules_for,
+)
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.cpu_side import MEANT
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
@@ -26,6 +32,7 @@ from inductor_debug_jupyter.pipeline.records import (
     Fallback,
     GraphCoverage,
     GraphRecord,
+    NodeRecord,
     OpRow,
     OpStatus,
     Place,
@@ -37,37 +44,37 @@ def coverage_of(
     captures: Sequence[CompileCapture],
     profile: DeviceProfile,
     rules: Sequence[Constraint] | None = None,
-    found: Iterable[Found] | None = None,
+    problems: Iterable[PlacedProblem] | None = None,
 ) -> CoverageRecord:
-    """Every captured graph on a target.
+    """The coverage of every captured graph on a target.
 
     Args:
-        captures: what was captured.
+        captures: the compiles.
         profile: the target.
-        rules: what it is judged by; the target's own rules when not given.
-        found: what these rules found, where that is known already.
+        rules: the rules that refuse nodes; the profile's own when not given.
+        problems: what these rules report, where the caller has it already.
     """
     rules = rules_for(profile) if rules is None else rules
-    found = found_by(rules, captures, profile.cpu) if found is None else found
-    surveyor = _Surveyor(profile, rules, found)
+    problems = problems_of(rules, captures, profile.cpu) if problems is None else problems
+    surveyor = _Surveyor(profile, rules, problems)
     graphs = [surveyor.survey(graph, capture.compile_id) for capture in captures for graph in checked_graphs(capture)]
     return CoverageRecord(profile.name, tuple(graphs))
 
 
 def graph_coverage(graph: GraphRecord, profile: DeviceProfile, compile_id: str = "") -> GraphCoverage:
-    """One graph on a target."""
+    """The coverage of one graph on a target."""
     return coverage_of([CompileCapture(compile_id, graphs={graph.stage: graph})], profile).graphs[0]
 
 
 class _Surveyor:
-    """Looks at graphs with one profile, the rules and what they found."""
+    """Surveys graphs for one profile, its rules and the problems that they report."""
 
-    def __init__(self, profile: DeviceProfile, rules: Sequence[Constraint], found: Iterable[Found]) -> None:
+    def __init__(self, profile: DeviceProfile, rules: Sequence[Constraint], problems: Iterable[PlacedProblem]) -> None:
         self._profile = profile
         self._lacking: OpStatus = "fallback" if profile.fallback == "cpu" else "refused"
         by_name = (rule.support for rule in rules if isinstance(rule, UnsupportedOpsConstraint))
         self._support = next(by_name, None) or OpSupport(decompose=profile.decompose)
-        self._refused = _refused(found)
+        self._refused = _refused(problems)
 
     def survey(self, graph: GraphRecord, compile_id: str) -> GraphCoverage:
         verdicts = self._verdicts(graph, compile_id)
@@ -89,26 +96,26 @@ class _Surveyor:
         )
 
     def _verdicts(self, graph: GraphRecord, compile_id: str) -> dict[str, OpVerdict]:
-        meant = self._profile.cpu.names(graph, compile_id)
+        """Node → its verdict; all parts of a decomposed op get that of the first part that leaves the target."""
+        on_cpu = self._profile.cpu.names(graph, compile_id)
         verdicts: dict[str, OpVerdict] = {}
         worst: dict[tuple[str, str], OpVerdict] = {}
         for node in graph.calls:
-            verdict = self._support.verdict(node, graph)
-            refused = self._refused.get((compile_id, graph.stage, node.name))
-            if not verdict.runs_on_device:
-                verdict = replace(verdict, status=self._lacking)
-            elif refused is not None:
-                verdict = OpVerdict(verdict.op, self._lacking, refused)
-            if node.name in meant:
+            verdict = self._verdict(node, graph, compile_id)
+            if node.name in on_cpu:
                 verdict = OpVerdict(verdict.op, "fallback", MEANT)
             verdicts[node.name] = verdict
             if node.composite and not verdict.runs_on_device:
                 worst.setdefault((node.composite, node.call), verdict)
-        if worst:
-            for node in graph.calls:
-                if node.composite and (shared := worst.get((node.composite, node.call))) is not None:
-                    verdicts[node.name] = shared
-        return verdicts
+        parts = (node for node in graph.calls if node.composite) if worst else ()
+        return verdicts | {node.name: worst.get((node.composite, node.call), verdicts[node.name]) for node in parts}
+
+    def _verdict(self, node: NodeRecord, graph: GraphRecord, compile_id: str) -> OpVerdict:
+        verdict = self._support.verdict(node, graph)
+        if not verdict.runs_on_device:
+            return replace(verdict, status=self._lacking)
+        refused = self._refused.get((compile_id, graph.stage, node.name))
+        return verdict if refused is None else OpVerdict(verdict.op, self._lacking, refused)
 
     def _narrowed(self, graph: GraphRecord) -> tuple[tuple[str, str, int], ...]:
         counts: dict[str, int] = {}
@@ -120,10 +127,10 @@ class _Surveyor:
         return tuple((dtype, narrow[dtype], number) for dtype, number in sorted(counts.items()))
 
 
-def _refused(found: Iterable[Found]) -> dict[tuple[str, str, str], str]:
-    """Compile id, stage and name of every node that a rule refuses → what the first such finding says."""
+def _refused(problems: Iterable[PlacedProblem]) -> dict[tuple[str, str, str], str]:
+    """Compile id, stage and name of every node that a rule refuses → the title of its first error."""
     refused: dict[tuple[str, str, str], str] = {}
-    for each in found:
+    for each in problems:
         if each.severity != "error":
             continue
         for graph, name in _nodes_of(each):
@@ -131,22 +138,22 @@ def _refused(found: Iterable[Found]) -> dict[tuple[str, str, str], str]:
     return refused
 
 
-def _nodes_of(found: Found) -> Iterator[tuple[GraphRecord, str]]:
-    """The nodes that a problem is about; for one of a Dynamo graph that was lowered, what it became."""
-    lowered = checked_graphs(found.capture)
-    if any(found.graph is graph for graph in lowered):
-        yield found.graph, found.place.node
+def _nodes_of(placed: PlacedProblem) -> Iterator[tuple[GraphRecord, str]]:
+    """The nodes that a problem is about; a Dynamo node that was lowered stands for the AOT nodes made from it."""
+    lowered = checked_graphs(placed.capture)
+    if any(placed.graph is graph for graph in lowered):
+        yield placed.graph, placed.place.node
         return
     for graph in lowered:
         if graph.stage != "backward":
-            made = [node for node in graph.calls if found.problem.node in node.origins]
+            made = [node for node in graph.calls if placed.problem.node in node.origins]
             computing = [node for node in made if bare_name(node.target) not in VIEWS]
             yield from ((graph, node.name) for node in computing or made)
 
 
 @dataclass
 class _Row:
-    """One op with one verdict, while it is being counted."""
+    """One op with one verdict: its nodes and places, gathered node by node."""
 
     verdict: OpVerdict
     nodes: list[str]
@@ -162,7 +169,7 @@ class _Row:
 def _rows(graph: GraphRecord, compile_id: str, verdicts: dict[str, OpVerdict]) -> list[_Row]:
     """One row for each op and verdict, worst first, then the most frequent.
 
-    What leaves the target has a place for each module and line; what the target runs, for each line.
+    An op that leaves the target has a place for each module and line, an op that the target runs for each line.
     """
     rows: dict[OpVerdict, _Row] = {}
     for node in graph.calls:

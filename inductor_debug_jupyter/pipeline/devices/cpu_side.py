@@ -1,7 +1,7 @@
-"""Ops that somebody wants on the CPU, although the target might have them.
+"""Ops that the user chose for the CPU, although the target might have them.
 
-That is a decision, not a lack: the rules of the target have nothing to say about an op that it is never given, and the
-ledger of fallbacks names it. What the op makes is read on the target again, so its neighbours are checked as ever.
+The target is never given such an op, so its rules do not judge it, and the ledger of fallbacks names it. The target
+reads the op's results again, so the rules still judge the ops around it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from inductor_debug_jupyter.pipeline.devices.ops import functional_name
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
 
 MEANT = "it is meant for the CPU"
-"""The reason that the ledger gives."""
+"""The reason in the ledger."""
 
 
 def op_name(node: NodeRecord) -> str:
@@ -22,7 +22,7 @@ def op_name(node: NodeRecord) -> str:
 
 @dataclass(frozen=True)
 class CpuChoice:
-    """What is meant for the CPU.
+    """The ops and nodes that the user chose for the CPU.
 
     Args:
         ops: every call of these ops, by their bare names.
@@ -36,7 +36,7 @@ class CpuChoice:
         return bool(self.ops or self.nodes)
 
     def names(self, graph: GraphRecord, compile_id: str) -> frozenset[str]:
-        """The nodes of a graph that are meant."""
+        """The chosen nodes of a graph, each with the other parts of its decomposed op."""
         if not self:
             return frozenset()
         chosen = [

@@ -1,8 +1,9 @@
-"""Names of dtypes, and the rules about them."""
+"""Names and sizes of dtypes, and the three rules about them: unsupported, narrowed and unknown ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
@@ -85,24 +86,17 @@ class DtypeConstraint(Constraint):
         return self._per_op.get(op, self.allowed_dtypes)
 
     def refused(self, node: NodeRecord, graph: GraphRecord) -> str | None:
-        """The first dtype of a node's operands and results that it does not take."""
+        """The first dtype among a node's results and operands that its op does not take; None when it takes all."""
         op = bare_name(node.composite or node.target)
         if op in PYTHON_NUMBERS:
             return None
-        allowed = self._per_op.get(op, self.allowed_dtypes)
-        for spec in node.outputs:
-            if spec.dtype not in allowed:
-                return spec.dtype
-        by_name = graph.by_name
-        for name in node.inputs:
-            if (operand := by_name.get(name)) is not None and name not in graph.interior:
-                for spec in operand.outputs:
-                    if spec.dtype not in allowed:
-                        return spec.dtype
-        return None
+        allowed, interior, by_name = self.allowed_for(op), graph.interior, graph.by_name
+        operands = (by_name[name] for name in node.inputs if name in by_name and name not in interior)
+        specs = chain(node.outputs, (spec for operand in operands for spec in operand.outputs))
+        return next((spec.dtype for spec in specs if spec.dtype not in allowed), None)
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """Each op that reads or makes a tensor of another dtype; handing a number to Python is no arithmetic."""
+        """Each op that reads or makes a tensor of another dtype; ops that hand numbers to Python are left out."""
         interior = graph.interior
         for node in graph.calls:
             if node.name in interior or (dtype := self.refused(node, graph)) is None:
@@ -122,7 +116,7 @@ class DtypeConstraint(Constraint):
 
 
 def _instead_of(dtype: str, allowed: Iterable[str]) -> str:
-    """What to do about a dtype that is not there. A cast of a complex number would drop its imaginary part."""
+    """The hint for an unsupported dtype: a cast, except from complex, where it would drop the imaginary part."""
     to = nearest(dtype, allowed)
     if "complex" in dtype and "complex" not in to:
         part = nearest("float32", allowed)
@@ -139,9 +133,9 @@ def nearest(dtype: str, allowed: Iterable[str]) -> str:
 
 
 class NarrowedConstraint(Constraint):
-    """Whole numbers that the target keeps in fewer bits: a value that does not fit comes back as another one.
+    """Integers that the target keeps in fewer bits: a value that does not fit comes back as another one.
 
-    Floating-point formats are told by the coverage instead: rounding is what a narrower format is chosen for.
+    Narrowed floats are no finding, because rounding is expected of them; the coverage counts them.
     """
 
     rule_id = "dtype.narrowed"
@@ -151,7 +145,7 @@ class NarrowedConstraint(Constraint):
         self.narrow = {name: kept for name, kept in narrow.items() if "int" in name}
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """Each op that makes or reads such whole numbers."""
+        """Each op that makes or reads narrowed integers."""
         narrowed: dict[str, str] = {}
         for node in graph.nodes:
             for spec in node.outputs:
@@ -177,13 +171,13 @@ class NarrowedConstraint(Constraint):
 
 
 class KnownTypesConstraint(Constraint):
-    """Every op must say what it makes: what is unknown was not checked, and that must not look like a pass."""
+    """The shape and dtype of every op must be known: the other rules skip an unknown one, which is not a pass."""
 
     rule_id = "type.unknown"
     severity: Severity = "warning"
 
     def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
-        """A computing node that torch kept no value for."""
+        """The problem of a computing node for which torch kept no example value."""
         if node.typed:
             return None
         return Problem(

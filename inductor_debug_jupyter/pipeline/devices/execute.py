@@ -1,9 +1,9 @@
 """Run a partitioned graph: each segment as a graph of its own, each side with memory of its own.
 
-The target is stood in for by a second copy of everything that it touches: what crosses a border is copied, what one
-side writes is stale on the other until it is copied again. So a plan that forgets a transfer, or that moves a read past
-a write, gives other numbers than the unpartitioned graph, as it would on the device. A real one takes part through
-``compile_device``.
+The target's memory is a second copy of each tensor that it touches. A value that crosses a border is copied, and what
+one side writes is stale on the other until it is copied again. So a plan that forgets a transfer, or moves a read past
+a write, gives other numbers than the unpartitioned graph, as on a device. ``compile_device`` runs the device's segments
+on real hardware.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CompileDevice = Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., An
 
 @dataclass(frozen=True)
 class Moved:
-    """One copy that was made: the value, where to, and its bytes."""
+    """One copy between the two sides: the value, the side that it went to, and its bytes."""
 
     value: str
     to: Side
@@ -34,8 +34,8 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """One segment, ready to run: its graph, what it reads, what it hands on."""
+class _SegmentGraph:
+    """One segment, ready to run: its graph, the values that it reads, and those that later segments read."""
 
     segment: Segment
     module: torch.fx.GraphModule
@@ -48,7 +48,7 @@ class PartitionedGraph:
 
     Args:
         graph_module: the graph; it is only read.
-        record: its record: names and memory are those of the live graph.
+        record: the record of the same graph; node names and storages are matched by it.
         segments: what :func:`~inductor_debug_jupyter.pipeline.devices.coverage.graph_coverage` found.
         compile_device: makes a device segment runnable on real hardware; by default it runs on the CPU, op by op.
 
@@ -69,11 +69,11 @@ class PartitionedGraph:
         self._nodes = {node.name: node for node in graph_module.graph.nodes}
         if missing := [node.name for node in record.nodes if node.name not in self._nodes]:
             raise UsageError(f"the record is of another graph: it has {missing[0]!r}, the graph has not")
-        self._pieces = [self._piece(segment) for segment in segments]
+        self._pieces = [self._segment_graph(segment) for segment in segments]
         self._last_read = self._last_reads()
         self.moved: list[Moved] = []
 
-    def _piece(self, segment: Segment) -> _Piece:
+    def _segment_graph(self, segment: Segment) -> _SegmentGraph:
         inputs = tuple(external_inputs(self._record, segment))
         inside = set(segment.nodes)
         graph = torch.fx.Graph()
@@ -84,10 +84,10 @@ class PartitionedGraph:
             name for name in segment.nodes if any(user.name not in inside for user in self._nodes[name].users)
         )
         graph.output(tuple(made[self._nodes[name]] for name in outputs))
-        return _Piece(segment, torch.fx.GraphModule(self._graph_module, graph), inputs, outputs)
+        return _SegmentGraph(segment, torch.fx.GraphModule(self._graph_module, graph), inputs, outputs)
 
     def _last_reads(self) -> list[list[str]]:
-        """For each piece, the values that nobody needs after it; what the caller gave or gets is needed to the end."""
+        """For each segment, the values that no later one reads; the caller's inputs and outputs are kept to the end."""
         last: dict[str, int] = {}
         for number, piece in enumerate(self._pieces):
             last.update(dict.fromkeys((*piece.inputs, *piece.outputs), number))
@@ -99,7 +99,7 @@ class PartitionedGraph:
         return reads
 
     def __call__(self, *args: Any) -> Any:
-        """Run it; answers like the graph, and writes to its inputs like the graph."""
+        """Run all segments; returns what the graph returns, and writes to the inputs that the graph writes to."""
         with torch.no_grad():
             return self._call(args)
 
@@ -120,7 +120,7 @@ class PartitionedGraph:
         self.moved = memory.moved
         return result
 
-    def _run(self, piece: _Piece, memory: _TwoMemories) -> None:
+    def _run(self, piece: _SegmentGraph, memory: _TwoMemories) -> None:
         side = piece.segment.side
         inputs = [memory.get(name, side) for name in piece.inputs]
         outputs = self._runner(piece, inputs)(*inputs)
@@ -130,7 +130,7 @@ class PartitionedGraph:
             for written in self._record.by_name[name].mutates:
                 memory.written(written, side)
 
-    def _runner(self, piece: _Piece, inputs: Sequence[Any]) -> Callable[..., Any]:
+    def _runner(self, piece: _SegmentGraph, inputs: Sequence[Any]) -> Callable[..., Any]:
         if piece.segment.side == "cpu" or self._compile_device is None:
             return piece.module
         index = piece.segment.index
@@ -140,7 +140,7 @@ class PartitionedGraph:
 
 
 class _TwoMemories:
-    """Values on both sides, and which side's copy of a piece of memory is the newest."""
+    """The values of both sides, and which sides have the newest content of each storage."""
 
     def __init__(self, record: GraphRecord) -> None:
         self.moved: list[Moved] = []
@@ -152,7 +152,7 @@ class _TwoMemories:
         self._users: dict[Key, int] = {}
 
     def put(self, name: str, side: Side, value: Any) -> None:
-        """A value that was given or has just been computed."""
+        """Register a value that the caller passed in or that ``side`` has just computed."""
         self._values[name] = {side: value}
         keys = self._keys(name, value)
         for key, tensor in zip(keys, tensors_of(value), strict=True):
@@ -162,7 +162,7 @@ class _TwoMemories:
             self._fresh.setdefault(key, {side})
 
     def _keys(self, name: str, value: Any) -> list[Key]:
-        """The record's memory for each tensor; memory of its own where the real one is not what the record expects."""
+        """The record's storage of each tensor; a new key where the live tensor does not share that storage."""
         tensors = tensors_of(value)
         recorded = storage_keys(self._record.by_name[name])
         keys: list[Key] = []
@@ -176,7 +176,7 @@ class _TwoMemories:
         return keys
 
     def get(self, name: str, side: Side) -> Any:
-        """A value on one side, copied there when its newest content is on the other."""
+        """The value on ``side``, copied there first when only the other side has its newest content."""
         values = self._values[name]
         keys = self._own_keys[name]
         for key in keys:
@@ -200,21 +200,21 @@ class _TwoMemories:
         self.moved.append(Moved(name, side, newest.nbytes()))
 
     def written(self, name: str, side: Side) -> None:
-        """A side wrote to a value: what the other side has of it is stale."""
+        """Mark the other side's copy as stale after ``side`` wrote to a value."""
         node = self._record.by_name.get(name)
         for key in self._own_keys.get(name) or (storage_keys(node) if node else ()):
             if key in self._fresh:
                 self._fresh[key] = {side}
 
     def write_back(self) -> None:
-        """The caller's own tensors must show what was written to them on the device."""
+        """Copy what the device wrote to the caller's own tensors back into them."""
         for node in self._record.nodes:
             if not node.is_call and node.name in self._own_keys:
                 for key in self._own_keys[node.name]:
                     self._refresh(node.name, key, "cpu")
 
     def forget(self, names: Iterable[str]) -> None:
-        """Let go of values that nobody reads any more."""
+        """Drop values that no later segment reads, and storages that no value uses."""
         for name in names:
             if self._values.pop(name, None) is None:
                 continue

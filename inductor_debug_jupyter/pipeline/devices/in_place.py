@@ -1,9 +1,9 @@
-"""Which tensors of an AOT graph stand in the place of another, because the program writes in place.
+"""Which storages of an AOT graph are older storages of the program, because the program writes in place.
 
 AOTAutograd makes every write a new tensor (``y.relu_()`` → ``relu = aten.relu(y)``), and copies into inputs at the end.
 The Dynamo graph is the program as it was written: the storage of ``y.relu_()`` there is that of ``y``. So where a
 Dynamo node yields, or writes to, memory that was there before it, while the AOT node that computes its value has a
-storage of its own, that storage is the older one. Nothing that reads the old content can come later: the program has
+storage of its own, that storage is the older one. No later node can read the old content, because the program has
 overwritten it.
 """
 
@@ -17,11 +17,11 @@ from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Ten
 _PART_WRITES = frozenset(
     {"slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "copy", "fill", "_unsafe_index_put"}
 )
-"""How AOTAutograd writes a write to a part of a tensor: the whole again, with that part replaced."""
+"""The ops by which AOTAutograd expresses a write to a part: they return the whole tensor with that part replaced."""
 
 
 def stand_ins(graph: GraphRecord, dynamo: GraphRecord | None) -> dict[int, int]:
-    """Storage of a graph → the storage in whose place it stands."""
+    """Storage of an AOT graph → the older storage that the program reuses for it."""
     return _StandIns(graph, dynamo).found if dynamo is not None and graph.stage != "dynamo" else {}
 
 
@@ -33,11 +33,11 @@ class _StandIns:
         self._dynamo = dynamo
         self._graph = graph
         self._made_for: dict[int, str] = {}
-        """Our storages → the Dynamo node that the first node of it was made from."""
+        """AOT storage → the Dynamo node from which the first node with that storage was made."""
         self._holds = self._inputs()
-        """Dynamo's number of a storage → ours."""
+        """Dynamo storage → AOT storage."""
         self._own: set[int] = set(self._holds.values())
-        """Storages that the program has too."""
+        """AOT storages that are storages of the Dynamo graph, too."""
         values = self._values() if graph.stage == "forward" else {}  # a gradient is not the value of its forward op
         for node in graph.nodes:
             if node.is_call and bare_name(node.target) in _PART_WRITES and not self._was_called(node):
@@ -57,9 +57,10 @@ class _StandIns:
         }
 
     def _values(self) -> dict[str, list[str]]:
-        """Node of this graph → the Dynamo nodes whose value it is: the last one with the value's sizes.
+        """AOT node → the Dynamo nodes whose value it computes.
 
-        An op can have results beside its value (a BatchNorm's new statistics), and a write has no value of its own.
+        Of the AOT nodes made from one Dynamo node, the last with the shape and dtype of its value is taken: an op can
+        have other results beside its value (a BatchNorm's new statistics).
         """
         groups: dict[str, list[NodeRecord]] = {}
         for node in self._graph.calls:
@@ -75,7 +76,7 @@ class _StandIns:
         return values
 
     def _memory_of(self, node: NodeRecord) -> Iterator[TensorSpec]:
-        """What a Dynamo node yields; what it writes to, where it yields nothing."""
+        """The tensors that a Dynamo node returns, or those that it writes to where it returns nothing."""
         if node.outputs:
             yield from node.outputs
             return
@@ -106,7 +107,7 @@ class _StandIns:
             self._stands_for(node.tensor.storage, place)
 
     def _copied_back(self, target: str, source: str) -> None:
-        """An input that is written to: its new content is in it from the start, unless the program made it apart."""
+        """The final copy into an input: the copied value's storage is the input's, unless the program allocates it."""
         made, place = self._graph.node(source), self._storage_of(target)
         if made is None or made.tensor is None or place is None or made.tensor.storage in self._own:
             return
@@ -122,7 +123,7 @@ class _StandIns:
             self.found[storage] = place
 
     def _was_called(self, node: NodeRecord) -> bool:
-        """Whether the program itself calls the op that yields a new tensor (``torch.slice_scatter``)."""
+        """Whether the program itself calls this op (``torch.slice_scatter``), so that it really makes a new tensor."""
         name = bare_name(node.target)
         origins = (self._dynamo.node(origin) for origin in node.origins)
         return any(each is not None and bare_name(each.target) == name for each in origins)

@@ -1,4 +1,4 @@
-"""What was recorded, checked against a target, as one :class:`SessionRecord`."""
+"""Recorder + profile + rules → :class:`SessionRecord`: findings, coverage and memory of everything captured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
-from inductor_debug_jupyter.pipeline.devices.checker import Found, folded, found_by
+from inductor_debug_jupyter.pipeline.devices.checker import PlacedProblem, folded, problems_of
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
 from inductor_debug_jupyter.pipeline.devices.memory import memory_of
@@ -36,13 +36,13 @@ def judge(
     strict: bool,
     seconds: float = 0.0,
 ) -> SessionRecord:
-    """Check everything that was recorded. A rule that fails is noted, and the others go on."""
+    """Check all captures of a recorder. A rule that raises becomes a note, and the other rules still run."""
     captures = recorder.captures
     notes: list[Note] = list(recorder.notes)
-    found = _found(captures, profile, rules, notes)
-    findings = folded(found)
+    problems = _problems(captures, profile, rules, notes)
+    findings = folded(problems)
     memory = _memory(captures)
-    coverage = _coverage(captures, profile, rules, found, notes)
+    coverage = _coverage(captures, profile, rules, problems, notes)
     return SessionRecord(
         id=session_id,
         created=created,
@@ -70,9 +70,9 @@ def judge(
 def judge_again(record: SessionRecord, *, profile: DeviceProfile, rules: Sequence[Constraint]) -> SessionRecord:
     """The same captures, checked against another target or other rules; nothing is compiled."""
     notes = [note for note in record.notes if note.part != _COVERAGE and not note.part.startswith(RULE)]
-    found = _found(record.captures, profile, rules, notes)
-    findings = folded(found)
-    coverage = _coverage(record.captures, profile, rules, found, notes)
+    problems = _problems(record.captures, profile, rules, notes)
+    findings = folded(problems)
+    coverage = _coverage(record.captures, profile, rules, problems, notes)
     lines = (line for finding in findings for place in finding.places for line in (place.cell, place.source))
     return replace(
         record,
@@ -87,20 +87,20 @@ def judge_again(record: SessionRecord, *, profile: DeviceProfile, rules: Sequenc
 
 RULE = "rule "
 _COVERAGE = "coverage"
-"""The parts that notes of this module name."""
+"""``Note.part`` of the notes that this module adds; :func:`judge_again` drops those of the earlier judgement."""
 
 
-def _found(
+def _problems(
     captures: Sequence[CompileCapture], profile: DeviceProfile, rules: Sequence[Constraint], notes: list[Note]
-) -> list[Found]:
-    """What the rules say about every node. A rule that fails is noted, and the others go on."""
-    found: list[Found] = []
+) -> list[PlacedProblem]:
+    """Every problem that the rules report. A rule that raises becomes a note, and the other rules still run."""
+    problems: list[PlacedProblem] = []
     for rule in rules:
         try:
-            found += list(found_by([rule], captures, profile.cpu))
+            problems += list(problems_of([rule], captures, profile.cpu))
         except Exception as error:
             notes.append(Note(f"{RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
-    return found
+    return problems
 
 
 def _memory(captures: Iterable[CompileCapture]) -> tuple[MemoryRecord, ...]:
@@ -118,28 +118,28 @@ def _coverage(
     captures: Sequence[CompileCapture],
     profile: DeviceProfile,
     rules: Sequence[Constraint],
-    found: Sequence[Found],
+    problems: Sequence[PlacedProblem],
     notes: list[Note],
 ) -> CoverageRecord | None:
-    """Every op on the target; what cannot be told is a note, never an error of the user's run."""
+    """The op coverage; a failure here becomes a note and never an error of the user's run."""
     if not captures:
         return None
     try:
-        return coverage_of(captures, profile, rules, found)
+        return coverage_of(captures, profile, rules, problems)
     except Exception as error:
         notes.append(Note(_COVERAGE, f"could not be told ({type(error).__name__}: {error})"))
         return None
 
 
 def _name_of(captures: Sequence[CompileCapture]) -> str:
-    """The first graph's function; also when that graph only resumes it after a break."""
+    """The name of the first graph's function, without the suffix of a graph that resumes it after a break."""
     return captures[0].name.partition(" (")[0].removesuffix(".forward") if captures else "cell"
 
 
 def _lines(
     captures: Iterable[CompileCapture], findings: Iterable[Violation], recorder: Recorder
 ) -> Iterable[SourceLine | None]:
-    """Every line whose file a reader will want to see: those of findings, breaks and of the user's own code."""
+    """The lines whose files are stored with the session: of findings, breaks, recompiles, guards and cells."""
     for violation in findings:
         for place in violation.places:
             yield place.cell

@@ -1,10 +1,10 @@
-"""Names of ops that a user writes (``--deny``, a constraint, a profile), held against the ops that torch has.
+"""Check the op names that a user writes (``--deny``, a constraint, a profile) against the ops that torch has.
 
-A name that no op has would match nothing, and "no findings" would be a false all-clear. Names are legal in any way in
-which a graph or a user writes them: ``convolution``, ``aten.convolution``, ``aten::convolution.default``, ``conv2d``,
+A misspelt name would match nothing, and "no findings" would be a false all-clear. A name may be written as a graph or
+a user writes it: ``convolution``, ``aten.convolution``, ``aten::convolution.default``, ``conv2d``,
 ``torch.nn.functional.conv2d``, ``nn.Conv2d``, ``operator.add``, ``@matmul``. The ops of a namespace that torch does not
-know yet (``my_library.op``) cannot be checked: they are taken, with one warning. Torch is asked when a name is checked,
-and not before: reading options stays cheap.
+know yet (``my_library.op``) cannot be checked: they are accepted, with one warning. Torch is imported only when a name
+is checked, so that reading options stays cheap.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ log = logging.getLogger("inductor_debug_jupyter")
 _PYTHON = frozenset(
     {"torch", "nn", "f", "functional", "operator", "tensor", "linalg", "special", "fft", "math", "builtins"}
 )
-"""What a dotted name of Python begins with."""
+"""The first parts of names that are written as Python does: ``torch.relu``, ``nn.Conv2d``."""
 
 _warned: set[str] = set()
 
 
 def check_ops(names: Iterable[str], where: str) -> None:
-    """Whether torch has these ops.
+    """Raise when torch does not have one of these ops.
 
     Args:
         names: as the user wrote them.
-        where: what they were written for, such as ``--deny``; it is named when one is wrong.
+        where: the option or argument that holds them, such as ``--deny``; the message begins with it.
 
     Raises:
         OptionError: torch has no op of that name.
@@ -51,7 +51,7 @@ def check_ops(names: Iterable[str], where: str) -> None:
 
 
 def unknown_op(name: str) -> str | None:
-    """What is wrong with the name of an op, in one line with near names; None when torch has the op."""
+    """One line on an op name that torch does not have, with similar names; None when torch has the op."""
     if name.startswith("@"):
         return _group(name)
     if not _is_known(name):
@@ -68,7 +68,7 @@ def unknown_op(name: str) -> str | None:
 
 
 def _warn(name: str, namespace: str) -> None:
-    """Say once that a name could not be checked."""
+    """Log, once for each name, that it could not be checked."""
     if name not in _warned:
         _warned.add(name)
         log.warning(
@@ -100,7 +100,7 @@ def _group(name: str) -> str | None:
 
 
 def _not_registered(name: str, parts: list[str], ops: dict[str, set[str]]) -> str:
-    """An op of a namespace that torch knows (``aten.add``) is not there, or not with that overload."""
+    """The message for a name in a namespace that torch knows (``aten.…``): no such op, or no such overload."""
     if parts[1] not in ops:
         return f"torch has no op {name!r}{_near(parts[1], ops, prefix=f'{parts[0]}.')}"
     allowed = ", ".join(sorted(ops[parts[1]]))
@@ -115,7 +115,7 @@ def _registered_ops() -> dict[str, dict[str, set[str]]]:
 
 
 def _bare_names() -> set[str]:
-    """Every name that an op can have without what stands before it."""
+    """Every op name without namespace and overload: ``convolution``, ``conv2d``."""
     from inductor_debug_jupyter.pipeline.torch_compat.op_names import python_names
 
     return {*python_names(), *_of_tables(), *(op.lower() for ops in _registered_ops().values() for op in ops)}
@@ -123,7 +123,7 @@ def _bare_names() -> set[str]:
 
 @functools.cache
 def _of_tables() -> frozenset[str]:
-    """Names that only our own tables have: ``batchnorm2d``, ``gelu_tanh``."""
+    """The names of the tables in :mod:`ops`, some of which torch does not have: ``batchnorm2d``, ``gelu_tanh``."""
     names = {*LOWERED, *DECOMPOSED, *VIEWS, *PYTHON_NUMBERS, *(f"{op}_{word}" for op, word in VARIANTS.items())}
     return frozenset(names).union(*LOWERED.values(), *DECOMPOSED.values(), *OP_GROUPS.values())
 

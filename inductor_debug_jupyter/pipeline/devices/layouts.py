@@ -1,10 +1,10 @@
-"""The order in which tensors must lie in memory.
+"""The rule about the order in which a tensor's elements lie in memory.
 
 - ``contiguous``: row by row, as torch makes them;
 - ``channels_last``: images with their channels innermost;
-- ``tile``: blocks of ``tile = [rows, columns]`` elements, a stick being a tile of one row. Torch cannot show a device's
-  tiles, but it can rule them out: the innermost dimension must be dense, and rows that are whole tiles long must also
-  start on a tile's border.
+- ``tile``: blocks of ``tile = [rows, columns]`` elements, a stick being a tile of one row. Strides cannot prove a
+  tiled layout, but they can rule it out: the innermost dimension must be dense, and rows that are whole tiles long must
+  also start on a tile's border.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMATS = ("contiguous", "channels_last", "tile")
 
 @dataclass(frozen=True)
 class LayoutRule:
-    """What a profile demands of layouts.
+    """One ``[[layout]]`` table of a profile.
 
     Args:
         format: one of :data:`FORMATS`.
@@ -38,10 +38,10 @@ class LayoutRule:
 
 
 class LayoutConstraint(Constraint):
-    """Computing ops read tensors of one layout; contiguous ones when nothing else is said.
+    """Computing ops must read tensors of one layout; ``contiguous`` by default.
 
-    A matmul takes its operands transposed (every matrix unit does), and size-1 dimensions have no layout. What a
-    computing op made is not held against the next one: it has the layout of what that op read, and that is told.
+    A matmul may read transposed operands (every matrix unit can), and dimensions of size 1 have no layout. The result
+    of a computing op is not reported where the next op reads it: it has the layout of the operands, which are.
     """
 
     rule_id = "layout.not_contiguous"
@@ -55,24 +55,27 @@ class LayoutConstraint(Constraint):
         self._ops = op_names(ops)
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """Each computing op that reads a tensor of another layout."""
-        fits: dict[str, bool] = {}
-        interior = graph.interior
+        """Each computing op that reads a tensor of another layout; the first such operand is reported."""
+        misplaced: dict[str, TensorSpec | None] = {}  # looked at once, however often a node is read
         for node in graph.calls:
             name = bare_name(node.target)
-            if name in VIEWS or node.name in interior or (self._ops is not None and name not in self._ops):
+            if name in VIEWS or node.name in graph.interior or (self._ops is not None and name not in self._ops):
                 continue
             for operand in node.inputs:
-                made = graph.by_name.get(operand)
-                if made is None or (spec := made.tensor) is None or operand in interior:
-                    continue
-                if operand not in fits:
-                    fits[operand] = self._fits(spec)
-                made_by_op = made.is_call and bare_name(made.target) not in VIEWS
-                if fits[operand] or made_by_op or (name in MATMULS and is_transposed_matrix(spec)):
-                    continue
-                yield self._problem(node.name, name, spec)
-                break
+                if operand not in misplaced:
+                    misplaced[operand] = self._misplaced(operand, graph)
+                spec = misplaced[operand]
+                if spec is not None and not (name in MATMULS and is_transposed_matrix(spec)):
+                    yield self._problem(node.name, name, spec)
+                    break
+
+    def _misplaced(self, name: str, graph: GraphRecord) -> TensorSpec | None:
+        """The tensor of an input or view whose layout the rule does not allow, else None."""
+        made = graph.by_name.get(name)
+        if made is None or (spec := made.tensor) is None or name in graph.interior:
+            return None
+        is_computed = made.is_call and bare_name(made.target) not in VIEWS
+        return None if is_computed or self._fits(spec) else spec
 
     def _fits(self, spec: TensorSpec) -> bool:
         if self._rule.format == "channels_last":
@@ -162,7 +165,7 @@ def is_channels_last(spec: TensorSpec) -> bool:
 def lies_on_tiles(spec: TensorSpec, tile: tuple[int, ...]) -> bool:
     """Whether rows are dense and, where they are whole tiles long, start on a tile's border.
 
-    Rows of another length are a matter of alignment, and told by that rule.
+    Rows of another length are reported by the alignment rule.
     """
     if spec.stride is None:
         return False

@@ -1,16 +1,16 @@
-"""From where to where each piece of memory of a graph is alive.
+"""Liveness: from which node to which node each storage of a graph is alive.
 
-Liveness over storages: views share one, so they cost nothing; a storage is alive from the node that makes it to the
-last one that reads it or one of its views. What the graph returns is alive to its end, and what belongs to the caller
-(inputs, parameters, buffers) throughout. Three things make that the memory of the program as its author wrote it:
+Views share a storage, so they cost nothing. A storage is alive from the node that makes it to the last node that reads
+it or one of its views. What the graph returns is alive to its end; what belongs to the caller (inputs, parameters,
+buffers) is alive throughout. Three corrections give the memory of the program as its author wrote it:
 
-- AOTAutograd writes ``y.relu_()`` as a new tensor. The Dynamo graph still has the memory that the program wrote to, so
-  the new tensor stands in the old one's place (:mod:`~inductor_debug_jupyter.pipeline.devices.in_place`).
-- Inductor writes ``gelu`` as its parts. What is made and read only inside one op is the op's own business, and what
-  the op reads is there until the op is done.
-- A backward graph is given what the forward saved. Autograd lets go of what it saved for one op when it has all
-  gradients of that op; a saved view keeps its whole storage, and parameters and inputs that the backward does not read
-  are still the caller's.
+- AOTAutograd makes a new tensor of ``y.relu_()``. The Dynamo graph still has the storage that the program wrote to, so
+  the new tensor counts as that storage (:mod:`~inductor_debug_jupyter.pipeline.devices.in_place`).
+- Inductor decomposes ``gelu``. Storages that are made and read only inside one decomposed op count as nothing, and the
+  op's operands are alive until its last part.
+- A backward graph reads what the forward saved. Autograd frees what it saved for one op when all gradients of that op
+  are computed; a saved view keeps its whole storage, and the caller keeps parameters and inputs that the backward does
+  not read.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Memory = tuple[str, int]
 
 
 class Liveness:
-    """From where to where each storage of a graph is alive.
+    """The first and the last node of each storage of a graph.
 
     Args:
         graph: the graph.
-        dynamo: the Dynamo graph that it was made from: it knows what is written in place.
-        forward: for a backward graph, the liveness of its forward: it knows the storages that were saved.
+        dynamo: the Dynamo graph that it was made from; it shows which writes are in place.
+        forward: for a backward graph, the liveness of its forward; it has the storages that were saved.
     """
 
     def __init__(self, graph: GraphRecord, dynamo: GraphRecord | None, forward: Liveness | None) -> None:
@@ -43,13 +43,13 @@ class Liveness:
         self.unknown: NodeRecord | None = forward.unknown if forward else None
         self.sizes = symbolic.known_sizes(graph.hints, graph.symbols)
         self.held: set[Memory] = set()
-        """What belongs to the caller."""
+        """Storages that belong to the caller."""
         self._forward = forward
         self._stand_ins = stand_ins(graph, dynamo)
         self._inside = _inside_ops(graph)
         self._of: dict[str, list[Memory]] = {}
         self._known: dict[int, Memory] = {}
-        """Storages that the forward made, by their numbers in this graph."""
+        """Number of a storage in this graph → the same storage as the forward made it."""
         self._follow()
         if forward is not None:
             for memory in forward.held - self.held:
@@ -74,11 +74,11 @@ class Liveness:
                 self.held.update(made)
 
     def _is_given_up(self, node: NodeRecord) -> bool:
-        """Whether a backward's placeholder is let go of after its last use: a saved tensor or an incoming gradient."""
+        """Whether a backward's placeholder is freed after its last use: a saved tensor or an incoming gradient."""
         return self._forward is not None and node.role in {"saved", "tangent"}
 
     def _saved(self, node: NodeRecord) -> list[Memory] | None:
-        """The memory of a backward's placeholder that is a node of the forward."""
+        """The forward's storages of a backward's placeholder; None when the forward has no node of that name."""
         if self._forward is None or node.op != "placeholder":
             return None
         memories = self._forward._of.get(node.name)
@@ -128,7 +128,7 @@ class Liveness:
 
 
 def _ends_of_ops(graph: GraphRecord) -> dict[int, int]:
-    """Position of a part of a decomposed op → that of the last part: the op reads until it is done."""
+    """Position of a part of a decomposed op → position of its last part, until which its operands are read."""
     parts: dict[tuple[str, str], list[int]] = {}
     for position, node in enumerate(graph.nodes):
         if node.composite:
@@ -137,11 +137,11 @@ def _ends_of_ops(graph: GraphRecord) -> dict[int, int]:
 
 
 def _ends_of_gradients(graph: GraphRecord) -> dict[int, int]:
-    """Position of a backward's call → that of the last one beside it that is of the same forward op.
+    """Position of a backward's call → position of the last of its neighbours from the same forward op.
 
-    Autograd computes all gradients of one op (of a linear: input, weight, bias) before it lets go of what it saved for
-    that op, of the gradient that came in, and of what its formula makes on the way. Calls of no forward op are the
-    gradient of a write to a view, which is one op to autograd too.
+    Autograd computes all gradients of one op (of a linear: input, weight, bias) before it frees what it saved for that
+    op, the incoming gradient, and the formula's temporaries. Calls without a forward op are the gradient of a write to
+    a view, which is one op to autograd, too.
     """
     ends: dict[int, int] = {}
     calls = [(position, node) for position, node in enumerate(graph.nodes) if node.is_call]
@@ -163,7 +163,7 @@ def _inside_ops(graph: GraphRecord) -> frozenset[int]:
 
 
 def liveness_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Liveness:
-    """The liveness of a graph of a capture; alone, of the graph as it stands. Worked out once."""
+    """The liveness of a graph, computed once; without a capture, in-place writes and the forward are unknown."""
     kept: tuple[CompileCapture | None, Liveness] | None = graph.__dict__.get(_KEPT)
     if kept is None or kept[0] is not capture:
         forward = capture.graph("forward") if capture is not None and graph.stage == "backward" else None
@@ -179,4 +179,4 @@ def liveness_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Li
 
 
 _KEPT = "_liveness"
-"""Where a graph's liveness is kept: beside the record's fields, since it is no part of the record."""
+"""Key in the graph's ``__dict__``: the liveness is cached beside the record's fields and never saved."""

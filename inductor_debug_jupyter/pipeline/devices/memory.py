@@ -1,10 +1,10 @@
-"""How much memory a program needs: the bytes alive at once while a captured graph runs, one op after the other.
+"""Peak memory: the bytes alive at once while a captured graph runs op by op, and the two rules that limit them.
 
-That is the program as its author wrote it, run eagerly, each tensor let go of after its last use: what is written in
-place takes no memory of its own, and neither do the parts of an op that Inductor takes apart (see
-:mod:`~inductor_debug_jupyter.pipeline.devices.liveness`). Of a training step it is the larger of forward and backward,
-with what the partitioner chose to save between them. Symbolic sizes are taken as what they were when the graph was
-captured (those that depend on values, as the most that they can be), and the record says so.
+The figure is for the program as its author wrote it, run eagerly, each tensor freed after its last use: an in-place
+result takes no memory of its own, and neither do the temporaries of a decomposed op (see
+:mod:`~inductor_debug_jupyter.pipeline.devices.liveness`). For a training step it is the larger of forward and backward,
+with what the partitioner chose to save between them. A symbolic size is taken as it was at capture (one that depends
+on values, as its upper bound), and ``MemoryRecord.assumed`` lists these sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from inductor_debug_jupyter.pipeline.records import (
     MemoryRecord,
     NodeRecord,
     Severity,
-    TensorSpec,
 )
 
 DEFAULT_LIMIT = 16 * 1024**3
@@ -41,11 +40,11 @@ def size_text(size: int) -> str:
 
 
 def memory_of(graph: GraphRecord, capture: CompileCapture | None = None) -> MemoryRecord | None:
-    """Memory over time, the peak and what is alive there; None when a size cannot be known before it runs.
+    """Memory over time, the peak and the tensors alive there; None when a size is known only at run time.
 
     Args:
         graph: the graph.
-        capture: what it is part of: the other graphs know what is written in place, and what the forward saved.
+        capture: the compile that it is part of; the other graphs show in-place writes and what the forward saved.
     """
     if not graph.nodes:
         return None
@@ -69,7 +68,7 @@ def memory_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Memo
 
 
 def alive_at(graph: GraphRecord, position: int, capture: CompileCapture | None = None) -> tuple[LiveTensor, ...]:
-    """What is alive while the node at that position runs, largest first."""
+    """The tensors alive while the node at that position runs, largest first."""
     return _alive(liveness_of(graph, capture), position)
 
 
@@ -88,12 +87,6 @@ def _live(node: NodeRecord, storage: int, size: int) -> LiveTensor:
     return LiveTensor(
         node.name, size, str(spec or ""), node.role, node.origin, node.module_path, node.source, node.cell
     )
-
-
-def peak_memory(graph: GraphRecord) -> int | None:
-    """The most bytes alive at once while the graph runs, or None when a size cannot be known."""
-    record = memory_of(graph)
-    return None if record is None else record.peak
 
 
 class MemoryConstraint(Constraint):
@@ -118,7 +111,7 @@ class MemoryConstraint(Constraint):
         self._peak = peak or max_memory_bytes
 
     def check(self, graph: GraphRecord, capture: CompileCapture | None = None) -> Iterator[Problem]:
-        """Each tensor that is too large, and the peak; what cannot be known is said. ``capture``: see ``memory_of``."""
+        """Each tensor over the limit, and the peak; an unknown peak is a warning. ``capture``: see ``memory_of``."""
         if self._tensor is not None:
             yield from self._tensors(graph, self._tensor)
         if self._peak is None:
@@ -141,12 +134,10 @@ class MemoryConstraint(Constraint):
             )
 
     def _tensors(self, graph: GraphRecord, most: int) -> Iterator[Problem]:
-        limit = size_text(most)
+        limit, known = size_text(most), symbolic.known_sizes(graph.hints, graph.symbols)
         for node in graph.nodes:
             for spec in node.outputs:
-                size = spec.nbytes
-                if size is None:
-                    size = _dense_bytes(spec, graph)
+                size = symbolic.dense_bytes(spec, known)
                 if size is not None and size > most:
                     yield Problem(
                         node.name,
@@ -160,22 +151,13 @@ class MemoryConstraint(Constraint):
                     )
 
 
-def _dense_bytes(spec: TensorSpec, graph: GraphRecord) -> int | None:
-    total = spec.itemsize
-    for size in spec.shape:
-        if (number := symbolic.evaluate(size, symbolic.known_sizes(graph.hints, graph.symbols))) is None:
-            return None
-        total *= number
-    return total
-
-
 def _assuming(graph: GraphRecord) -> str:
-    told = ", ".join(f"{name} = {value}" for name, value in symbolic.known_sizes(graph.hints, graph.symbols).items())
-    return f" when {told}" if told else ""
+    sizes = symbolic.known_sizes(graph.hints, graph.symbols)
+    return f" when {', '.join(f'{name} = {value}' for name, value in sizes.items())}" if sizes else ""
 
 
 def _not_known(graph: GraphRecord, unknown: NodeRecord) -> Problem:
-    """A size that depends on values: the peak cannot be known, and that must not look like a pass."""
+    """The problem of a size that depends on values: the peak is unknown, which must not look like a pass."""
     return Problem(
         unknown.name,
         f"the peak of the {graph.stage} graph is not known",
@@ -188,7 +170,7 @@ def _not_known(graph: GraphRecord, unknown: NodeRecord) -> Problem:
 
 
 class ScratchpadConstraint(Constraint):
-    """One row of what an op reduces must fit into the target's scratchpad: tiles hold fewer rows, not half a row."""
+    """One row of a reduction's operand must fit into the target's scratchpad, because a tile holds whole rows."""
 
     rule_id = "memory.scratchpad"
 
@@ -198,7 +180,7 @@ class ScratchpadConstraint(Constraint):
         self.scratchpad = scratchpad
 
     def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
-        """A reduction over rows that are too long."""
+        """The problem of a reduction whose rows do not fit."""
         if bare_name(node.composite or node.target) not in REDUCTIONS:
             return None
         for name in node.inputs:

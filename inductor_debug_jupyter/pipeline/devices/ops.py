@@ -1,13 +1,13 @@
-"""Names of ops, and the rule that denies some of them.
+"""Names of ops: which names mean the same op, what an op is made of, and groups of ops.
 
 An op has many names: the user writes ``nn.Conv2d``, ``F.conv2d`` or ``torch.conv2d``, Dynamo's graph says
-``torch.conv2d``, AOTAutograd's says ``aten.convolution.default``. A deny list may use any of them. Two names meet when
-their bare names are equal (``aten.convolution.default`` → ``convolution``), and :data:`LOWERED` says which ops a bare
-name becomes.
+``torch.conv2d``, AOTAutograd's says ``aten.convolution.default``. A deny list may use any of them. Two names mean the
+same op when their bare names are equal (``aten.convolution.default`` → ``convolution``) or :data:`LOWERED` relates
+them.
 
-What an op is made of is the target's business, not that of ``--lower``: Inductor's graph has ``erf`` where
-AOTAutograd's has ``gelu``. So a rule asks about the op as AOTAutograd first saw it (``node.composite`` where the graph
-was lowered further), and :data:`DECOMPOSED` and the profile's own table say what it needs.
+A verdict must not depend on ``--lower``: Inductor's graph has ``erf`` where AOTAutograd's has ``gelu``. So rules judge
+the op as AOTAutograd first saw it (``node.composite`` where the graph was lowered further), and :data:`DECOMPOSED` and
+the profile's own table say what the op is made of.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEFAULT_DENY: tuple[str, ...] = (
     # Sorting networks are rarely there; top-k usually is.
     "aten.sort",
 )
-"""What ``UnsupportedOpsConstraint()`` and the ``default`` profile deny: the LU family and the like."""
+"""The ops that ``UnsupportedOpsConstraint()`` and the ``default`` profile deny."""
 
 LOWERED: dict[str, tuple[str, ...]] = {
     "convolution": ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
@@ -101,12 +101,12 @@ DECOMPOSED: dict[str, tuple[str, ...]] = {
     "logsumexp": ("amax", "sub", "exp", "sum", "log", "add"),
     "_scaled_dot_product_flash_attention_for_cpu": ("bmm", "mul", "amax", "sub", "exp", "sum", "div"),
 }
-"""What common ops are made of, where the target has no op of its own for them. A profile's ``[ops.decompose]`` adds to
+"""Op → its parts, for targets that do not have the op itself. A profile's ``[ops.decompose]`` adds to
 it and overrides it; only the arithmetic counts, not views and copies."""
 
 VARIANTS = {"gelu": "tanh", "gelu_backward": "tanh"}
-"""Ops that an argument makes another op of: with this word among its arguments (or, where it was lowered, this op among
-its parts) ``gelu`` is ``gelu_tanh``."""
+"""Ops with a variant: ``gelu`` with ``tanh`` among its arguments (or, where it was lowered, among its parts) is
+``gelu_tanh``."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -120,10 +120,10 @@ VIEWS = _words(
     narrow unbind diagonal unfold movedim swapaxes expand_as numel stride sym_stride sym_numel storage_offset view_dtype
     """
 )
-"""Ops that only look at their input another way, or copy it."""
+"""Ops without arithmetic: views and copies of their input, and questions about its size."""
 
 PYTHON_NUMBERS = frozenset({"item", "scalar_tensor", "_local_scalar_dense", "_assert_scalar", "_assert_async"})
-"""How a graph hands numbers to Python and takes them back: as 0-dimensional float64 on the CPU."""
+"""Ops that exchange numbers with Python, as 0-dimensional float64 tensors on the CPU."""
 
 MATMULS = frozenset(["mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "addbmm", "_int_mm"])
 CONVOLUTIONS = frozenset(["convolution", "convolution_backward", "conv1d", "conv2d", "conv3d", "_convolution"])

@@ -1,4 +1,4 @@
-"""A device, as data.
+"""Device profiles: what the hardware accepts, as data.
 
 A profile is a TOML file; every table is optional, and what it does not mention is not restricted::
 
@@ -23,10 +23,10 @@ A profile is a TOML file; every table is optional, and what it does not mention 
     [[alignment]]                           # one table a rule; [alignment] when there is but one
     bytes = 128                             # or multiple = 64, in elements
     dims = "innermost"                      # rows, channels, feature (all but batch dimensions), all
-    ops = ["@matmul"]                       # also @convolution, @reduction; all ops when not said
+    ops = ["@matmul"]                       # also @convolution, @reduction; all ops by default
     not_ops = ["@reduction"]                # but not these
-    operands = ["input", "weight"]          # also bias, output; all when not said
-    dtypes = ["float16", "float32"]         # only tensors of these; all when not said
+    operands = ["input", "weight"]          # also bias, output; all by default
+    dtypes = ["float16", "float32"]         # only tensors of these; all by default
     unit = "stick"                          # what the hardware calls one multiple
     severity = "error"                      # or warning, info
 
@@ -45,8 +45,8 @@ A profile is a TOML file; every table is optional, and what it does not mention 
     bandwidth = "32GB"                      # bytes a second between the CPU and the target
     latency = 10e-6                         # seconds for each transfer
 
-A key that means nothing, a value of the wrong kind, a dtype that does not exist: each is one line that names the file,
-the line and what is allowed.
+An unknown key, a value of the wrong kind or an unknown dtype raises an error of one line that names the file, the line
+and what is allowed.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ class DeviceProfile:
     bandwidth: float | None = None
     latency: float = 0.0
     cpu: CpuChoice = field(default_factory=CpuChoice)
-    """What is meant for the CPU; no file says that, a "what if" does."""
+    """The ops that the user chose for the CPU; set by what-if sessions, never by a file."""
 
     @property
     def alignment(self) -> int:
-        """What the first alignment rule asks for, in elements of the dtype that the target computes in; 1 for none."""
+        """The first alignment rule's multiple, in elements of the dtype that the target computes in; 1 for none."""
         if not self.alignments:
             return 1
         rule = self.alignments[0]
@@ -107,11 +107,11 @@ class DeviceProfile:
 
     @property
     def alignment_dims(self) -> str:
-        """Which dimensions the first alignment rule is about."""
+        """The dimensions for which the first alignment rule holds."""
         return self.alignments[0].dims if self.alignments else "feature"
 
     def with_settings(self, settings: Settings) -> DeviceProfile:
-        """This profile, with what the user set beside it (``--alignment``, ``MOCK_MAX_MEMORY``, …) taking over."""
+        """This profile, overridden by the user's options (``--alignment``, ``MOCK_MAX_MEMORY``, …)."""
         changes: dict[str, Any] = {}
         if settings["alignment"] is not None:
             rules = self.alignments[:1] or (AlignmentRule(),)
@@ -126,7 +126,7 @@ class DeviceProfile:
         return replace(self, **changes)
 
     def seconds(self, size: int | None) -> float | None:
-        """What moving so many bytes costs; None when the profile does not say."""
+        """Seconds to move so many bytes between the CPU and the target; None when the profile has no bandwidth."""
         if size is None or self.bandwidth is None:
             return None
         return self.latency + size / self.bandwidth

@@ -1,17 +1,16 @@
-"""Sizes that must be multiples of something.
+"""The alignment rule: sizes that must be multiples of a number of elements or bytes.
 
-A rule says which ops, which of their operands and which dimensions it is about. Dimensions are named by what they are
-in memory, not by their number, because a weight is read transposed in the forward and not in the backward:
+A rule says for which ops, operands and dimensions it holds. Dimensions are named by their place in memory and not by
+their number, because a weight is read transposed in the forward and not in the backward:
 
 - ``innermost``: the dimension whose elements lie next to each other (sticks run along it);
 - ``rows``: the other one of the last two, which a tile also covers;
 - ``channels``: the second dimension of an activation, the first two of a convolution's weight;
 - ``feature``: all but batch dimensions; ``all``: all.
 
-A dimension that an op treats as batch carries independent rows: no hardware needs it aligned, and only ``all`` asks for
-it. Which one that is depends on the tensor: parameters have none; of an activation it is the leading dimension, and,
-after a transpose, the dimension that has a batch's size. So ``nn.Linear(784, 512)`` on 64-element sticks is one problem
-(784), whatever the batch, forward and backward.
+A batch dimension carries independent rows: no hardware needs it aligned, and only ``all`` includes it. Parameters have
+none; of an activation it is the leading dimension and, after a transpose, the dimension that has a batch's size. So
+``nn.Linear(784, 512)`` on 64-element sticks is one problem (784), whatever the batch, forward and backward.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem, per_graph
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
 from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
 from inductor_debug_jupyter.pipeline.devices.ops import CONVOLUTIONS, MATMULS, OP_GROUPS, VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -43,7 +42,7 @@ _USUAL_POSITIONS = ("input", "weight", "bias")
 
 @dataclass(frozen=True)
 class AlignmentRule:
-    """What a profile demands of sizes.
+    """One ``[[alignment]]`` table of a profile.
 
     Args:
         multiple: in elements; or None when ``bytes`` says it.
@@ -68,9 +67,9 @@ class AlignmentRule:
     severity: Severity = "error"
 
     def kept_as(self, dtype: str, narrow: Mapping[str, str]) -> str | None:
-        """The dtype that the target keeps a tensor in; None when the rule is not about it.
+        """The dtype that the target keeps a tensor in; None when the rule does not hold for it.
 
-        A float that the rule does not name has to become one that it does, so it is held to that one's multiple.
+        A float that the rule does not name has to become one that it names, so that one's multiple holds.
         """
         if not self.dtypes or dtype in self.dtypes:
             return narrow.get(dtype, dtype)
@@ -78,7 +77,7 @@ class AlignmentRule:
         return narrow.get(floats[0], floats[0]) if floats and "float" in dtype else None
 
     def elements(self, dtype: str, narrow: Mapping[str, str]) -> int:
-        """The multiple in elements for a tensor of that dtype; 1 when the rule is not about it."""
+        """The multiple in elements for a tensor of that dtype; 1 when the rule does not hold for it."""
         kept = self.kept_as(dtype, narrow)
         if kept is None:
             return 1
@@ -86,10 +85,10 @@ class AlignmentRule:
 
 
 class AlignmentConstraint(Constraint):
-    """Every size that the rule is about must be a multiple.
+    """Every size for which the rule holds must be a multiple.
 
     Args:
-        rule: what is demanded.
+        rule: the multiple, and where it holds.
         narrow: dtypes that the target keeps in another one (``float32`` as ``float16``).
     """
 
@@ -107,34 +106,29 @@ class AlignmentConstraint(Constraint):
 
     @property
     def is_about_products_only(self) -> bool:
-        """Whether only products and convolutions have to be aligned: what is between them may have any size."""
+        """Whether only matmuls and convolutions must be aligned, so that tensors between them may have any size."""
         return self._ops is not None and self._ops <= MATMULS | CONVOLUTIONS
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Each distinct size, at each computing op that reads or makes it."""
-        bad: dict[str, list[tuple[int | str, TensorSpec]]] = {}  # looked at once, however often a node is read
-        batch = batch_sizes(graph)
-        interior = graph.interior
+        bad_sizes = functools.cache(lambda name: self._bad_sizes(name, graph))  # several nodes read the same one
         for node in graph.calls:
             name = bare_name(node.target)
-            if name in VIEWS or node.name in interior or not self._is_about(name):
+            if name in VIEWS or node.name in graph.interior or not self._holds_for(name):
                 continue
-            sizes: dict[int | str, TensorSpec] = {}
-            is_attention = name.startswith("_scaled_dot_product")
-            for operand in self._covered(node, name):
-                if operand not in bad:
-                    bad[operand] = [] if operand in interior else self._bad_sizes(graph.by_name[operand], batch)
-                for size, spec in bad[operand]:
-                    if not is_attention or len(spec.shape) == 4:  # the rest are one number a row, kept for backward
-                        sizes.setdefault(size, spec)
-            for size, spec in sizes.items():
-                yield self._problem(node, size, spec, graph)
+            bad = [each for operand in self._covered(node, name) for each in bad_sizes(operand)]
+            if name.startswith("_scaled_dot_product"):  # its other results are one number a row, saved for the backward
+                bad = [each for each in bad if len(each[1].shape) == 4]
+            first = dict(reversed(bad))  # size → the first tensor that has it
+            yield from (
+                self._problem(node, size, first[size], graph) for size in dict.fromkeys(size for size, _ in bad)
+            )
 
-    def _is_about(self, name: str) -> bool:
+    def _holds_for(self, name: str) -> bool:
         return name not in self._not_ops and (self._ops is None or name in self._ops)
 
     def _covered(self, node: NodeRecord, name: str) -> Iterable[str]:
-        """The operands and the result of an op, as far as the rule is about them."""
+        """The operands and the result of an op for which the rule holds."""
         wanted = self._rule.operands
         if not wanted:
             return (*node.inputs, node.name)
@@ -146,10 +140,12 @@ class AlignmentConstraint(Constraint):
         ]
         return [*covered, node.name] if "output" in wanted else covered
 
-    def _bad_sizes(self, node: NodeRecord, batch: BatchSizes) -> list[tuple[int | str, TensorSpec]]:
-        """A node's sizes that are not certain to be a multiple."""
+    def _bad_sizes(self, name: str, graph: GraphRecord) -> list[tuple[int | str, TensorSpec]]:
+        """The sizes of a node that are not certain to be a multiple, each with its tensor."""
         bad: list[tuple[int | str, TensorSpec]] = []
-        rule = self._rule
+        if name in graph.interior:
+            return bad
+        node, batch, rule = graph.by_name[name], batch_sizes(graph), self._rule
         for spec in node.outputs:
             multiple = rule.elements(spec.dtype, self._narrow)
             for position in _positions(spec, rule.dims, node.name in batch.weights) if multiple > 1 else ():
@@ -232,9 +228,9 @@ class ShapeConstraint(AlignmentConstraint):
 
 
 def misaligned(violation: Violation) -> tuple[int, int] | None:
-    """The size that a finding of this rule is about and the next one that fits; None where the size is symbolic.
+    """The misaligned size of a finding and the next multiple; None where the size is symbolic.
 
-    Read from how :meth:`AlignmentConstraint._problem` begins what it observed and what it allows.
+    Both numbers are parsed from ``observed`` and ``allowed``, as :meth:`AlignmentConstraint._problem` writes them.
     """
     size, multiple = re.match(r"(\d+)(?: |$)", violation.observed), re.match(r"multiples of (\d+)", violation.allowed)
     if size is None or multiple is None:
@@ -244,7 +240,7 @@ def misaligned(violation: Violation) -> tuple[int, int] | None:
 
 
 def op_names(ops: tuple[str, ...]) -> frozenset[str] | None:
-    """Bare names of the ops that a rule is about; None for all."""
+    """The bare names that a list of ops and groups stands for; None for all ops."""
     if not ops:
         return None
     names: set[str] = set()
@@ -254,25 +250,32 @@ def op_names(ops: tuple[str, ...]) -> frozenset[str] | None:
 
 
 def _positions(spec: TensorSpec, dims: str, is_weight: bool) -> Iterable[int]:
-    """Which dimensions of a tensor a rule is about; those of size 1 and broadcast ones have no extent in memory."""
+    """The dimensions of a tensor for which a rule holds."""
     rank = len(spec.shape)
     if dims in {"feature", "all"}:
         return range(rank)
     if dims == "channels":
-        positions = () if rank < 3 else (0, 1) if is_weight else (1,)
-        return [position for position in positions if spec.shape[position] != 1]
+        return _channels(spec, is_weight)
     inner = innermost(spec)
-    if inner is None or dims == "innermost":
-        return () if inner is None else (inner,)
+    if inner is None:
+        return ()
+    if dims == "innermost":
+        return (inner,)
     if rank < 2:
         return ()
     return (rank - 1,) if inner != rank - 1 else (rank - 2,)
 
 
+def _channels(spec: TensorSpec, is_weight: bool) -> list[int]:
+    """The channel dimensions of an image, or of a convolution's weight, that are not of size 1."""
+    positions = () if len(spec.shape) < 3 else (0, 1) if is_weight else (1,)
+    return [position for position in positions if spec.shape[position] != 1]
+
+
 def innermost(spec: TensorSpec) -> int | None:
     """The dimension whose elements lie next to each other in memory.
 
-    None when there is but one element, or one number a row (a mean, a maximum): those do not fill anything.
+    None for a single element, and for one number a row (a mean, a maximum), which fills no unit of memory.
     """
     return _innermost(spec.shape, spec.stride)
 
@@ -294,7 +297,7 @@ def _innermost(shape: tuple[int | str, ...], stride: tuple[int | str, ...] | Non
 
 
 class BatchSizes:
-    """Tells a batch dimension from one that carries features."""
+    """Tells batch dimensions from feature dimensions."""
 
     def __init__(self, graph: GraphRecord) -> None:
         self.weights = _weight_like(graph)
@@ -324,14 +327,16 @@ class BatchSizes:
         return bool(symbols) and self._symbols.issuperset(symbols)
 
 
-@per_graph
 def batch_sizes(graph: GraphRecord) -> BatchSizes:
-    """What is a batch in a graph."""
-    return BatchSizes(graph)
+    """The batch sizes of a graph, computed once and kept beside the record's fields, in its ``__dict__``."""
+    kept: BatchSizes | None = graph.__dict__.get("_batch_sizes")
+    if kept is None:
+        kept = graph.__dict__["_batch_sizes"] = BatchSizes(graph)
+    return kept
 
 
 def _leading_products(spec: TensorSpec) -> Iterator[int | str]:
-    """Sizes that a batch can show up with: the leading size, and products of it with the ones that follow."""
+    """The sizes that a batch can have after a reshape: the leading size, and its products with those that follow."""
     if len(spec.shape) < 2:
         yield from spec.shape
         return

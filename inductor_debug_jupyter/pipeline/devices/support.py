@@ -1,8 +1,8 @@
-"""Which ops the target has: the answer to one op's name, with the reason.
+"""Which ops the target has: one verdict for each op's name, with the reason.
 
-An op is **supported** when the target has it, **decomposable** when it has what the op is made of, and otherwise it
-**falls back** to the CPU, or is **refused** where the profile allows no fallback (``[ops] fallback = "none"``). Answers
-are kept by name, so a graph costs one look-up a node.
+An op is **supported** when the target has it, **decomposable** when the target has its parts, and otherwise it
+**falls back** to the CPU, or is **refused** where the profile allows no fallback (``[ops] fallback = "none"``).
+Verdicts are cached by name, so a graph costs one look-up a node.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, OpS
 
 @dataclass(frozen=True, slots=True)
 class OpVerdict:
-    """What becomes of one op.
+    """Whether the target runs one op.
 
-    ``op`` is its bare name; ``lacks`` is what the target does not have, as the profile writes it (``aten.erf``, which
-    ``gelu`` needs); ``parts`` is what it runs instead.
+    ``op`` is its bare name; ``lacks`` is the op that the target does not have, as the profile writes it (``aten.erf``,
+    which ``gelu`` needs); ``parts`` are the ops that run instead.
     """
 
     op: str
@@ -69,8 +69,8 @@ class OpSupport:
         *,
         fallback: bool = True,
     ) -> None:
-        self._allow = None if allow is None else _spread(allow)
-        self._deny = _spread(deny)
+        self._allow = None if allow is None else _bare_names(allow)
+        self._deny = _bare_names(deny)
         self._own: dict[str, tuple[str, ...]] = {}
         for op, parts in (decompose or {}).items():
             names = {name for known in lowered_names(bare_name(op)) for name in (known, *_variants(known))}
@@ -79,7 +79,7 @@ class OpSupport:
         self._known: dict[tuple[str, str, tuple[str, ...], str], OpVerdict] = {}
 
     def verdict(self, node: NodeRecord, graph: GraphRecord | None = None) -> OpVerdict:
-        """The answer for a node: asked of the op as the user called it, not of how far the graph was lowered."""
+        """The verdict for a node's op as AOTAutograd first saw it, however far the graph was lowered."""
         key = (node.target, node.composite, node.aten_ops, _variant(node, graph))
         known = self._known.get(key)
         if known is None:
@@ -87,23 +87,23 @@ class OpSupport:
         return known
 
     def lacks(self, bare: str) -> bool:
-        """Whether an op, by its bare name, does not run on the target."""
+        """Whether the target does not run an op, given by its bare name."""
         return not self._of_name(bare, bare).runs_on_device
 
     def _decide(self, target: str, composite: str, aten_ops: tuple[str, ...], variant: str) -> OpVerdict:
         whole = functional_name(composite or target) + variant
-        if aten_ops and not self._denied(bare_name(target)):
+        if aten_ops and not self._deny.get(bare_name(target)):
             return self._worst(whole, aten_ops, variant)
         verdict = self._of_name(whole, bare_name(composite or target))
         knows_parts = whole in self._own or bool(self._parts(whole))
         if composite and verdict.status == "supported" and self._allow is None and not knows_parts:
-            part = bare_name(target)  # no table knows what this op is made of: what it was lowered to is all we have
-            if (written := self._denied(part)) is not None:
+            part = bare_name(target)  # no table has this op's parts, so the ops that it was lowered to are checked
+            if (written := self._deny.get(part)) is not None:
                 return self._lack(whole, written, f"{whole} needs {part}, which the target does not have")
         return verdict
 
     def _worst(self, whole: str, aten_ops: tuple[str, ...], variant: str) -> OpVerdict:
-        """A Dynamo node stands for several aten ops: it runs on the device when all of them do."""
+        """The verdict for a Dynamo node, which runs on the device when all the aten ops that it stands for do."""
         names = [(functional_name(op), bare_name(op)) for op in aten_ops]
         verdicts = [self._of_name(op + variant if op in VARIANTS else op, written) for op, written in names]
         bad = next((each for each in verdicts if not each.runs_on_device), None)
@@ -113,7 +113,7 @@ class OpSupport:
         return OpVerdict(whole, "decomposable" if parts else "supported", "", "", parts)
 
     def _of_name(self, op: str, written_as: str, depth: int = 0) -> OpVerdict:
-        if (denied := self._denied(written_as) or self._denied(op)) is not None:
+        if (denied := self._deny.get(written_as) or self._deny.get(op)) is not None:
             reason = f"{denied} is on the target's list of ops that it does not have"
             return self._in_parts(op, self._own.get(op, ()), denied, reason, depth)
         if self._allow is None:
@@ -138,9 +138,9 @@ class OpSupport:
         return self._lack(op, lacks, reason)
 
     def _needs(self, op: str, depth: int) -> OpVerdict:
-        """Without a list of ops that it has, the target has every op whose parts are not denied."""
+        """The verdict where the profile has no allow list: the target has every op whose parts are not denied."""
         for part in self._parts(op):
-            if (written := self._denied(part)) is not None and depth < 4:
+            if (written := self._deny.get(part)) is not None and depth < 4:
                 return self._lack(op, written, f"{op} needs {part}, which the target does not have")
         parts = self._own.get(op, ())
         return OpVerdict(op, "decomposable" if parts else "supported", parts=parts)
@@ -148,12 +148,9 @@ class OpSupport:
     def _lack(self, op: str, lacks: str, reason: str) -> OpVerdict:
         return OpVerdict(op, self._lacking, reason, lacks)
 
-    def _denied(self, name: str) -> str | None:
-        return self._deny.get(name)
-
 
 def _variant(node: NodeRecord, graph: GraphRecord | None) -> str:
-    """``_tanh`` for the ``gelu`` that is made of one, and an empty string for most ops."""
+    """``_tanh`` for a ``gelu`` that is computed with tanh; empty for most ops."""
     op = functional_name(node.composite or node.target)
     word = VARIANTS.get(op)
     if word is None:
@@ -164,8 +161,8 @@ def _variant(node: NodeRecord, graph: GraphRecord | None) -> str:
     return f"_{word}" if word in node.arguments else ""
 
 
-def _spread(written: Iterable[str]) -> dict[str, str]:
-    """Every bare name that a list means → how the list writes it."""
+def _bare_names(written: Iterable[str]) -> dict[str, str]:
+    """Every bare name that a list of ops and groups stands for → how the list writes it."""
     names: dict[str, str] = {}
     for each in written:
         if each.startswith("@"):
@@ -178,12 +175,12 @@ def _spread(written: Iterable[str]) -> dict[str, str]:
 
 
 def _variants(op: str) -> tuple[str, ...]:
-    """The names that an op has with certain arguments."""
+    """The names of an op's variants: ``gelu_tanh`` of ``gelu``."""
     return (f"{op}_{VARIANTS[op]}",) if op in VARIANTS else ()
 
 
 def _texts(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of ops; one text is not a list of its letters."""
+    """The names as a tuple; a single string is refused, because it would count as a list of letters."""
     listed = None if isinstance(names, str) else tuple(names)
     if listed is None or not all(isinstance(name, str) for name in listed):
         raise OptionError(f"unsupported_ops: {names!r} is not allowed; allowed: names of ops, such as ['aten.sort']")
@@ -211,7 +208,7 @@ class UnsupportedOpsConstraint(Constraint):
         return self._support
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
-        """Every node whose op, whatever the graph was lowered to, the target does not have."""
+        """Every node whose op the target does not have, however far the graph was lowered."""
         for node in graph.calls:
             verdict = self._support.verdict(node, graph)
             if verdict.runs_on_device:
@@ -229,9 +226,9 @@ class UnsupportedOpsConstraint(Constraint):
             )
 
     def check_names(self, dynamo: GraphRecord, aot_names: Container[str] = ()) -> Iterator[Problem]:
-        """Nodes of a Dynamo graph that are denied by the name that only Dynamo knows (``conv2d``).
+        """Nodes of a Dynamo graph that are denied by a name that only Dynamo uses (``conv2d``).
 
-        Ops that are denied by what they are lowered to are found in the AOT graphs.
+        Ops that are denied by the name of what they are lowered to are found in the AOT graphs.
         """
         for problem in self.check(dynamo):
             node = dynamo.by_name[problem.node]

@@ -1,6 +1,7 @@
-"""Sizes that are expressions: what they are for given symbols, and whether a multiple is certain, possible or never.
+"""Symbolic sizes: their value for given symbols, and whether they are always, sometimes or never a multiple.
 
-Torch writes them as Python (``2*s0``, ``((s0 + 1)//2)``, ``Max(1, s0)``), so they are read as Python; nothing is run.
+Torch writes them as Python (``2*s0``, ``((s0 + 1)//2)``, ``Max(1, s0)``), so they are parsed with ``ast``; nothing is
+executed.
 """
 
 from __future__ import annotations
@@ -42,22 +43,27 @@ def evaluate(size: int | str, hints: Mapping[str, int]) -> int | None:
 
 
 def _value(tree: ast.expr, hints: Mapping[str, int]) -> int | None:
-    if isinstance(tree, ast.Constant):
-        return tree.value if isinstance(tree.value, int) else None
-    if isinstance(tree, ast.Name):
-        return hints.get(tree.id)
-    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
-        inner = _value(tree.operand, hints)
-        return None if inner is None else -inner
-    if isinstance(tree, ast.BinOp):
-        left, right = _value(tree.left, hints), _value(tree.right, hints)
-        return None if left is None or right is None else _arithmetic(tree.op, left, right)
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
-        values = [_value(argument, hints) for argument in tree.args]
-        known = [value for value in values if value is not None]
-        if known and len(known) == len(values):
-            return _function(tree.func.id, known)
+    match tree:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return hints.get(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            known = _values([operand], hints)
+            return -known[0] if known else None
+        case ast.BinOp(left=left, op=operator, right=right):
+            known = _values([left, right], hints)
+            return _arithmetic(operator, *known) if known else None
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            known = _values(arguments, hints)
+            return _function(name, known) if known else None
     return None
+
+
+def _values(trees: list[ast.expr], hints: Mapping[str, int]) -> list[int]:
+    """The values of expressions; empty when one of them is not known."""
+    known = [value for tree in trees if (value := _value(tree, hints)) is not None]
+    return known if len(known) == len(trees) else []
 
 
 def _arithmetic(operator: ast.operator, left: int, right: int) -> int | None:
@@ -114,12 +120,12 @@ def _factor(tree: ast.expr) -> int:
 
 
 def ranges_text(size: str, ranges: Mapping[str, str]) -> str:
-    """``s0 in [2, 512]``, for each symbol of an expression whose range is known."""
+    """``s0 in [2, 512]`` for each symbol whose range is known."""
     return "; ".join(f"{name} in {ranges[name]}" for name in symbols_in(size) if name in ranges)
 
 
 def known_sizes(hints: Mapping[str, int], ranges: Mapping[str, str]) -> dict[str, int]:
-    """What each symbol was in the example; for one that depends on values, the most it can be, if that is known."""
+    """Each symbol's value at capture; for one that depends on values its upper bound, where there is one."""
     sizes = dict(hints)
     for name, text in ranges.items():
         match = _RANGE.fullmatch(text)
@@ -138,9 +144,12 @@ def never_reaches(size: str, multiple: int, ranges: Mapping[str, str]) -> bool:
 
 
 def bytes_of(spec: TensorSpec, hints: Mapping[str, int]) -> int | None:
-    """The memory of a tensor, symbolic sizes as what they were in the example; None when that is not known."""
-    if spec.storage_bytes is not None:
-        return spec.storage_bytes
+    """The bytes of a tensor's storage, with its symbols as given; None when a symbol is not known."""
+    return dense_bytes(spec, hints) if spec.storage_bytes is None else spec.storage_bytes
+
+
+def dense_bytes(spec: TensorSpec, hints: Mapping[str, int]) -> int | None:
+    """The bytes of a contiguous tensor of that shape; None when a symbol is not known."""
     total = spec.itemsize
     for size in spec.shape:
         number = evaluate(size, hints)

@@ -211,6 +211,5 @@ def _with_names_that_stay(after: SessionRecord, before: SessionRecord) -> Sessio
         and all(place.stage == "dynamo" and place.compile_id in lowered for place in each.places)
         and finding_key(each) not in known
     ]
-    order = ("error", "warning", "info")
-    findings = sorted((*after.findings, *stay), key=lambda each: order.index(each.severity))
+    findings = sorted((*after.findings, *stay), key=lambda each: words.RANK[each.severity])
     return replace(after, findings=tuple(findings))

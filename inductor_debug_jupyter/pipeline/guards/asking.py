@@ -1,7 +1,7 @@
-"""Would these inputs recompile? Answered by torch's own guards, without running the model.
+"""Would these inputs recompile? Torch's own guards are evaluated, and the model does not run.
 
-*yes* and *no* are what would happen; *unknown* is said where it cannot be known without running: after a graph break
-(what goes on there depends on what Python computed in between), and where hooks change a module's inputs first.
+The answer is *unknown* where only a run could tell: after a graph break (the rest depends on what Python computes in
+between), and where hooks change a module's inputs first.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from inductor_debug_jupyter.pipeline.torch_compat.asking import Asked, CalledFun
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
 from inductor_debug_jupyter.pipeline.views.advice import advice, varying
 
-Answer = Literal["yes", "no", "unknown"]
+YesNoUnknown = Literal["yes", "no", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class RecompileAnswer(InWords):
     """Whether a call would compile again, and why.
 
-    For *yes*, the check of the nearest compiled graph that fails: ``check`` and ``expression`` in torch's words,
-    ``varies`` in the user's, the ``old`` and the ``new`` value, the line, and what to do about it. ``others`` has the
-    reasons of the other graphs. ``compile_id`` is the graph that was asked, for *no* the one that would be used.
+    For *yes* the fields describe the failed check of the graph that comes nearest: ``check`` and ``expression`` as
+    torch writes them, ``varies`` as the user would, the ``old`` and the ``new`` value, the line and a hint. ``others``
+    has the reasons of the other graphs. ``compile_id`` is that graph; for *no*, the graph that would be used.
     """
 
-    answer: Answer
+    answer: YesNoUnknown
     function: str
     reason: str
     compile_id: str = ""
@@ -53,11 +53,11 @@ class RecompileAnswer(InWords):
 
 
 def chosen_function(functions: Sequence[CalledFunction], target: Any = None) -> CalledFunction:
-    """The function that is meant: the one that was called, or the one that ``target`` names.
+    """The only function that was called, or the one that ``target`` names.
 
     Raises:
         NotFoundError: nothing compiled was called, or nothing that ``target`` names.
-        UsageError: several were called, and it is not said which.
+        UsageError: several fit.
     """
     if not functions:
         raise NotFoundError("nothing compiled was called while this session captured, so there are no guards to ask")
@@ -65,8 +65,8 @@ def chosen_function(functions: Sequence[CalledFunction], target: Any = None) -> 
     names = ", ".join(dict.fromkeys(each.name for each in alive))
     found = alive if target is None else [each for each in alive if each.is_called(target)]
     if not found:
-        told = target if isinstance(target, str) else type(target).__name__
-        raise NotFoundError(f"{told} was not called while this session captured; called: {names}")
+        name = target if isinstance(target, str) else type(target).__name__
+        raise NotFoundError(f"{name} was not called while this session captured; called: {names}")
     if len(found) > 1 and target is None:
         raise UsageError(f"several functions were called ({names}): say which with would_recompile_of(which, ...)")
     if len(found) > 1:
@@ -77,7 +77,7 @@ def chosen_function(functions: Sequence[CalledFunction], target: Any = None) -> 
 def would_recompile(
     called: CalledFunction, live: Iterable[LiveGuards], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> RecompileAnswer:
-    """What a call with these inputs would meet.
+    """Whether a call with these inputs would compile again.
 
     Raises:
         UsageError: the function does not take these inputs.
@@ -88,14 +88,14 @@ def would_recompile(
     if (before := called.hooked("_forward_pre_hooks")) is not None:
         return RecompileAnswer("unknown", called.name, f"hooks of {before} change its inputs before they are checked")
     try:
-        asked = called.ask(kept, args, kwargs)
+        evaluated = called.ask(kept, args, kwargs)
     except TypeError as error:
         raise UsageError(f"{called.name} does not take these inputs: {error}") from None
-    if asked is None:
+    if evaluated is None:
         return _never_compiled(called, kept)
-    if asked.fits is None:
-        return _yes_or_limit(called, asked)
-    entry = asked.fits
+    if evaluated.fits is None:
+        return _yes_or_limit(called, evaluated)
+    entry = evaluated.fits
     if entry.breaks:
         reason = (
             f"the guards of {entry.compile_id} hold up to its graph break; what comes after depends on what runs there"
@@ -108,7 +108,7 @@ def would_recompile(
 
 
 def ask_recorder(recorder: Recorder, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecompileAnswer:
-    """:func:`would_recompile` of what a capture saw being called."""
+    """:func:`would_recompile` for a function that was called while the recorder listened."""
     return would_recompile(chosen_function(recorder.called.functions, target), recorder.live.values(), args, kwargs)
 
 
@@ -120,12 +120,12 @@ def _never_compiled(called: CalledFunction, kept: Sequence[LiveGuards]) -> Recom
     return RecompileAnswer("unknown", called.name, reason)
 
 
-def _yes_or_limit(called: CalledFunction, asked: Asked) -> RecompileAnswer:
-    nearest = max(asked.failures, key=lambda each: each[1].checked)
+def _yes_or_limit(called: CalledFunction, evaluated: Asked) -> RecompileAnswer:
+    nearest = max(evaluated.failures, key=lambda each: each[1].checked)
     entry, failure = nearest
-    others = tuple(f"{each.compile_id}: {_reason(why)}" for each, why in asked.failures if each is not entry)
-    if asked.limit:
-        reason = f"torch's {asked.limit} is reached: it compiles {called.name} no more and runs it uncompiled"
+    others = tuple(f"{each.compile_id}: {_reason(why)}" for each, why in evaluated.failures if each is not entry)
+    if evaluated.limit:
+        reason = f"torch's {evaluated.limit} is reached: it compiles {called.name} no more and runs it uncompiled"
         return RecompileAnswer("no", called.name, reason, others=(f"{entry.compile_id}: {_reason(failure)}", *others))
     return RecompileAnswer(
         "yes",

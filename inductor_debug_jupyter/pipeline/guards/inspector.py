@@ -1,11 +1,11 @@
-"""Call something once, the way it would run compiled, and report what the compiler made of it: graphs, breaks, guards.
+"""GuardInspector: call a model once, compiled, and report its graphs, graph breaks and guards.
 
-The call is real: the model runs, and what it changes (batch norm statistics, counters, printed lines) it changes. What
-stays untouched are torch's caches: everything is compiled in a cache region of its own, with the sizes seen so far
-copied, so that afterwards the user's compiled functions recompile neither more nor less than without us.
+The model really runs, with its side effects (batch norm statistics, counters, printed lines). Torch's caches stay
+untouched: everything is compiled in a cache region of its own, which starts with a copy of the sizes seen so far.
+Afterwards the user's compiled functions recompile neither more nor less than without the inspection.
 
-A plain callable is traced by Dynamo and its graphs are run eagerly, op for op. What the user compiled already keeps its
-own backend, mode and options, because these decide its guards too.
+A plain callable is traced by Dynamo, and its graphs run eagerly, op by op. A compiled function keeps its own backend,
+mode and options, because its guards depend on them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import (
 )
 from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
 from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
+from inductor_debug_jupyter.pipeline.views.words import clip
 from inductor_debug_jupyter.version import __version__
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -64,9 +65,9 @@ class GuardInspector:
     def inspect(self, *args: Any, refresh: bool = False, **kwargs: Any) -> GuardReport:
         """Call the model with these inputs and report what the compiler made of it.
 
-        One dictionary whose keys are parameters of the model is taken as keyword inputs. A call that looks the same to
-        the compiler as an earlier one (shapes, dtypes, strides, requires_grad, values of numbers and flags, grad
-        mode, the model's own parameters) gets the earlier report; ``refresh=True`` runs it again, as is needed when
+        One dictionary whose keys are parameters of the model is taken as keyword inputs. A call that the compiler
+        cannot tell from an earlier one (shapes, dtypes, strides, requires_grad, values of numbers and flags, grad
+        mode, the model's own parameters) gets the earlier report. ``refresh=True`` runs it again, which is needed when
         an attribute or a global that the model reads has changed.
 
         Raises:
@@ -141,7 +142,7 @@ class GuardInspector:
         target = uncompiled(self.model)
         try:
             parameters = inspect.signature(target.forward if isinstance(target, torch.nn.Module) else target).parameters
-        except (TypeError, ValueError):  # a built-in that does not tell
+        except (TypeError, ValueError):  # a built-in without a signature
             return False
         known = {name for name, parameter in parameters.items() if parameter.kind not in (_VAR_ARGS, _VAR_KWARGS)}
         open_ended = any(parameter.kind is _VAR_KWARGS for parameter in parameters.values())
@@ -167,11 +168,17 @@ class GuardInspector:
         return GuardReport(_record(recorder, self.name), described, tuple(recorder.live.values()))
 
     def _runner(self) -> Callable[..., Any]:
-        """How to call the model so that the compiler sees it."""
+        """The model as a callable that is compiled when it is called."""
         model = self.model
         if is_compiled(model) or isinstance(model, torch.nn.Module):
             return model
-        compiled = compile_alone(model, _RunEagerly())
+
+        def inductor_debug_inspector(graph_module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+            run_eagerly: Callable[..., Any] = graph_module.forward
+            return run_eagerly
+
+        # A new backend for each inspection, because torch finds its cache entries by backend.
+        compiled = compile_alone(model, inductor_debug_inspector)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             with dynamo_errors_fall_back(), torch_logs_muted():
@@ -184,45 +191,32 @@ _VAR_ARGS, _VAR_KWARGS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR
 
 
 class _GuardRecorder(Recorder):
-    """Keeps Dynamo's graph, guards, breaks and recompiles, and lets what the backend makes of them pass.
-
-    Torch's caches are as they are: they come after the guards.
-    """
+    """Records Dynamo's graph, guards, breaks and recompiles, and ignores what the backend makes of them."""
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
-        """Keep the graph, for its ops and lines."""
+        """Record the graph, for its ops and lines."""
         super().dynamo_graph(compile_id, graph_module, code)
         self._compile(compile_id).without_aten_ops()
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
-        """Not looked at."""
+        """Ignored."""
 
     def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
-        """Not looked at."""
+        """Ignored."""
 
     def inductor_ir(self, compile_id: str, stage: str, ir: Any, is_backward: bool) -> None:
-        """Not looked at."""
+        """Ignored."""
 
     def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Not looked at."""
+        """Ignored."""
 
     def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
-        """Not looked at."""
-
-
-class _RunEagerly:
-    """A backend that runs the graph as it is; a new object each time, because torch looks entries up by backend."""
-
-    __name__ = "inductor_debug_inspector"
-
-    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        run: Callable[..., Any] = graph_module.forward
-        return run
+        """Ignored."""
 
 
 @contextmanager
 def _capture(recorder: Recorder) -> Iterator[None]:
-    """Listen to the compiler; plain modules are shown to it, and compiled ones run in a region of their own."""
+    """Record compiles inside the block; plain modules are compiled, compiled ones run in a region of their own."""
     watch = CaptureWatch(recorder, lower="dynamo", eager=True)
     redirect = IsolatingRedirect()
     watch.open()
@@ -265,5 +259,4 @@ def _name_of(target: Callable[..., Any]) -> str:
 
 
 def _shown(value: object) -> str:
-    told = repr(value)
-    return f"{told if len(told) <= 60 else told[:59] + '…'} ({type(value).__name__})"
+    return f"{clip(repr(value), 60)} ({type(value).__name__})"

@@ -1,4 +1,4 @@
-"""What an inspection found, graph by graph."""
+"""The report of one inspection: graphs with their guards, graph breaks and recompiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.words import Harmless
 
 @dataclass(frozen=True)
 class InspectedGraph:
-    """One compiled graph with the guards that stand before it. ``source`` is the first line of its function."""
+    """One compiled graph with its guards. ``source`` is the first line of its function."""
 
     compile_id: str
     name: str
@@ -27,10 +27,10 @@ class InspectedGraph:
 
 @dataclass(frozen=True)
 class GuardReport(Harmless):
-    """Everything that one inspection found.
+    """Everything that one inspection recorded.
 
-    ``record`` is the same as a session's record, for whatever shows or saves one; ``inputs`` describes the arguments;
-    ``live`` are the guards themselves, which answer what would recompile.
+    ``record`` has the form of a session's record, so that views and the store take it; ``inputs`` describes the
+    arguments; ``live`` are torch's own guards, which ``would_recompile`` evaluates.
     """
 
     record: SessionRecord
@@ -39,7 +39,7 @@ class GuardReport(Harmless):
 
     @property
     def name(self) -> str:
-        """What was inspected."""
+        """The name of the inspected callable."""
         return self.record.name
 
     @cached_property
@@ -55,7 +55,7 @@ class GuardReport(Harmless):
 
     @property
     def graph_count(self) -> int:
-        """How many graphs were compiled; 0 means that the compiler saw nothing, not that all is well."""
+        """How many graphs were compiled; 0 means that nothing was compiled, not that all is well."""
         return len(self.record.captures)
 
     @property
@@ -80,12 +80,12 @@ class GuardReport(Harmless):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What to know about the inspection itself."""
+        """Notes on the inspection itself, such as a hook that failed."""
         return self.record.notes
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON values."""
-        told = guards_data(self.record)
+        """The report as plain JSON values."""
+        data = guards_data(self.record)
         with_graph = {graph.compile_id for graph in self.graphs}
         return {
             "name": self.name,
@@ -100,11 +100,11 @@ class GuardReport(Harmless):
                 }
                 for graph in self.graphs
             ],
-            "graph_breaks": told["graph_breaks"],
-            "recompiles": told["recompiles"],
-            "storms": told["storms"],
-            "timeline": told["timeline"],
-            "dynamic_shapes": told["dynamic_shapes"],
+            "graph_breaks": data["graph_breaks"],
+            "recompiles": data["recompiles"],
+            "storms": data["storms"],
+            "timeline": data["timeline"],
+            "dynamic_shapes": data["dynamic_shapes"],
             "guards_without_graph": msgspec.to_builtins(
                 [guard for guard in self.guards if guard.compile_id not in with_graph]
             ),

@@ -1,7 +1,7 @@
-"""What of a call decides which guards it gets: the key under which an inspection is remembered, and its description.
+"""The key of a call, equal for calls that get the same guards, and a short description of its inputs.
 
-Of a tensor that is everything but its values; of numbers, strings and flags the value; of containers their elements.
-Any other object counts as itself. What a module holds counts as well: after ``model.half()`` it is another model.
+A tensor counts with everything but its values; numbers, strings and flags count with their value, containers with their
+elements, any other object by identity. A module's parameters count, too: after ``model.half()`` it is another model.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.views.words import clip
+
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _SHOWN = 60
 
 
 class _Identity:
-    """Equal only to itself; keeps the object, so that its id is not given to another one."""
+    """A key that is equal only for the same object; it keeps the object alive, so that its id is not reused."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -70,8 +72,7 @@ def _describe(value: Any) -> str:
         grad = " requires_grad" if value.requires_grad else ""
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{grad}"
     if isinstance(value, _PLAIN):
-        told = repr(value)
-        return told if len(told) <= _SHOWN else told[: _SHOWN - 1] + "…"
+        return clip(repr(value), _SHOWN)
     if isinstance(value, (Mapping, list, tuple)):
         return f"{type(value).__name__} of {len(value)}"
     return type(value).__name__

@@ -1,4 +1,4 @@
-"""What if an input were another one: the first call that was seen, with some of its inputs changed, and the answer."""
+"""Ask whether the first recorded call would recompile if some of its inputs were changed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, chose
 from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
 
 
-class WhatIf:
-    """Answers changed inputs for what a capture saw being called."""
+class ChangedInputs:
+    """Asks :func:`would_recompile` about recorded calls with changed inputs."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The names of what was called and can be asked."""
+        """The names of the called functions that still exist."""
         return tuple(self._labelled())
 
     def inputs(self, function: str | None = None) -> dict[str, str]:
-        """Input → what it was in the first call, as text."""
+        """Input → its value in the first call, as text."""
         return dict(self._recorder.called.inputs[self._chosen(function)].texts)
 
     def ask(
@@ -31,7 +31,7 @@ class WhatIf:
     ) -> RecompileAnswer:
         """Whether the first call would recompile with these inputs changed: ``{"x": "float32[9, 4]", "n": "3"}``.
 
-        ``grad`` asks with gradients on or off; as it is now by default.
+        ``grad`` turns gradients on or off for the question; None leaves the current mode.
 
         Raises:
             UsageError: there is no such input, or its new value cannot be read.
@@ -49,7 +49,7 @@ class WhatIf:
         return chosen_function(self._recorder.called.functions, function)
 
     def _labelled(self) -> dict[str, CalledFunction]:
-        """Name → function, of those that are still there; the second of one name is ``Linear.forward (2)``."""
+        """Name → function, of those that still exist; the second of one name is ``Linear.forward (2)``."""
         labelled: dict[str, CalledFunction] = {}
         for each in self._recorder.called.functions:
             if each.is_alive():

@@ -1,7 +1,8 @@
-"""Captured sessions and stored benchmarks as one page of HTML, or as JSON.
+"""Reports: an artifact folder with sessions and benchmarks in, one HTML page or JSON out.
 
-``collect`` reads the artifact folder; ``json_report`` makes plain data of it; ``html_report`` makes a page, from the
-sections that ``sections`` prepares and the template under ``templates``.
+- ``collect``: reads the folder. ``generator``: writes the report as a file.
+- ``json_report``: plain data. ``html_report``: the page, from ``sections`` (what each part shows), ``images``
+  (pictures as ``data:`` addresses), ``noise`` (which latencies vary too much) and ``templates/``.
 """
 
 from inductor_debug_jupyter.pipeline.reports.collect import ReportData, collect

@@ -1,4 +1,4 @@
-"""What a report is about: sessions and benchmarks, read from an artifact folder."""
+"""The data of a report: sessions and benchmarks, read from an artifact folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ArtifactsLike = ArtifactStore | str | os.PathLike[str] | None
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything a report tells; sessions and benchmarks the newest first.
+    """The data of a report; sessions and benchmarks, the newest first.
 
     ``problems`` has one line for each stored file that could not be read.
     """
@@ -33,7 +33,7 @@ class ReportData:
 
 
 def store_of(artifacts: ArtifactsLike) -> ArtifactStore:
-    """The store that is meant."""
+    """The store of a folder, or of the folder that the settings name."""
     if isinstance(artifacts, ArtifactStore):
         return artifacts
     return ArtifactStore.of(resolve({"artifacts": artifacts}, names=SETTINGS))
@@ -66,7 +66,7 @@ def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = No
         store=store,
         created=datetime.now().astimezone(),
         sessions=tuple(sorted(records, key=lambda record: list(chosen).index(record.id))),
-        artifacts={record.id: _once(store.artifacts(record.id)) for record in records},
+        artifacts={record.id: _distinct(store.artifacts(record.id)) for record in records},
         benchmarks=benchmarks,
         problems=(*unreadable, *problems),
     )
@@ -75,7 +75,7 @@ def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = No
 def _load(
     store: ArtifactStore, ids: dict[str, None], *, one_is_enough: bool
 ) -> tuple[list[SessionRecord], tuple[str, ...]]:
-    """The sessions; a damaged one is a problem of the report, unless the user asked for it by name."""
+    """The sessions, and a line for each damaged one; a damaged session that the user named raises."""
     records: list[SessionRecord] = []
     problems: list[str] = []
     for name in ids:
@@ -88,5 +88,5 @@ def _load(
     return records, tuple(problems)
 
 
-def _once(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+def _distinct(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
     return tuple({artifact.path: artifact for artifact in artifacts}.values())

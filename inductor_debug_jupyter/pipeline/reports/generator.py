@@ -1,4 +1,4 @@
-"""Reports as files."""
+"""Write reports as files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMATS = ("html", "json")
 
 
 class HTMLReportGenerator:
-    """Writes a page about what was captured.
+    """Writes an HTML page on the sessions and benchmarks of an artifact folder.
 
     Args:
         artifacts: the artifact folder; the one that the settings name by default.
@@ -25,7 +25,7 @@ class HTMLReportGenerator:
         self.artifacts = artifacts
 
     def generate(self, output_path: str | Path | None = None, sessions: Sequence[str] | None = None) -> Path:
-        """Write the page and answer with where it is.
+        """Write the page and return its path.
 
         Args:
             output_path: the file; ``reports/debug_report_<timestamp>….html`` in the artifact folder by default.
@@ -56,10 +56,10 @@ def write_report(data: ReportData, form: str = "html", output: str | Path | None
     """Write a report.
 
     Args:
-        data: what to tell.
+        data: what :func:`~inductor_debug_jupyter.pipeline.reports.collect.collect` read.
         form: ``html`` or ``json``.
-        output: the file. By default the report goes into the artifact folder, as a file of the newest session: it is
-            cleaned with that one.
+        output: the file. By default the report goes into the artifact folder, as a file of the newest session, with
+            which it is cleaned.
 
     Raises:
         StoreError: the file cannot be written.

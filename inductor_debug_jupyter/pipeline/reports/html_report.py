@@ -1,8 +1,8 @@
 """The report as one page: no script, nothing loaded from elsewhere.
 
-The page forbids itself scripts and requests with a Content-Security-Policy, pictures are ``data:`` addresses, and
-sections fold with ``<details>``. The template engine escapes every value; the only markup that is let through is what
-Pygments made of code, which Pygments has escaped.
+A Content-Security-Policy forbids scripts and requests, pictures are ``data:`` addresses, and sections fold with
+``<details>``. The template engine escapes every value; the only markup that passes unescaped is highlighted code, which
+Pygments has escaped.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pygments.formatters.html import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from inductor_debug_jupyter.pipeline.records import SourceLine
 from inductor_debug_jupyter.pipeline.reports import sections
 from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
 from inductor_debug_jupyter.pipeline.reports.noise import is_noisy
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_KINDS, VERDICT_WORDS
-from inductor_debug_jupyter.pipeline.views.words import ICONS, clip, label_of, plain
+from inductor_debug_jupyter.pipeline.views.places import where_text
+from inductor_debug_jupyter.pipeline.views.words import ICONS, clip, plain
 from inductor_debug_jupyter.version import __version__
 
 CODE_LINES = 120
-"""So many lines of a text are shown; the file in the artifact folder has the rest."""
+"""How many lines of a text are shown; the file in the artifact folder has the rest."""
 _LINE_WIDTH = 300
 _ALIASES = {"c++": "cpp", "triton": "python", "cuda": "cpp"}
 
@@ -44,7 +44,7 @@ def html_report(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None 
 
 
 def render(data: ReportData) -> str:
-    """What was collected, as a page."""
+    """The page of a report's data."""
     return (
         _environment()
         .get_template("report.html.j2")
@@ -78,7 +78,7 @@ def _environment() -> Environment:
         "size": words.size,
         "duration": words.duration,
         "figure": figure,
-        "line": line_label,
+        "line": where_text,
         "code": code,
         "noun": words.count,
         "verdict": lambda verdict: f"{VERDICT_ICONS[verdict]} {VERDICT_WORDS[verdict]}",
@@ -90,13 +90,8 @@ def _environment() -> Environment:
 
 
 def figure(value: float | None) -> str:
-    """Three significant digits, or a dash for what is not known or not finite."""
+    """Three significant digits; a dash for None, which stands for unknown or not finite."""
     return "–" if value is None else f"{value:.3g}"
-
-
-def line_label(line: SourceLine | None) -> str:
-    """``In [4], line 17``."""
-    return f"{plain(label_of(line))}, line {line.line}" if line else ""
 
 
 def code(text: str, language: str = "python", limit: int = CODE_LINES) -> Markup:
@@ -114,7 +109,7 @@ def code(text: str, language: str = "python", limit: int = CODE_LINES) -> Markup
 
 
 def _code_style() -> Markup:
-    """Pygments' colours for light and dark pages; they hold no text of anybody's."""
+    """Pygments' colours for light and dark pages; a constant, so it needs no escaping."""
     light = HtmlFormatter(style="default").get_style_defs("pre.code")
     dark = HtmlFormatter(style="github-dark").get_style_defs("pre.code")
     return Markup(f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}")  # noqa: S704 - see above

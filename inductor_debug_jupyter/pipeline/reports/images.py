@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.views.picture import picture_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 GRAPH_UNITS = 150
-"""A graph in a report has at most so many shapes; larger ones are collapsed by module."""
+"""The largest number of shapes of a graph in a report; larger graphs are collapsed by module."""
 MAX_IMAGE_BYTES = 300_000
 
 Colour = tuple[int, int, int]
@@ -31,13 +31,13 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def graph_image(lookup: Lookup, compile_id: str, stage: str) -> tuple[str, str]:
-    """A graph as a data address, and what was simplified."""
+    """A graph as a data address, and a note on what was simplified."""
     picture = picture_view(lookup, compile_id, stage, limit=GRAPH_UNITS)
     return _address("image/svg+xml", picture["svg"].encode()), picture["note"]
 
 
 def heatmap_image(heatmap: Heatmap, *, passed: bool) -> str:
-    """The errors as a data address: white for none, violet where not finite, else a colour over six decades."""
+    """The errors as a PNG data address: white for none, violet for not finite, else a colour over six decades."""
     finite = [value for value in heatmap.values if value is not None and value > 0]
     top = max(finite, default=0.0)
     scale = _ROUNDING if passed else _WRONG

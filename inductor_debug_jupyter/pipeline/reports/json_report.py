@@ -1,7 +1,7 @@
 """The report as plain data, for programs.
 
-The newest session stands at the top level; when there are several, ``sessions`` has all of them in the same shape.
-``benchmarks`` and ``problems`` are there when there are any.
+The newest session is at the top level; when there are several, ``sessions`` has all of them in the same form.
+``benchmarks`` and ``problems`` are keys only when there are any.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def json_report(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None 
 
 
 def report_data(data: ReportData) -> dict[str, Any]:
-    """What was collected, as plain data."""
-    told = [_session(record, data.artifacts[record.id]) for record in data.sessions]
+    """A report's data as plain JSON values."""
+    sessions = [_session(record, data.artifacts[record.id]) for record in data.sessions]
     report: dict[str, Any] = (
-        dict(told[0]) if told else {"model": None, "timestamp": data.created.isoformat(timespec="seconds")}
+        dict(sessions[0]) if sessions else {"model": None, "timestamp": data.created.isoformat(timespec="seconds")}
     )
-    if len(told) > 1:
-        report["sessions"] = [{"id": record.id, **one} for record, one in zip(data.sessions, told, strict=True)]
+    if len(sessions) > 1:
+        report["sessions"] = [{"id": record.id, **one} for record, one in zip(data.sessions, sessions, strict=True)]
     if data.benchmarks:
         report["benchmarks"] = [{**_plain(record), "speedup": record.speedup} for record in data.benchmarks]
     if data.problems:

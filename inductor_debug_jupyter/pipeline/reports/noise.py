@@ -1,11 +1,11 @@
-"""Which latencies vary too much to be relied on."""
+"""Which latencies vary too much to be trusted."""
 
 from __future__ import annotations
 
 from inductor_debug_jupyter.pipeline.records import BackendTiming
 
 NOISY = 0.25
-"""A spread beyond this share of the mean says more about the machine than about the backend."""
+"""The largest standard deviation, as a share of the mean, that still measures the backend and not the machine."""
 
 
 def is_noisy(timing: BackendTiming) -> bool:

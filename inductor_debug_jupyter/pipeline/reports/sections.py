@@ -1,7 +1,7 @@
-"""What each part of the page is given: records sorted, grouped and cut to what a person reads.
+"""The data of each part of the page: records sorted, grouped and cut to what a person reads.
 
-The template only lays out; every choice (what belongs together, how much is shown, what is said when nothing is
-there) is made here. What is left out is counted.
+Every choice (what belongs together, how much is shown, the text for an empty part) is made here, and the template only
+lays out. What is left out is counted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.guards import GuardRow, guard_rows
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, worst_first
 from inductor_debug_jupyter.pipeline.views.text import header_line, severity_text
-from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_lines, transfers_summary
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line, transfers_summary
 from inductor_debug_jupyter.pipeline.views.words import count, label_of
 
 ILLUSTRATED_SESSIONS = 12
-"""So many of the newest sessions are shown with pictures and code."""
+"""How many of the newest sessions are shown with pictures and code."""
 PICTURES = 4
 GUARDS = 100
 LINES = 5
@@ -51,7 +51,7 @@ class Card:
 
 
 def summary_cards(data: ReportData) -> list[Card]:
-    """The figures on top. What was not compared or not checked is never counted as good."""
+    """The figures at the top. Sessions without a check or a comparison are never counted as good."""
     sessions = data.sessions
     names = Counter(record.name or "unnamed" for record in sessions)
     findings = [finding for record in sessions for finding in record.findings]
@@ -89,14 +89,14 @@ def newest(benchmarks: Sequence[BenchmarkRecord]) -> list[BenchmarkRecord]:
 
 
 def older(benchmarks: Sequence[BenchmarkRecord]) -> list[BenchmarkRecord]:
-    """All the others, the newest first."""
+    """The results that are not among the :func:`newest`, the newest first."""
     shown = {id(record) for record in newest(benchmarks)}
     return [record for record in benchmarks if id(record) not in shown]
 
 
 @dataclass
-class ToldFinding:
-    """A finding with the lines it stands on, and the sessions that have it."""
+class ReportFinding:
+    """A finding with its lines, and the sessions that have it."""
 
     finding: Violation
     lines: list[SourceLine]
@@ -109,33 +109,33 @@ class FindingKind:
     """The findings of one kind: ``align`` for ``align.innermost`` and its like."""
 
     kind: str
-    findings: list[ToldFinding]
+    findings: list[ReportFinding]
 
     @property
     def counts(self) -> str:
         """``✗ 3 errors``."""
-        return severity_text([told.finding for told in self.findings])
+        return severity_text([each.finding for each in self.findings])
 
 
 def findings_by_model(sessions: Iterable[SessionRecord]) -> dict[str, list[FindingKind]]:
-    """Model → kinds → findings, worst first; the same finding of several sessions is told once."""
-    models: dict[str, dict[tuple[object, ...], ToldFinding]] = {}
+    """Model → kinds → findings, worst first; the same finding of several sessions is listed once."""
+    models: dict[str, dict[tuple[object, ...], ReportFinding]] = {}
     for record in sessions:
         for _, finding in worst_first(record.findings):
             lines = _lines_of(finding)
             where = tuple((label_of(line), line.line) for line in lines)
             key = (finding.rule_id, finding.title, finding.observed, where)
-            new = ToldFinding(finding, lines[:LINES], max(0, len(lines) - LINES))
-            told = models.setdefault(record.name or "unnamed", {}).setdefault(key, new)
-            if record.id not in told.sessions:
-                told.sessions.append(record.id)
+            new = ReportFinding(finding, lines[:LINES], max(0, len(lines) - LINES))
+            listed = models.setdefault(record.name or "unnamed", {}).setdefault(key, new)
+            if record.id not in listed.sessions:
+                listed.sessions.append(record.id)
     return {model: _by_kind(list(found.values())) for model, found in models.items()}
 
 
-def _by_kind(findings: list[ToldFinding]) -> list[FindingKind]:
-    kinds: dict[str, list[ToldFinding]] = {}
-    for told in findings:
-        kinds.setdefault(told.finding.rule_id.partition(".")[0], []).append(told)
+def _by_kind(findings: list[ReportFinding]) -> list[FindingKind]:
+    kinds: dict[str, list[ReportFinding]] = {}
+    for each in findings:
+        kinds.setdefault(each.finding.rule_id.partition(".")[0], []).append(each)
     return [FindingKind(kind, found) for kind, found in kinds.items()]
 
 
@@ -145,7 +145,7 @@ def _lines_of(finding: Violation) -> list[SourceLine]:
 
 
 @dataclass(frozen=True)
-class ToldOutput:
+class ReportOutput:
     """One compared output, and the picture of its errors."""
 
     output: OutputDiff
@@ -153,31 +153,31 @@ class ToldOutput:
 
 
 @dataclass(frozen=True)
-class ToldDiff:
+class ReportDiff:
     """One comparison."""
 
     session: SessionRecord
     diff: DiffRecord
-    outputs: list[ToldOutput]
+    outputs: list[ReportOutput]
     more_outputs: int
     images: list[str]
     crashes: list[str]
 
 
-def diffs(data: ReportData) -> list[ToldDiff]:
-    """Every comparison, with its pictures: drawn from the record, or else what was stored as PNG."""
-    return [_told_diff(record, record.diff, data.store.folder) for record in data.sessions if record.diff]
+def diffs(data: ReportData) -> list[ReportDiff]:
+    """Every comparison, with heatmaps drawn from the record, or else the PNGs that were stored."""
+    return [_report_diff(record, record.diff, data.store.folder) for record in data.sessions if record.diff]
 
 
-def _told_diff(record: SessionRecord, diff: DiffRecord, folder: Path) -> ToldDiff:
+def _report_diff(record: SessionRecord, diff: DiffRecord, folder: Path) -> ReportDiff:
     outputs = [
-        ToldOutput(output, heatmap_image(output.heatmap, passed=output.passed) if output.heatmap else "")
+        ReportOutput(output, heatmap_image(output.heatmap, passed=output.passed) if output.heatmap else "")
         for output in diff.outputs[:OUTPUTS]
     ]
-    drawn = any(told.heatmap for told in outputs)
+    drawn = any(each.heatmap for each in outputs)
     images = [] if drawn else [image for path in diff.images if (image := stored_image(path, folder))]
     crashes = [crash_text(crash) for crash in diff.crashes]
-    return ToldDiff(record, diff, outputs, max(0, len(diff.outputs) - OUTPUTS), images, crashes)
+    return ReportDiff(record, diff, outputs, max(0, len(diff.outputs) - OUTPUTS), images, crashes)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Text:
 
 @dataclass(frozen=True)
 class SessionSection:
-    """Everything about one session."""
+    """The page's section on one session."""
 
     record: SessionRecord
     header: str
@@ -218,7 +218,7 @@ class SessionSection:
 
 
 def session_sections(data: ReportData) -> list[SessionSection]:
-    """One section a session, the newest first."""
+    """One section for each session, the newest first."""
     return [
         _session_section(record, data.artifacts[record.id], illustrated=position < ILLUSTRATED_SESSIONS)
         for position, record in enumerate(data.sessions)
@@ -235,7 +235,7 @@ def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], *, 
         guards=guards[:GUARDS],
         more_guards=max(0, len(guards) - GUARDS),
         moved=transfers_summary(record.transfers, record.kernel_specs),
-        transfers=transfer_lines(record.transfers[:TRANSFERS]),
+        transfers=[transfer_line(transfer) for transfer in record.transfers[:TRANSFERS]],
         specs=[(kernel_line(kernel), kernel_json(kernel)) for kernel in record.kernel_specs[:TRANSFERS]],
         more_moved=max(0, len(record.transfers) - TRANSFERS) + max(0, len(record.kernel_specs) - TRANSFERS),
         missing=[
@@ -249,7 +249,7 @@ def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], *, 
 
 
 def _pictures(record: SessionRecord) -> list[Picture]:
-    """One picture for each of the first compiles: the graph that a device would be given."""
+    """One picture for each of the first compiles: the graph that a device is given."""
     lookup = Lookup(record)
     chosen: dict[str, str] = {}
     for stage in STAGE_PREFERENCE:

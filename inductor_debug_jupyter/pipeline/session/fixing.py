@@ -17,6 +17,7 @@ from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, tr
 from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife, added
+from inductor_debug_jupyter.pipeline.views.words import RANK, SEVERITIES
 from inductor_debug_jupyter.pipeline.what_if.before import first_calls
 
 
@@ -70,7 +71,7 @@ class Fixing(SessionLife):
         if finding is not None:
             wanted = finding_key(self.record.findings[finding])
             alone = replace(tried, findings=tuple(each for each in tried.findings if finding_key(each) == wanted))
-            found = suggestions(alone, self.rules, ("error", "warning", "info"))
+            found = suggestions(alone, self.rules, SEVERITIES)
             ideas = [replace(idea, finding=wanted) for idea in found]
             if not ideas:
                 declined = [NO_IDEA] if alone.findings else list(self._made.left_out)
@@ -247,12 +248,11 @@ def _with_left_out(record: SessionRecord, original: SessionRecord, tried: Sessio
         if places := tuple(place for place in each.places if place.compile_id in ids):
             there = findings.get(finding_key(each), replace(each, places=()))
             findings[finding_key(each)] = replace(there, places=(*there.places, *places))
-    order = ("error", "warning", "info")
     return replace(
         record,
         captures=(*record.captures, *(each for each in original.captures if each.compile_id in ids)),
         memory=(*record.memory, *(each for each in original.memory if each.compile_id in ids)),
-        findings=tuple(sorted(findings.values(), key=lambda each: order.index(each.severity))),
+        findings=tuple(sorted(findings.values(), key=lambda each: RANK[each.severity])),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, ask_recorder
-from inductor_debug_jupyter.pipeline.guards.what_if import WhatIf
+from inductor_debug_jupyter.pipeline.guards.what_if import ChangedInputs
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     CoverageRecord,
@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
-from inductor_debug_jupyter.pipeline.views.provenance import Provenance, Trace
+from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
 
 
 class Found(SessionLife):
@@ -104,7 +104,7 @@ class Found(SessionLife):
         kernel: str | None = None,
         label: str = "",
         stage: str = "",
-    ) -> Trace:
+    ) -> ProvenanceTrace:
         """What a source line, a node or a kernel became, and where it comes from: line ↔ graph nodes ↔ kernels.
 
         Give exactly one. ``label`` (``In [4]``, or a file) says which file a line number is meant in, ``stage`` in
@@ -133,6 +133,6 @@ class Found(SessionLife):
         return ask_recorder(self._recorder, target, args, kwargs)
 
     @property
-    def what_if(self) -> WhatIf:
+    def what_if(self) -> ChangedInputs:
         """The first call of each compiled function with other inputs: ``session.what_if.ask({"n": "3"})``."""
-        return WhatIf(self._recorder)
+        return ChangedInputs(self._recorder)

@@ -1,7 +1,12 @@
-"""Records → plain dicts and strings that text, HTML, reports and panels share.
+"""Records in, plain dicts and strings out, which text, HTML, reports and panels share. No torch, no Jupyter.
 
-Nothing here knows torch or Jupyter. ``text`` prints, ``panel`` makes the dicts that the widgets are given (their
-types are in ``shapes``), ``graph`` turns a graph into a drawing and DOT, ``layout`` turns DOT into SVG, ``snapshot``
-makes the HTML that stays behind when there is no kernel. ``words`` and ``places`` hold what all of them need:
-wording, and which finding stands on which node and line.
+- ``words``: wording of numbers, sizes and names. ``places``: source lines, and which findings are on a node or line.
+- ``text``: a session as text. ``snapshot``: the HTML that stays in a notebook without a kernel.
+- One module a tab, with the tab's dicts and its text: ``panel`` (header, findings, sources), ``overview``, ``guards``
+  with ``recompiles`` and ``advice``, ``code``, ``memory``, ``placement``, ``transfers``, ``diff`` with
+  ``localization`` and ``crash``. ``shapes`` has the types that several of them share.
+- ``bisect``, ``conformance``, ``provenance``: the text of these three reports.
+- A graph's picture: ``declutter`` (nodes → ops), ``collapse`` (ops → boxes), ``graph`` (boxes → drawing), ``layout``
+  (graphviz) or ``layered`` (our own) → ``geometry``, ``svg``, ``colours``. ``graph_view`` is a graph with some boxes
+  open, ``picture`` a static one.
 """

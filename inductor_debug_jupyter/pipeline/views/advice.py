@@ -1,8 +1,8 @@
-"""What to do about a check that failed: one sentence, and whether following it makes the recompile go away.
+"""Advice on a failed guard check: one sentence, and whether following it makes the recompile go away.
 
-A recompile is either avoidable (a size that may be left open, a number that could be a tensor) or the price of what
-the program does (two dtypes are two programs). The sentence says which; where it cannot be avoided, it says that
-plainly. Each kind is tried by a test that follows the sentence by code.
+A recompile is either avoidable (a size that may be left open, a number that could be a tensor) or needed by the program
+(two dtypes are two graphs). The sentence says which. For each kind a test follows the sentence in code and counts the
+recompiles.
 """
 
 from __future__ import annotations
@@ -30,33 +30,23 @@ _HELD = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
 _CELL = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\]\.cell_contents")
 
 
-class Failed(Protocol):
-    """A check that failed, as a recompile or an answer to what would recompile has it."""
+class _FailedCheck(Protocol):
+    """The fields of a failed guard check, which recompiles and the answers of ``would_recompile`` have."""
 
     @property
-    def check(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def check(self) -> str: ...
 
     @property
-    def expression(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def expression(self) -> str: ...
 
     @property
-    def old(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def old(self) -> str: ...
 
     @property
-    def new(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def new(self) -> str: ...
 
     @property
-    def aspect(self) -> str:
-        """See :class:`~inductor_debug_jupyter.pipeline.records.Recompile`."""
-        ...
+    def aspect(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +59,13 @@ class Advice:
 
 
 def readable_expression(expression: str) -> str:
-    """What is guarded, as the user would write it: ``L['self']._modules['up']`` → ``self.up``."""
+    """The guarded expression as the user would write it: ``L['self']._modules['up']`` → ``self.up``."""
     short = _CONSTANT.sub(r"G['_c\1']", _BUILTINS.sub("builtins", expression))
     return plain(_LOCAL.sub(r"\1", _HELD.sub(r".\1", short)))
 
 
-def varying(failed: Failed) -> str:
-    """What varies, as the user would write it: ``x.shape[0]``, ``n``, ``self.gain``, ``grad_mode``."""
+def varying(failed: _FailedCheck) -> str:
+    """The value that varies, as the user would write it: ``x.shape[0]``, ``n``, ``self.gain``, ``grad_mode``."""
     name = readable_expression(_GLOBAL.sub(r"\1", failed.expression))
     if match := _CELL.match(name):
         return f"a variable that {match['function']} closes over"
@@ -94,8 +84,8 @@ def varying(failed: Failed) -> str:
     return name or plain(failed.aspect) or "something that torch does not name"
 
 
-def advice(failed: Failed) -> Advice:
-    """What to do about it."""
+def advice(failed: _FailedCheck) -> Advice:
+    """The advice for a failed check, by the aspect of the value that changed."""
     aspect, name = failed.aspect.partition(" at index")[0], readable_expression(_GLOBAL.sub(r"\1", failed.expression))
     if aspect == "relation":
         return _of_relation(failed)
@@ -134,7 +124,7 @@ _SWITCHES = {
 }
 
 
-def _of_relation(failed: Failed) -> Advice:
+def _of_relation(failed: _FailedCheck) -> Advice:
     """A condition that a line of the model made of sizes or numbers."""
     is_size = ".size()[" in failed.check
     if is_size and failed.new in {"0", "1"}:
@@ -156,7 +146,7 @@ def _size_of_one(name: str) -> Advice:
     )
 
 
-def _of_size(failed: Failed, name: str) -> Advice:
+def _of_size(failed: _FailedCheck, name: str) -> Advice:
     index = _size_index(failed)
     if {"0", "1"} & {failed.old, failed.new}:
         return _size_of_one(name)
@@ -173,7 +163,7 @@ def _of_size(failed: Failed, name: str) -> Advice:
     )
 
 
-def _of_dispatch(failed: Failed, name: str) -> Advice:
+def _of_dispatch(failed: _FailedCheck, name: str) -> Advice:
     keys = f"{failed.old}, {failed.new}"
     if "Conjugate" in keys or "Negative" in keys:
         return Advice("conjugate", f"Give it real memory: {name}.resolve_conj().resolve_neg() before the call.")
@@ -192,18 +182,20 @@ def _of_state(aspect: str) -> Advice:
     if aspect.startswith("autocast"):
         return Advice("autocast", "Call it always inside or always outside of torch.autocast. Where both are wanted"
                       " there are two graphs; that can't be removed.")  # fmt: skip
-    told = _SWITCHES.get(aspect)
+    known = _SWITCHES.get(aspect)
     kind = aspect.replace("_", " ")
-    return Advice(kind, told or f"Process-wide state ({plain(aspect)}) changed between the calls: set it once before.")
+    return Advice(kind, known or f"Process-wide state ({plain(aspect)}) changed between the calls: set it once before.")
 
 
-def _of_object(failed: Failed, aspect: str, name: str) -> Advice:
+def _of_object(failed: _FailedCheck, aspect: str, name: str) -> Advice:
     if aspect == "identity" and "." in failed.new and " " not in failed.new:
         return Advice("constant", f"Each value of {name} compiles once; that can't be removed.", removable=False)
     if aspect == "identity":
         what = name.removesuffix(".__code__")
-        told = f"Only that very object will do: make {what} once, before the calls, and pass the same one each time."
-        return Advice("identity", told)
+        sentence = (
+            f"Only that very object will do: make {what} once, before the calls, and pass the same one each time."
+        )
+        return Advice("identity", sentence)
     if aspect == "type" and "NoneType" in (failed.old, failed.new):
         return _of_none(name)
     if aspect == "type":
@@ -217,7 +209,7 @@ def _of_object(failed: Failed, aspect: str, name: str) -> Advice:
     return Advice("aliasing", "Pass the same tensor twice each time, or never: .clone() one of them always.")
 
 
-def _of_value(failed: Failed, name: str) -> Advice:
+def _of_value(failed: _FailedCheck, name: str) -> Advice:
     if failed.check.startswith(("len(", "not ")):
         return Advice(
             "length",
@@ -254,7 +246,7 @@ def _of_none(name: str) -> Advice:
                   " value in place of None to have one.", removable=False)  # fmt: skip
 
 
-def _of_number(failed: Failed, name: str) -> Advice:
+def _of_number(failed: _FailedCheck, name: str) -> Advice:
     if failed.aspect == "part of a range":
         return Advice(
             "range",
@@ -295,7 +287,7 @@ def _of_number(failed: Failed, name: str) -> Advice:
     )
 
 
-def _size_index(failed: Failed) -> int | None:
+def _size_index(failed: _FailedCheck) -> int | None:
     match = _INDEX.search(failed.aspect)
     return int(match["index"]) if match else None
 
@@ -306,7 +298,7 @@ def as_written(expression: str) -> str:
 
 
 def _dtype(name: str) -> str:
-    """Torch's C++ name of a dtype as Python has it."""
+    """The Python name of a dtype's C++ name: ``Float`` → ``float32``."""
     return {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
             "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
             "ComplexFloat": "complex64", "ComplexDouble": "complex128"}.get(name, name)  # fmt: skip

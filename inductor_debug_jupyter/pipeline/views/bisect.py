@@ -1,4 +1,4 @@
-"""The ladder from eager to the device, as text and as rows."""
+"""The bisect ladder, from eager to the device, as text and as rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bisect_rows(record: BisectRecord) -> list[RungRow]:
 
 
 def bisect_text(record: BisectRecord, *, timings: bool = True) -> str:
-    """The ladder as a table, the first rung that is not good marked, and what that means."""
+    """The ladder as a table, with the first rung that is not good marked, and the explanation."""
     if not record.rungs:
         return f"{plain(record.model)}: no rung was run"
     if record.first_bad:
@@ -56,17 +56,17 @@ def bisect_text(record: BisectRecord, *, timings: bool = True) -> str:
     lines = [head, "", _line("  ", "rung", "against eager", "max error", "time" if timings else "", "", names)]
     for row in rows:
         mark = "→ " if row["is_first_bad"] else "  "
-        told = f"{row['icon']} {row['told']}"
+        outcome = f"{row['icon']} {row['told']}"
         reason = "" if row["outcome"] == "not_run" else clip(row["reason"], _REASON_WIDTH)
-        lines.append(_line(mark, row["name"], told, row["error"], row["time"] if timings else "", reason, names))
+        lines.append(_line(mark, row["name"], outcome, row["error"], row["time"] if timings else "", reason, names))
     return "\n".join([*lines, "", plain(record.explanation)])
 
 
 written_by(BisectRecord, bisect_text)
 
 
-def _line(mark: str, name: str, told: str, error: str, time: str, reason: str, width: int) -> str:
-    return f"{mark}{name:<{width}}  {told:<15}  {error:>9}  {time:>7}  {reason}".rstrip()
+def _line(mark: str, name: str, outcome: str, error: str, time: str, reason: str, width: int) -> str:
+    return f"{mark}{name:<{width}}  {outcome:<15}  {error:>9}  {time:>7}  {reason}".rstrip()
 
 
 def _largest_error(diff: DiffRecord | None) -> str:

@@ -1,12 +1,13 @@
-"""Source ↔ graph ↔ generated code: what the Code tab is given.
+"""The dicts of the Code tab: source lines, graph nodes and generated code, linked to each other.
 
-On the right stands one *document* at a time: a kernel, the IR before or after fusion, or the wrapper code. A document
-goes to the browser as coloured pieces of text (what Pygments calls tokens), never as markup. A kernel knows the
-nodes that it computes and, through them, the user's lines; so choosing a line, a node or a kernel lights the others.
+The panel shows one *document* at a time: a kernel, the IR before or after fusion, or the wrapper code. A document goes
+to the browser as coloured pieces of text (Pygments' tokens), never as markup. A kernel has the nodes that it computes
+and, through them, the user's lines; so choosing a line, a node or a kernel highlights the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypedDict
 
@@ -18,12 +19,12 @@ from pygments.util import ClassNotFound
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, KernelRecord, NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.places import Lookup, kernel_id
+from inductor_debug_jupyter.pipeline.views.places import Lookup, kernel_id, line_key
 from inductor_debug_jupyter.pipeline.views.shapes import Selection
-from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+from inductor_debug_jupyter.pipeline.views.words import plain
 
 MAX_LINES = 20_000
-"""A longer document is cut, and says so."""
+"""A longer document is cut, and its note says so."""
 
 _TEXTS = {
     "ir_pre_fusion": "IR before fusion",
@@ -36,7 +37,7 @@ _COLOURS = {"k": "keyword", "s": "string", "c": "comment", "m": "number", "n": "
 
 
 class DocumentEntry(TypedDict):
-    """One document to choose; ``nodes`` are post-grad nodes and ``lines`` ``label:number`` of what it computes."""
+    """One document; ``nodes`` are the post-grad nodes that it computes, ``lines`` their lines (``label:number``)."""
 
     id: str
     compile_id: str
@@ -104,10 +105,7 @@ def _kernel_entry(capture: CompileCapture, number: int) -> DocumentEntry:
     backward = kernel.stage == "backward"
     lines: dict[str, None] = {}
     for node in _nodes_of(capture, kernel):
-        if line := node.cell or node.source:
-            lines[f"{label_of(line)}:{line.line}"] = None
-        if node.source:
-            lines[f"{label_of(node.source)}:{node.source.line}"] = None
+        lines |= dict.fromkeys(line_key(line) for line in (node.cell, node.source) if line)
     times = f" ×{len(kernel.calls)}" if len(kernel.calls) > 1 else ""
     return DocumentEntry(
         id=kernel_id(capture.compile_id, number),
@@ -206,7 +204,7 @@ def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> NodeListView:
                 name=plain(node.name),
                 text=plain(words.clip(f"{words.op_of(node)}({node.arguments})", 160)),
                 tensor=words.short_tensor(node.tensor) if node.tensor else "",
-                line=f"{label_of(line)}:{line.line}" if line else "",
+                line=line_key(line) if line else "",
                 documents=documents.get(node.name, []),
                 selection=lookup.of_node(compile_id, stage, node),
                 search=f"{node.name} {node.target} {node.module_path}".lower(),
@@ -216,17 +214,17 @@ def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> NodeListView:
 
 
 def _documents_by_node(capture: CompileCapture, stage: str) -> dict[str, list[str]]:
-    """Node → its kernels; a Dynamo node has those of all that was made from it."""
+    """Node → its kernels; a Dynamo node has those of all nodes that were made from it."""
     by_node: dict[str, list[str]] = {}
-    sides = (
-        {"forward", "backward"} if stage in {"dynamo", "joint"} else {"backward" if "backward" in stage else "forward"}
-    )
     for number, kernel in enumerate(capture.kernels):
-        if kernel.stage not in sides:
-            continue
-        names = list(kernel.nodes)
-        if stage == "dynamo":
-            names = list(dict.fromkeys(origin for node in _nodes_of(capture, kernel) for origin in node.origins))
-        for name in names:
+        for name in _nodes_at(stage, capture, kernel):
             by_node.setdefault(name, []).append(kernel_id(capture.compile_id, number))
     return by_node
+
+
+def _nodes_at(stage: str, capture: CompileCapture, kernel: KernelRecord) -> Iterable[str]:
+    """The nodes of one stage's graph that a kernel computes."""
+    if stage == "dynamo":
+        return dict.fromkeys(origin for node in _nodes_of(capture, kernel) for origin in node.origins)
+    side = "backward" if "backward" in stage else "forward"
+    return kernel.nodes if stage == "joint" or kernel.stage == side else ()

@@ -122,6 +122,7 @@ class Tree:
     # Runs by module ---------------------------------------------------------------------------------------------
 
     def _runs(self, paths: Sequence[str]) -> Box:
+        """The whole graph as nested boxes, one for each run of ops in a module."""
         root = Box("", "graph", "", 0, len(paths))
         stack = [root]
         parts: list[str] = []
@@ -129,8 +130,7 @@ class Tree:
         for path, run in groupby(range(len(paths)), key=paths.__getitem__):
             positions = list(run)
             wanted = path.split(".") if path else []
-            same = next((at for at, (a, b) in enumerate(zip(parts, wanted, strict=False)) if a != b), None)
-            same = min(len(parts), len(wanted)) if same is None else same
+            same = shared_length(parts, wanted)
             for box in stack[same + 1 :]:
                 box.end = positions[0]
             del stack[same + 1 :]
@@ -181,7 +181,7 @@ class Tree:
             return self._of_box[item.id]
         node = self.ops[item]
         key = (node.target, node.outputs[0].shape, node.outputs[0].dtype) if node.outputs else (node.target,)
-        return self._signatures.setdefault(key, len(self._signatures))
+        return self._sign(key)
 
     def _folded(self, box: Box, items: list[Box | int]) -> list[Box | int]:
         """The items with repeats as one box each."""
@@ -282,7 +282,7 @@ class Tree:
 
 
 def _adopted(ops: Sequence[NodeRecord]) -> list[str]:
-    """Module paths; ops of which torch says no module take what their neighbours share, so as not to cut a run."""
+    """The module path of each op; ops without a module get what their neighbours share, so that no run is cut."""
     found: list[str] = []
     for has_module, run in groupby(range(len(ops)), key=lambda at: _has_module(ops[at])):
         positions = list(run)
@@ -290,23 +290,21 @@ def _adopted(ops: Sequence[NodeRecord]) -> list[str]:
             found += [ops[at].module_path for at in positions]
             continue
         after = ops[positions[-1] + 1].module_path if positions[-1] + 1 < len(ops) else ""
-        shared = _shared(found[-1] if found else "", after)
+        before = found[-1].split(".") if found else []
+        shared = ".".join(before[: shared_length(before, after.split("."))])
         found += [shared if len(positions) <= _GAP else shared.rpartition(".")[0]] * len(positions)
     return found
 
 
 def _has_module(node: NodeRecord) -> bool:
-    """Whether torch says which module it is in; that of the outermost has an empty path, but a class."""
+    """Whether torch says which module the op is in; the outermost module has an empty path but a class."""
     return bool(node.module_path or node.module_type)
 
 
-def _shared(one: str, other: str) -> str:
-    parts = []
-    for a, b in zip(one.split("."), other.split("."), strict=False):
-        if a != b:
-            break
-        parts.append(a)
-    return ".".join(parts)
+def shared_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many of the first parts two paths have in common."""
+    differs = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differs, min(len(one), len(other)))
 
 
 def _start(item: Box | int) -> int:
@@ -322,12 +320,12 @@ def _last_parts(path: str) -> str:
 
 
 def _worth(items: list[Box | int], start: int, end: int) -> bool:
-    """Whether a repeat over these items helps: it has a box in it, or stands for many ops."""
+    """Whether a repeat over these items is worth a box: it holds a box, or stands for many ops."""
     return end - start >= _FEW or any(isinstance(item, Box) for item in items[start : min(end, start + PERIOD)])
 
 
 def _repeats(keys: list[int], worth: Callable[[int, int], bool]) -> Iterator[tuple[int, int, int]]:
-    """Start, period and number of times of each repeat, from the front, the one that covers most at each place."""
+    """Start, period and number of times of each repeat; at each place the one that covers most items."""
     total = len(keys)
     longest = {period: _matches(keys, period) for period in range(1, min(PERIOD, total // REPEATED) + 1)}
     at = 0
@@ -344,7 +342,7 @@ def _repeats(keys: list[int], worth: Callable[[int, int], bool]) -> Iterator[tup
 
 
 def _matches(keys: list[int], period: int) -> list[int]:
-    """For each place, how many keys from there on are the same as the one ``period`` later."""
+    """For each place, how many keys from there on equal the key ``period`` later."""
     found = [0] * len(keys)
     for at in range(len(keys) - period - 1, -1, -1):
         if keys[at] == keys[at + period]:

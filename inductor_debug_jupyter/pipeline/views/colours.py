@@ -1,8 +1,8 @@
 """Colouring a drawing: by where an op runs, by dtype, by the bytes that it makes, by its error.
 
-Each scheme puts every shape into one class of a legend. Colours are Okabe–Ito's, which colour-blind eyes can tell
-apart, and each class has a sign too that is drawn on the shape: nothing is said by colour alone. A closed box shows the
-class of all its ops when they agree (or, for numbers, of the largest), else ``mixed``.
+Each scheme puts every shape into one class of a legend. Colours are Okabe–Ito's, which colour-blind readers can tell
+apart, and each class also has a sign that is drawn on the shape. A closed box has the class of its ops when they agree
+(for numbers: the largest class), else ``mixed``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ TITLES = {
     "memory": "Bytes made",
     "error": "Error",
 }
-"""Every scheme and what people call it; which ones a graph offers depends on what is known of it."""
+"""Scheme → its title; :func:`offered` lists those that a graph has data for."""
 
 _PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442")
 _SIGNS = ("●", "▲", "■", "◆", "▼", "★", "✚")
 _GREY = "#999999"
 _STEPS = ("#C6DBEF", "#6BAED6", "#2171B5", "#E69F00", "#D55E00")
 _STEP_SIGNS = ("▁", "▃", "▅", "▆", "█")
+_LAST = len(_STEPS) - 1
 
 Errors = Mapping[tuple[str, str], Mapping[str, float]]
-"""Compile id and stage → node → how far it is off."""
+"""Compile id and stage → node → its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class _Scheme:
 
 
 def offered(lookup: Lookup, compile_id: str, stage: str, errors: Errors) -> list[str]:
-    """The schemes for which something is known of that graph."""
+    """The schemes for which the graph has data."""
     nodes = lookup.graphs[compile_id, stage].nodes
     found = [NOTHING]
     if _sides(lookup, compile_id, stage) or len({out.device for node in nodes for out in node.outputs}) > 1:
@@ -70,14 +71,13 @@ def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[st
         raise UsageError(f"cannot colour by {by!r}; allowed here: {', '.join(allowed)}")
     schemes: dict[str, Callable[[], _Scheme]] = {
         "placement": lambda: _placement(drawn, lookup, key),
-        "dtype": lambda: _dtype(drawn),
+        "dtype": lambda: _classes([node.tensor.dtype if node.tensor else None for node in drawn.ops]),
         "memory": lambda: _numbers([_made(node) for node in drawn.ops], lambda value: words.size(round(value))),
         "error": lambda: _numbers([errors[key].get(node.name) for node in drawn.ops], "{:.1e}".format),
     }
     if by == NOTHING:
         return PaintView(by=by, title="", legend=[], of={})
-    scheme = schemes[by]()
-    return _painted(by, scheme, drawing)
+    return _painted(by, schemes[by](), drawing)
 
 
 def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> PaintView:
@@ -106,10 +106,6 @@ def _placement(drawn: Drawn, lookup: Lookup, key: tuple[str, str]) -> _Scheme:
     return _classes([node.tensor.device if node.tensor else None for node in drawn.ops])
 
 
-def _dtype(drawn: Drawn) -> _Scheme:
-    return _classes([node.tensor.dtype if node.tensor else None for node in drawn.ops])
-
-
 def _classes(values: Sequence[str | None]) -> _Scheme:
     """One class for each value, the most frequent first; the rarest share one when there are too many."""
     counts: dict[str, int] = {}
@@ -127,29 +123,25 @@ def _classes(values: Sequence[str | None]) -> _Scheme:
     return _Scheme(legend, [None if value is None else number[value] for value in values])
 
 
-def _numbers(values: Sequence[float | None], told: Callable[[float], str]) -> _Scheme:
+def _numbers(values: Sequence[float | None], as_text: Callable[[float], str]) -> _Scheme:
     """Five steps of equal factor between the smallest and the largest number."""
     positive = [value for value in values if value is not None and value > 0 and math.isfinite(value)]
     low, high = (min(positive), max(positive)) if positive else (1.0, 1.0)
     span = math.log(high / low) or 1.0
-    last = len(_STEPS) - 1
-    borders = [low * math.exp(span * step / (last + 1)) for step in range(last + 2)]
-
-    def step_of(value: float | None) -> int | None:
-        if value is None:
-            return None
-        if not value > 0:
-            return last if math.isnan(value) else 0
-        return last if not math.isfinite(value) else min(last, int(math.log(value / low) / span * (last + 1)))
-
-    steps = [step_of(value) for value in values]
+    steps = [None if value is None else _step(value, low, span) for value in values]
     used = sorted({step for step in steps if step is not None})
+    borders = [*(low * math.exp(span * step / len(_STEPS)) for step in range(1, len(_STEPS))), high]
     legend = [
-        LegendEntry(text=f"≤ {told(high if step == last else borders[step + 1])}", sign=sign, colour=colour)
-        for step, (sign, colour) in enumerate(zip(_STEP_SIGNS, _STEPS, strict=True))
-        if step in used
+        LegendEntry(text=f"≤ {as_text(borders[step])}", sign=_STEP_SIGNS[step], colour=_STEPS[step]) for step in used
     ]
     return _Scheme(legend, [None if step is None else used.index(step) for step in steps], ordered=True)
+
+
+def _step(value: float, low: float, span: float) -> int:
+    """The step of a number; NaN and infinity are in the last, zero and negative numbers in the first."""
+    if math.isnan(value) or value == math.inf:
+        return _LAST
+    return 0 if value <= 0 else min(_LAST, int(math.log(value / low) / span * len(_STEPS)))
 
 
 def _made(node: NodeRecord) -> float | None:
@@ -159,6 +151,6 @@ def _made(node: NodeRecord) -> float | None:
 
 
 def _sides(lookup: Lookup, compile_id: str, stage: str) -> dict[str, str]:
-    """Node → ``device`` or ``cpu``, where the target was asked."""
+    """Node → ``device`` or ``cpu``, where the session has op coverage."""
     coverage = lookup.record.coverage.graph(compile_id, stage) if lookup.record.coverage else None
     return {name: segment.side for segment in coverage.segments for name in segment.nodes} if coverage else {}

@@ -1,4 +1,4 @@
-"""The conformance report as text: one line a check, and under what fails what to do about it."""
+"""The conformance report as text: one line for each check, with advice under those that fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def conformance_text(record: ConformanceRecord) -> str:
 
 
 def check_lines(check: CheckRecord) -> list[str]:
-    """One check; what fails has its advice on a line of its own."""
+    """One check; one that fails has its advice, and what a crashed process wrote, on further lines."""
     detail = f": {_one_line(check.detail)}" if check.detail else ""
     lines = [f"  {_MARKS[check.status]} {check.check_id} – {check.title}{detail}"]
     if check.status == "fails":

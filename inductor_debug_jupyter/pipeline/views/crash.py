@@ -1,4 +1,4 @@
-"""A crash in words: one sentence for a note, and a few lines with what the process wrote last."""
+"""A backend's crash as text: one sentence, and the last lines that its process wrote to stderr."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _DOING = {
 
 
 def crash_line(crash: CrashRecord) -> str:
-    """One sentence: who, how, where."""
+    """One sentence: which backend, how its process ended, and at which graph and op."""
     return plain(f"{crash.backend} {_end(crash)} {_where(crash)}".rstrip())
 
 
 def crash_text(crash: CrashRecord) -> str:
-    """The sentence, and the end of what the process wrote."""
+    """The sentence, and the last lines that the process wrote."""
     lines = [crash_line(crash)]
     if crash.stderr:
-        lines += ["the last it wrote:", *(f"  | {line}" for line in last_words(crash))]
+        lines += ["the last it wrote:", *(f"  | {line}" for line in stderr_lines(crash))]
     return "\n".join(lines)
 
 
 def crash_section(crashes: Sequence[CrashRecord]) -> list[str]:
-    """Lines for a text about something else: how processes ended, and what they wrote last."""
+    """The crashes as a section of a longer text; no lines without crashes."""
     if not crashes:
         return []
-    told = [line for crash in crashes for line in crash_text(crash).splitlines()]
-    return ["", f"Crashed ({len(crashes):,})", *(f"  {line}" for line in told)]
+    lines = [line for crash in crashes for line in crash_text(crash).splitlines()]
+    return ["", f"Crashed ({len(crashes):,})", *(f"  {line}" for line in lines)]
 
 
 def crash_views(crashes: Iterable[CrashRecord]) -> list[CrashView]:
-    """For a panel: each in a sentence, with the lines to unfold."""
-    return [CrashView(text=crash_line(crash), stderr=last_words(crash)) for crash in crashes]
+    """For a panel: each crash as a sentence, with the lines to unfold."""
+    return [CrashView(text=crash_line(crash), stderr=stderr_lines(crash)) for crash in crashes]
 
 
-def last_words(crash: CrashRecord) -> list[str]:
-    """The end of what the process wrote, line by line."""
+def stderr_lines(crash: CrashRecord) -> list[str]:
+    """The last lines that the process wrote to stderr."""
     return [plain(line) for line in crash.stderr.splitlines()]
 
 

@@ -1,10 +1,10 @@
-"""What of a graph is drawn as an op of its own, and what only stands behind one.
+"""Which nodes of a graph are drawn as ops, and which are drawn as part of another op, their *host*.
 
-A real graph is half plumbing. ``getitem`` on an op that returns several tensors, ``detach`` and ``alias`` are part of
-the op that they read from. Parameters, buffers and constants are named in the box that reads them. What is hidden this
-way is never lost: it belongs to a *host*, and choosing it lights the host.
+Half of a real graph is plumbing. ``getitem`` on an op that returns several tensors, ``detach`` and ``alias`` are part
+of the op that they read from. Parameters, buffers and constants are named in the box that reads them. Choosing a
+hidden node highlights its host.
 
-Everything here is positions: ``ops[3]`` is the third op that is drawn, and one pass over the nodes is enough.
+Ops are referred to by position: ``ops[3]`` is the fourth op that is drawn. One pass over the nodes is enough.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
 from inductor_debug_jupyter.pipeline.views.words import short_op
 
 _PASSES_ON = frozenset({"detach", "detach_", "alias", "lift_fresh", "lift_fresh_copy", "lift"})
-"""Ops that hand on what they are given."""
+"""Ops that return their input."""
 _MAKES_CONSTANT = frozenset({"full", "zeros", "ones", "empty", "scalar_tensor", "_tensor_constant"})
 """Ops that make a constant when they read no tensor."""
 _KEPT_BY_MODEL = frozenset({"parameter", "buffer"})
@@ -55,39 +55,41 @@ class Drawn:
         return found
 
     def position(self, name: str) -> int | None:
-        """The op that a node is drawn as, or that first reads it; None for one that nothing reads."""
+        """The position of the op that a node is drawn as, or that first reads it; None when no op reads it."""
         return self.host.get(name, self.readers.get(name))
 
 
 def declutter(graph: GraphRecord) -> Drawn:
     """The ops of ``graph`` without its plumbing."""
-    ops: list[NodeRecord] = []
-    before: list[tuple[int, ...]] = []
-    reads: list[tuple[NodeRecord, ...]] = []
     host: dict[str, int] = {}
     outside: dict[str, NodeRecord] = {}
+    ops: list[NodeRecord] = []
     for node in graph.nodes:
-        if node.op == "output":
-            continue
-        inputs = node.inputs
-        kind = _kind_of(node.target) if node.is_call else "input"
-        if kind == "input" or (kind == "constant" and not inputs):
-            outside[node.name] = node
-        elif kind == "hands on" and len(inputs) == 1 and inputs[0] in outside:
-            outside[node.name] = outside[inputs[0]]
-        elif _is_plumbing(kind, node, graph) and inputs[0] in host:
-            host[node.name] = host[inputs[0]]
-        else:
+        if node.op != "output" and not _attach(node, graph, host, outside):
             host[node.name] = len(ops)
             ops.append(node)
-            before.append(_each_once(tuple(host[name] for name in inputs if name in host)))
-            read = tuple(outside[name] for name in inputs if name in outside)
-            reads.append(read if len(read) < 2 else tuple({each.name: each for each in read}.values()))
+    before = (_each_once(tuple(host[name] for name in node.inputs if name in host)) for node in ops)
+    reads = (_distinct(tuple(outside[name] for name in node.inputs if name in outside)) for node in ops)
     return Drawn(graph, tuple(ops), tuple(before), tuple(reads), host)
 
 
+def _attach(node: NodeRecord, graph: GraphRecord, host: dict[str, int], outside: dict[str, NodeRecord]) -> bool:
+    """Enter a node as an input (``outside``) or as part of its host; returns False for an op of its own."""
+    kind = _kind_of(node.target) if node.is_call else "input"
+    source = node.inputs[0] if len(node.inputs) == 1 else ""
+    if kind == "input" or (kind == "constant" and not node.inputs):
+        outside[node.name] = node
+    elif kind == "hands on" and source in outside:
+        outside[node.name] = outside[source]
+    elif source in host and _is_plumbing(kind, source, graph):
+        host[node.name] = host[source]
+    else:
+        return False
+    return True
+
+
 def kept_by_model(node: NodeRecord) -> bool:
-    """Whether it is a parameter, a buffer or a constant: something that is there before the first call."""
+    """Whether a node is a parameter, a buffer or a constant: it exists before the first call."""
     return node.role in _KEPT_BY_MODEL or node.op == "get_attr" or node.is_call
 
 
@@ -99,12 +101,14 @@ def _kind_of(target: str) -> str:
     return "constant" if op in _MAKES_CONSTANT else "getitem" if op == "getitem" else ""
 
 
-def _is_plumbing(kind: str, node: NodeRecord, graph: GraphRecord) -> bool:
-    """Whether the node is a part of the op that it reads from; indexing a tensor is an op of its own."""
-    if not kind or len(node.inputs) != 1:
-        return False
-    return kind == "hands on" or (kind == "getitem" and len(graph.by_name[node.inputs[0]].outputs) != 1)
+def _is_plumbing(kind: str, source: str, graph: GraphRecord) -> bool:
+    """Whether a node is part of the op that it reads from; indexing a single tensor is an op of its own."""
+    return kind == "hands on" or (kind == "getitem" and len(graph.by_name[source].outputs) != 1)
 
 
 def _each_once(positions: tuple[int, ...]) -> tuple[int, ...]:
     return positions if len(positions) < 2 else tuple(dict.fromkeys(positions))
+
+
+def _distinct(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
+    return nodes if len(nodes) < 2 else tuple({node.name: node for node in nodes}.values())

@@ -1,4 +1,4 @@
-"""A comparison as text, and as the dict that the KernelDiff tab is given."""
+"""A comparison of reference and candidate as text, and as the dict of the KernelDiff tab."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class HeatmapView(TypedDict):
     note: str
 
 
-class PlaceView(TypedDict):
-    """One element with both values, as text."""
+class ElementView(TypedDict):
+    """One element with the reference's and the candidate's value, as text."""
 
     index: list[int]
     reference: str
@@ -64,7 +64,7 @@ class PlaceView(TypedDict):
 
 
 class OutputView(TypedDict):
-    """One row of the list, and all that its explanation needs."""
+    """One output: its row in the list, and the figures of its explanation."""
 
     path: str
     verdict: str
@@ -79,13 +79,13 @@ class OutputView(TypedDict):
     candidate: str
     facts: list[list[str]]
     heatmap: HeatmapView | None
-    worst: list[PlaceView]
-    nonfinite: list[PlaceView]
+    worst: list[ElementView]
+    nonfinite: list[ElementView]
     histogram: list[list[float]]
 
 
 class DiffView(TypedDict):
-    """The whole tab."""
+    """The KernelDiff tab."""
 
     title: str
     verdict: str
@@ -103,7 +103,7 @@ class DiffView(TypedDict):
 
 
 def worst_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
-    """The same outputs: mismatches first, and among equals the one with more and larger errors."""
+    """The outputs sorted by verdict, and within one verdict by number and size of errors."""
     return tuple(sorted(outputs, key=_badness))
 
 
@@ -114,7 +114,7 @@ def _badness(output: OutputDiff) -> tuple[int, bool, float, float]:
 
 
 def diff_summary(record: DiffRecord) -> str:
-    """The answer in one line."""
+    """The verdict in one line."""
     title = f"{plain(record.model) or 'model'}: {plain(record.reference)} against {plain(record.candidate)}"
     return f"{VERDICT_ICONS[record.verdict]} {title} · {_tally(record)}"
 
@@ -132,9 +132,9 @@ def diff_text(record: DiffRecord, *, limit: int | None = _OUTPUTS_SHOWN, timings
     """The comparison as text, worst output first.
 
     Args:
-        record: what to tell.
-        limit: at most so many outputs; what is left out is counted. None for all.
-        timings: also what differs from run to run.
+        record: the comparison.
+        limit: at most so many outputs; the rest are counted. None for all.
+        timings: whether to include the seconds, which differ from run to run.
     """
     lines = [diff_summary(record)]
     ordered = worst_first(record.outputs)
@@ -185,7 +185,7 @@ def _tensor_text(shape: Sequence[int], dtype: str) -> str:
 
 
 def diff_view(record: DiffRecord, *, limit: int = 500, localization: LocalizationRecord | None = None) -> DiffView:
-    """The tab; of more than ``limit`` outputs the worst are there, the others are counted."""
+    """The tab with the worst ``limit`` outputs; the others are counted."""
     ordered = worst_first(record.outputs)
     return {
         "title": f"{plain(record.model)}: {plain(record.reference)} against {plain(record.candidate)}",
@@ -220,13 +220,13 @@ def _output_view(output: OutputDiff) -> OutputView:
         "candidate": "" if at is None else _value_text(output.candidate_value, output.candidate_nonfinite),
         "facts": _facts(output),
         "heatmap": None if output.heatmap is None else _heatmap_view(output.heatmap, output),
-        "worst": [_place_view(place) for place in output.worst],
-        "nonfinite": [_place_view(place) for place in output.nonfinite],
+        "worst": [_element_view(place) for place in output.worst],
+        "nonfinite": [_element_view(place) for place in output.nonfinite],
         "histogram": [list(each) for each in output.histogram],
     }
 
 
-def _place_view(place: ErrorPlace) -> PlaceView:
+def _element_view(place: ErrorPlace) -> ElementView:
     return {"index": list(place.index), "reference": plain(place.reference), "candidate": plain(place.candidate)}
 
 
@@ -300,10 +300,7 @@ def _cell_size(heatmap: Heatmap) -> tuple[int, int]:
 
 
 def cell_place(record: DiffRecord, path: str, row: int, column: int) -> dict[str, Any] | None:
-    """Which elements a cell of an output's heatmap stands for: the index of the first and of the last, and the error.
-
-    None when there is no such cell.
-    """
+    """The elements of one heatmap cell: the index of the first and of the last, and the error; None without a cell."""
     found = next((output for output in record.outputs if plain(output.path) == path), None)
     if found is None or (heatmap := found.heatmap) is None:
         return None
@@ -322,7 +319,7 @@ def cell_place(record: DiffRecord, path: str, row: int, column: int) -> dict[str
 
 
 def _index(position: int, shape: Sequence[int]) -> list[int]:
-    """The index of the element at that position, counted row by row; the last one when the layout goes beyond it."""
+    """The index of the element at that position, counted row by row; at most that of the last element."""
     total = 1
     for extent in shape:
         total *= extent

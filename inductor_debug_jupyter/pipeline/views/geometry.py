@@ -1,7 +1,7 @@
-"""Where everything of a drawing stands: what a layout answers with, and how large shapes are before it starts.
+"""The geometry of a drawing, which a layout returns, and the sizes of shapes, which a layout needs.
 
-Sizes are ours, not graphviz's: a label is measured here, and only numbers go to the layout. So one SVG writer serves
-both layouts, and no label can be misread as DOT.
+Labels are measured here and not by graphviz, and only numbers go to the layout. So one SVG writer serves both layouts,
+and no label can be misread as DOT.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FRAME_TITLE = 18.0
 _NARROW = frozenset("fijlrtI.,:;'|!()[]{}/ \"`-1")
 _BROAD = frozenset("mwMW@%×…→↥✗⚠ℹ")
 _PADDING = (26.0, 8.0)
-"""Beside the label there is room for a colouring's sign."""
+"""Width and height around a label; the width leaves room for a colouring's sign."""
 _SMALL_PADDING = (12.0, 5.0)
 _BESIDE = frozenset({"input", "copy", "portal"})
 
@@ -68,7 +68,7 @@ def size_of(shape: Shape) -> tuple[float, float]:
 
 @lru_cache(maxsize=4096)
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is in the widest font that stands in for Helvetica (DejaVu Sans, on many a Linux)."""
+    """About how wide a text is in DejaVu Sans, the widest font that replaces Helvetica on Linux."""
     units = sum(0.36 if char in _NARROW else 0.95 if char in _BROAD or ord(char) > 0x2FFF else 0.62 for char in text)
     capitals = sum(char.isupper() for char in text)
     return size * (units + 0.07 * capitals)

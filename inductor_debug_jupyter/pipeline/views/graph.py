@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from inductor_debug_jupyter.pipeline.records import NodeRecord
 from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.collapse import Box, Tree
+from inductor_debug_jupyter.pipeline.views.collapse import Box, Tree, shared_length
 from inductor_debug_jupyter.pipeline.views.declutter import Drawn, kept_by_model
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.words import ICONS, RANK, clip, plain
@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is drawn around the inside of an open box; ``frame`` is the one that it stands in itself."""
+    """The frame around the inside of an open box; ``frame`` is the id of the frame around it."""
 
     id: str
     box: str
@@ -98,7 +98,7 @@ def marks_of(lookup: Lookup, compile_id: str, stage: str) -> Marks:
 
 
 def count_units(tree: Tree, opened: Collection[str]) -> int:
-    """How many ops and closed boxes are seen when those boxes are open."""
+    """How many ops and closed boxes are drawn when those boxes are open."""
     total = 0
     waiting = [tree.root]
     while waiting:
@@ -116,7 +116,7 @@ def draw(drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severi
     Args:
         drawn: the ops.
         tree: their boxes.
-        opened: ids of the boxes that are open; one inside a closed box is not seen.
+        opened: ids of the boxes that are open; one inside a closed box is not drawn.
         marks: the findings on the graph's nodes.
         severities: the severity of each finding, by index.
     """
@@ -185,10 +185,10 @@ class _Painter:
     def _group_shape(self, box: Box, frame: str) -> Shape:
         last = self.drawn.ops[box.end - 1].tensor
         kept = {each.name for nodes in self.drawn.reads[box.start : box.end] for each in nodes if kept_by_model(each)}
-        told = [words.count(box.ops, "op"), words.count(len(kept), "parameter") if kept else ""]
+        counts = [words.count(box.ops, "op"), words.count(len(kept), "parameter") if kept else ""]
         out = f"→ {words.short_tensor(last)}" if last else ""
         where = _tail(_where(box))
-        label = (box.title, where if where != box.title else "", " · ".join(filter(None, told)), out)
+        label = (box.title, where if where != box.title else "", " · ".join(filter(None, counts)), out)
         return self._marked(Shape("", "group", label, (), box.id, box.start, box.end, frame))
 
     def _marked(self, shape: Shape, names: Collection[str] = ()) -> Shape:
@@ -214,7 +214,7 @@ class _Painter:
     # Arrows -----------------------------------------------------------------------------------------------------
 
     def _before(self, unit_of: list[int], units: int) -> list[list[int]]:
-        """For each unit the others that flow into it, each once."""
+        """For each unit the units that it reads from, each once."""
         before: list[dict[int, None]] = [{} for _ in range(units)]
         for position, sources in enumerate(self.drawn.before):
             unit = unit_of[position]
@@ -236,7 +236,7 @@ class _Painter:
     # Inputs -----------------------------------------------------------------------------------------------------
 
     def _add_inputs(self, unit: Shape) -> None:
-        """The inputs of a unit, each drawn by itself; the many of a group as one, except those with findings."""
+        """Draw the inputs of a unit, one shape each; more than two of a group share one, except those with findings."""
         nodes = {
             node.name: node
             for some in self.drawn.reads[unit.start : unit.end]
@@ -269,7 +269,7 @@ class _Painter:
         self.edges[made, unit.id] = None
 
     def _add_unread(self) -> None:
-        """What nothing reads: those with findings by themselves, all others as one shape."""
+        """Draw inputs that no op reads: one shape for each with findings, one for all others."""
         quiet: list[str] = []
         for node in self.drawn.graph.nodes:
             if node.is_call or node.name in self.drawn.readers:
@@ -286,10 +286,9 @@ class _Painter:
 
 
 def _ranks(before: list[list[int]]) -> list[int]:
-    """Longest path from the top, as dot will rank them; edges only go forward.
+    """The longest path from the top to each unit, which is how dot ranks them; edges only go forward.
 
-    What hangs on inputs alone (a weight's transpose) is then moved down to its first consumer, where dot puts it
-    too.
+    A unit that reads inputs only (a weight's transpose) is then moved down to its first consumer, as dot does.
     """
     ranks = [0] * len(before)
     light = [True] * len(before)
@@ -316,7 +315,7 @@ def _kept_text(nodes: list[NodeRecord]) -> str:
 
 
 def _where(box: Box) -> str:
-    """The module path; of a repeat from the first to the last."""
+    """The module path of a box; for a repeat, from the first to the last module."""
     if box.kind != "repeat":
         return plain(box.path) if box.kind == "module" else ""
     first, last = box.items[0], box.items[-1]
@@ -332,18 +331,18 @@ def _where(box: Box) -> str:
 def _from_to(first: str, last: str) -> str:
     """``encoder.layer.0.attention`` to ``encoder.layer.11.attention`` → ``encoder.layer.0…11.attention``."""
     one, other = first.split("."), last.split(".")
-    at = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-    if at is None or len(one) != len(other):
+    at = shared_length(one, other)
+    if at == len(one) or len(one) != len(other):
         return first
     return ".".join([*one[:at], f"{one[at]}…{other[at]}", *one[at + 1 :]])
 
 
 def _tail(text: str) -> str:
-    """The end of a path says more than its beginning."""
+    """The end of a long path, which says more than its beginning."""
     return text if len(text) <= LABEL else "…" + text[1 - LABEL :]
 
 
 def _short_origin(node: NodeRecord) -> str:
-    """``encoder.layer.0.output.dense.weight`` → ``…dense.weight``: the graph around it says the rest."""
+    """``encoder.layer.0.output.dense.weight`` → ``…dense.weight``: the boxes around it show the rest."""
     parts = node.origin.split(".")
     return f"…{'.'.join(parts[-2:])}" if len(parts) > 2 else node.origin or node.name

@@ -1,13 +1,13 @@
-"""One graph as somebody looks at it: which boxes are open, how it is coloured, what was searched for.
+"""The state of one graph in the Graph tab: which boxes are open, how it is coloured, what was searched for.
 
-Everything that can be done in the Graph tab is a method here, so a script can do it too::
+Everything that a user can do in the Graph tab is a method here, so a script can do it, too::
 
     view = session.graph_views.of(stage="forward")
     view.expand("encoder.layer.3")
     view.colour("memory")
     str(view)
 
-A panel that shows the session follows, because it calls the same methods and listens like everybody else.
+A panel of the session follows: it calls the same methods and observes the view like any other observer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from inductor_debug_jupyter.pipeline.views.declutter import Drawn, declutter
 from inductor_debug_jupyter.pipeline.views.graph import Drawing, Shape, count_units, draw, marks_of
 from inductor_debug_jupyter.pipeline.views.layout import SECONDS, place
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
-from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup
+from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
 from inductor_debug_jupyter.pipeline.views.shapes import (
     FrameView,
     PaintView,
@@ -34,13 +34,13 @@ from inductor_debug_jupyter.pipeline.views.shapes import (
     Selection,
 )
 from inductor_debug_jupyter.pipeline.views.svg import to_svg
-from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+from inductor_debug_jupyter.pipeline.views.words import plain
 from inductor_debug_jupyter.pipeline.words import Harmless
 
 MAX_SHAPES = 2_000
-"""More than this is never drawn: boxes that were opened longest ago close again."""
+"""The largest number of shapes that is drawn; beyond, the boxes that were opened longest ago close."""
 FIRST_VIEW = 24
-"""A graph opens with about so many shapes at most; one of few ops shows them all."""
+"""About how many shapes a graph opens with; a graph of few ops shows them all."""
 _ALL_OPS = 60
 _NAMES_SENT = 200
 _PICTURES_KEPT = 8
@@ -49,14 +49,14 @@ ViewObserver = Callable[["GraphView"], None]
 
 
 class GraphView(Harmless):
-    """One graph of a session, and how it is looked at.
+    """One graph of a session with its open boxes and colours.
 
     Args:
-        lookup: the session.
+        lookup: the session's lookup.
         compile_id: which compile.
         stage: which of its graphs.
-        first: about how many shapes to begin with.
-        errors: how far nodes are off, where that is known.
+        first: about how many shapes are drawn at first.
+        errors: the errors of nodes, where a search measured them.
 
     Raises:
         NotFoundError: that compile has no graph of that stage.
@@ -105,7 +105,7 @@ class GraphView(Harmless):
         self._changed(box.id)
 
     def collapse(self, name: str) -> None:
-        """Close a box, by its id or its module's path; what is open inside stays so for the next time.
+        """Close a box, by its id or its module's path; open boxes inside it stay open for the next time.
 
         Raises:
             NotFoundError: there is no such box.
@@ -131,7 +131,7 @@ class GraphView(Harmless):
         self._changed("")
 
     def reveal(self, node: str) -> bool:
-        """Open what a node is hidden in, until another node is revealed; answers whether the picture changes."""
+        """Open the boxes around a node, until another node is revealed; returns whether the picture changes."""
         position = self.drawn.position(node)
         path = [box.id for box in self.tree.path_to(position)] if position is not None else []
         before = set(self.opened)
@@ -149,7 +149,7 @@ class GraphView(Harmless):
         return box
 
     def _make_room(self, keep: set[str]) -> None:
-        """Close what was opened longest ago until everything can be drawn."""
+        """Close the boxes that were opened longest ago until the rest can be drawn."""
         self._drawing = None
         for each in [each for each in self._opened if each not in keep]:
             if count_units(self.tree, set(self.opened)) < MAX_SHAPES and len(self.drawing.shapes) <= MAX_SHAPES:
@@ -167,7 +167,7 @@ class GraphView(Harmless):
 
     @property
     def colours(self) -> list[str]:
-        """What the graph can be coloured by."""
+        """The schemes that the graph can be coloured by."""
         return offered(self.lookup, self.compile_id, self.stage, self.errors)
 
     def colour(self, by: str) -> PaintView:
@@ -176,41 +176,43 @@ class GraphView(Harmless):
         Raises:
             UsageError: the graph does not offer that.
         """
-        painted = paint(by, self.drawing, self.drawn, self.lookup, (self.compile_id, self.stage), self.errors)
+        painted = self._painted(by)
         self.coloured_by = by
         for observer in self._observers:
             observer(self)
         return painted
 
     def paint(self) -> PaintView:
-        """The colours of what is drawn now."""
-        key = (self.compile_id, self.stage)
-        return paint(self.coloured_by, self.drawing, self.drawn, self.lookup, key, self.errors)
+        """The colours of the current drawing."""
+        return self._painted(self.coloured_by)
+
+    def _painted(self, by: str) -> PaintView:
+        return paint(by, self.drawing, self.drawn, self.lookup, (self.compile_id, self.stage), self.errors)
 
     # Looking ----------------------------------------------------------------------------------------------------
 
     @property
     def drawing(self) -> Drawing:
-        """What is drawn now."""
+        """The drawing with the current open boxes."""
         if self._drawing is None:
             severities: list[str] = [finding.severity for finding in self.lookup.record.findings]
             self._drawing = draw(self.drawn, self.tree, set(self.opened), self._marks, severities)
         return self._drawing
 
     def picture(self, *, timeout: float = SECONDS) -> PictureView:
-        """The picture, and what each of its shapes stands for. Takes as long as the layout does."""
+        """The SVG, and the nodes of each of its shapes. Takes as long as the layout does."""
         key = self.opened
         if key not in self._pictures:
             drawing = self.drawing
-            geometry, said = place(drawing, timeout=timeout)
-            self._pictures[key] = drawing, self._picture(drawing, to_svg(drawing, geometry), said)
+            geometry, problem = place(drawing, timeout=timeout)
+            self._pictures[key] = drawing, self._picture(drawing, to_svg(drawing, geometry), problem)
             while len(self._pictures) > _PICTURES_KEPT:
                 del self._pictures[next(iter(self._pictures))]
         self._drawing, picture = self._pictures[key]
         return {**picture, "anchor": self.anchor}
 
     def lit(self, selection: Selection) -> list[str]:
-        """The ids of the shapes that show what is chosen: a node, or all nodes of a line."""
+        """The ids of the shapes that show the selection: a node, or all nodes of a line."""
         if selection["node"]:
             here = (selection["compile_id"], selection["stage"]) == (self.compile_id, self.stage)
             return self.drawing.drawn_as(selection["node"], self.drawn) if here else []
@@ -230,7 +232,7 @@ class GraphView(Harmless):
         )
 
     def __str__(self) -> str:
-        """What is seen, as an outline."""
+        """The open boxes and drawn ops as an outline."""
         depth = {"": 0}
         lines = [f"{self.compile_id} {self.stage}: {self._note()}"]
         frames = {
@@ -263,21 +265,21 @@ class GraphView(Harmless):
         found: dict[str, list[int]] = {}
         for position, node in enumerate(self.drawn.ops):
             if line := node.cell or node.source:
-                found.setdefault(f"{label_of(line)}:{line.line}", []).append(position)
+                found.setdefault(line_key(line), []).append(position)
         return found
 
     def _note(self) -> str:
         calls, units = len(self.drawn.graph.calls), self.drawing.units
         return f"{words.count(calls, 'op')} in {words.count(units, 'shape')}" if units < calls else ""
 
-    def _picture(self, drawing: Drawing, svg: str, said: str) -> PictureView:
+    def _picture(self, drawing: Drawing, svg: str, problem: str) -> PictureView:
         return PictureView(
             compile_id=self.compile_id,
             stage=self.stage,
             svg=svg,
             nodes={shape.id: self._node(shape) for shape in drawing.shapes},
             frames={frame.id: FrameView(box=frame.box, title=frame.title) for frame in drawing.frames},
-            note=". ".join(filter(None, [self._note(), said])),
+            note=". ".join(filter(None, [self._note(), problem])),
             anchor="",
             opened=len(drawing.frames),
             closed=sum(shape.kind == "group" for shape in drawing.shapes),
@@ -287,23 +289,22 @@ class GraphView(Harmless):
     def _node(self, shape: Shape) -> PictureNode:
         node = self._chosen_by(shape)
         line = node.cell or node.source
-        findings = self.lookup.by_node.get((self.compile_id, self.stage, node.name))
-        lines = [f"{label_of(line)}:{line.line}"] if line and shape.kind == "node" else []
+        chosen = self.lookup.of_node(self.compile_id, self.stage, node)
         return PictureNode(
             kind="copy" if shape.kind == "input" else shape.kind,
             names=list(shape.names) if len(shape.names) <= _NAMES_SENT else [],
             title=self._title(shape, node),
             box=shape.box,
             findings=list(shape.findings),
-            lines=lines,
-            finding=findings[0] if findings else None,
-            node=node.name,
-            label=label_of(line) if line else "",
-            line=line.line if line else 0,
+            lines=[line_key(line)] if line and shape.kind == "node" else [],
+            finding=chosen["finding"],
+            node=chosen["node"],
+            label=chosen["label"],
+            line=chosen["line"],
         )
 
     def _chosen_by(self, shape: Shape) -> NodeRecord:
-        """The node that choosing a shape selects: one with a finding if there is one, else the op itself."""
+        """The node that a click on a shape selects: one with a finding if there is one, else the op itself."""
         by_name = self.drawn.graph.by_name
         names = shape.names or tuple(node.name for node in self.drawn.ops[shape.start : shape.end][-1:])
         if shape.findings and not shape.names:
@@ -312,16 +313,16 @@ class GraphView(Harmless):
         return by_name[marked]
 
     def _title(self, shape: Shape, node: NodeRecord) -> str:
-        """What a tooltip says."""
+        """The text of a shape's tooltip."""
         if shape.kind == "group":
             return "\n".join([*shape.label, "Click to open"])
-        told = [node.name, node.target if node.is_call else node.role, node.module_path or node.origin]
+        facts = [node.name, node.target if node.is_call else node.role, node.module_path or node.origin]
         more = f"and {len(shape.names) - 1:,} more" if len(shape.names) > 1 else ""
-        return "\n".join(filter(None, [*map(plain, told), *shape.label[1:2], more]))
+        return "\n".join(filter(None, [*map(plain, facts), *shape.label[1:2], more]))
 
 
 class GraphViews:
-    """The views of one session, each made when it is first asked for."""
+    """The graph views of one session, each made at its first use."""
 
     def __init__(self, record: SessionRecord, *, lookup: Lookup | None = None) -> None:
         self.record = record
@@ -331,7 +332,7 @@ class GraphViews:
         self._observers: list[ViewObserver] = []
 
     def shows(self, record: SessionRecord) -> bool:
-        """Whether these are still that record's graphs, and its errors."""
+        """Whether the record still has the graphs and errors of these views."""
         return self.record.captures is record.captures and self.record.localization is record.localization
 
     def of(self, compile_id: str = "", stage: str = "") -> GraphView:
@@ -351,22 +352,22 @@ class GraphViews:
         )
         if found not in self._views:
             view = self._views[found] = GraphView(self._lookup, *found, errors=self.errors)
-            view.on_change(self._tell)
+            view.on_change(self._notify)
         return self._views[found]
 
     def on_change(self, observer: ViewObserver) -> None:
         """Call ``observer`` with each view in which something was opened, closed or coloured."""
         self._observers.append(observer)
 
-    def _tell(self, view: GraphView) -> None:
+    def _notify(self, view: GraphView) -> None:
         for observer in self._observers:
             observer(view)
 
 
 def _first_open(tree: Tree, limit: int, *, modules_only: bool = True) -> list[str]:
-    """The boxes to begin with: from the outside in, as long as what is seen stays small.
+    """The boxes that are open at first: from the outside in, while at most ``limit`` shapes are drawn.
 
-    Repeats and sections stay closed: that they are is their news. A graph of few ops has everything open.
+    Repeats and sections stay closed, because their point is to hide what repeats. A graph of few ops is fully open.
     """
     everything = len(tree.ops) <= (_ALL_OPS if limit >= FIRST_VIEW else limit)
     seen = len(tree.root.items)

@@ -1,10 +1,10 @@
-"""Guards as a table: which conditions stand before a compiled graph, the troublesome ones first.
+"""Guards as a table: the conditions of each compiled graph, the troublesome ones first.
 
-A guard makes trouble when what it pins is likely to change: a number that is compiled in, the size of an input, the
-identity of an object. What a submodule holds (its parameters, its settings) changes rarely and comes after what is
-handed in. Guards that say the same of several compiles, of several layers of one list, or twice of one value, are one
-row with a count. Expressions are written as a user would (``self.layers.0.weight``), without addresses, which differ
-from run to run.
+A guard is troublesome when the value that it pins is likely to change: a number that is compiled in, the size of an
+input, the identity of an object. A submodule's parameters and settings change rarely, so their guards come after those
+of the arguments. Equal guards of several compiles, of several layers of one list, or of one value, are one row with a
+count. Expressions are written as a user would (``self.layers.0.weight``), without addresses, which differ from run to
+run.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ import msgspec
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
-from inductor_debug_jupyter.pipeline.views.places import nothing
+from inductor_debug_jupyter.pipeline.views.panel import plain_lines
+from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
 from inductor_debug_jupyter.pipeline.views.recompiles import (
     CompileBar,
     StormView,
     SymbolRow,
     recompile_note,
+    recompile_text,
     storms,
     symbol_line,
     symbol_rows,
     timeline,
-    told_recompile,
 )
 from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.text import NOTHING_CAPTURED
-from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+from inductor_debug_jupyter.pipeline.views.words import plain
 
 TROUBLES: Final[dict[str, str]] = {
     "number": "A number is compiled in: another value compiles again. Where it varies, pass a 0-dim tensor instead.",
@@ -44,7 +45,7 @@ TROUBLES: Final[dict[str, str]] = {
     "structure": "The type, length or keys of something: it compiles again when they change.",
     "state": "Process-wide state such as grad mode, autocast or the default device.",
 }
-"""Kind of trouble, worst first → what to know about it."""
+"""Kind of trouble, worst first → the hint for it."""
 
 _RANK = {trouble: rank for rank, trouble in enumerate(TROUBLES)}
 _VALUE_KINDS = {"EQUALS_MATCH", "CONSTANT_MATCH"}
@@ -63,10 +64,10 @@ _WIDTH = 100
 
 
 class GuardRow(TypedDict):
-    """One row. ``graphs`` are the compile ids that it stands before, ``count`` how many guards say the same.
+    """One row. ``graphs`` are the compile ids that have the guard, ``count`` is the number of equal guards.
 
-    ``value`` is what is asked for. ``hint`` is what to do about this very guard; where it is empty, the view's hint on
-    that kind of trouble says it.
+    ``value`` is the value that the guard demands. ``hint`` is the advice for this guard; where it is empty, the view's
+    hint for its kind of trouble holds.
     """
 
     index: int
@@ -102,7 +103,7 @@ class GuardEvent(TypedDict):
 
 
 class GuardsView(TypedDict):
-    """All that the Guards tab shows; ``hints`` has a sentence for each kind of trouble."""
+    """The Guards tab; ``hints`` has a sentence for each kind of trouble."""
 
     summary: str
     rows: list[GuardRow]
@@ -133,17 +134,17 @@ def guards_view(record: SessionRecord) -> GuardsView:
 
 
 def guard_rows(guards: Iterable[Guard]) -> list[GuardRow]:
-    """Rows by trouble, those that say the same folded."""
+    """One row for each distinct guard, the most troublesome first."""
     folded: dict[tuple[object, ...], list[Guard]] = {}
     for guard in guards:
-        # EQUALS_MATCH and CONSTANT_MATCH of one value are the same check, asked for twice.
+        # EQUALS_MATCH and CONSTANT_MATCH of one value are the same check, made twice.
         kind = "EQUALS_MATCH" if guard.kind in _VALUE_KINDS and guard.checks else guard.kind
-        folded.setdefault((kind, *_told(guard, any_layer=True), guard.source), []).append(guard)
+        folded.setdefault((kind, *_readable(guard, any_layer=True), guard.source), []).append(guard)
     ranked = sorted(folded.values(), key=lambda same: _rank(same[0]))
     return [_row(index, same) for index, same in enumerate(ranked)]
 
 
-def _told(guard: Guard, *, any_layer: bool) -> tuple[str, str]:
+def _readable(guard: Guard, *, any_layer: bool) -> tuple[str, str]:
     """Expression and check; with ``any_layer``, ``self.layers.3.p == 0.1`` becomes ``self.layers.*.p == 0.1``."""
     expression, check = readable_expression(guard.expression), " and ".join(readable_checks(guard))
     if not any_layer or not _LAYER.search(expression):
@@ -153,13 +154,13 @@ def _told(guard: Guard, *, any_layer: bool) -> tuple[str, str]:
 
 
 def _with_name(expression: str, check: str) -> str:
-    """The check, with what it looks at in front where it does not say: the ``t`` of ``torch.float32`` is no name."""
+    """The check, preceded by the guarded expression where the check does not contain it as a word."""
     named = re.search(rf"(?<!\w){re.escape(expression)}(?!\w)", check)
     return check if named else f"{expression} {check}".strip()
 
 
 def trouble_of(guard: Guard) -> str:
-    """Which kind of trouble a guard is likely to make: a key of :data:`TROUBLES`."""
+    """The kind of trouble that a guard is likely to make: a key of :data:`TROUBLES`."""
     if guard.kind in _VALUE_KINDS:
         if any(_NUMBER.search(check) for check in guard.checks):
             return "number"
@@ -187,12 +188,12 @@ def readable_check(check: str) -> str:
 
 
 def readable_checks(guard: Guard) -> tuple[str, ...]:
-    """All checks of a guard; that a tensor has no dimension marked as dynamic goes without saying."""
+    """The checks of a guard, without the one that no dimension of a tensor is marked as dynamic."""
     return tuple(readable_check(check) for check in guard.checks if not _UNMARKED.match(check))
 
 
 def guards_data(record: SessionRecord) -> dict[str, Any]:
-    """The same as plain JSON values: records with what the view says of them."""
+    """The guards tab as plain JSON values: records, each with the view's hints."""
     recompiles = [
         {**msgspec.to_builtins(item), "varies": varying(item), "kind": advice(item).kind, "hint": advice(item).text}
         if item.check
@@ -219,8 +220,8 @@ def guards_text(record: SessionRecord, *, limit: int | None = 10) -> str:
     """Breaks, recompiles, then the guards of each graph, the troublesome ones first.
 
     Args:
-        record: what to tell.
-        limit: at most so many guards of each graph; what is left out is counted. None for all.
+        record: the session.
+        limit: at most so many guards of each graph; the rest are counted. None for all.
     """
     lines = [_summary(record)]
     if not record.captures and not record.guards:
@@ -251,7 +252,7 @@ def _storm_lines(found: Sequence[StormView]) -> Iterator[str]:
 
 
 def _hint(guard: Guard) -> str:
-    """What to do about this very guard; nothing where all that can be said is said of its kind of trouble."""
+    """The advice for one guard; empty where the hint for its kind of trouble has it all."""
     if _HELD_ELSEWHERE.search(guard.expression) or not guard.checks:
         return ""
     name, trouble = readable_expression(guard.expression), trouble_of(guard)
@@ -269,7 +270,7 @@ def _hint(guard: Guard) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pinned:
-    """A check that may fail one day."""
+    """A guard's check in the form that :func:`advice` takes: as if it had failed, with no new value."""
 
     check: str
     expression: str
@@ -310,9 +311,9 @@ def _summary(record: SessionRecord) -> str:
 
 
 def _rank(guard: Guard) -> tuple[int, int, bool]:
-    """What is handed in and likely to change, then the same of what modules hold, then the rest.
+    """Sort key: arguments that are likely to change, then the same of what modules hold, then the rest.
 
-    What torch lists but does not check comes last of its kind.
+    Guards that torch lists but does not check come last of their kind.
     """
     trouble = trouble_of(guard)
     tier = 2 if trouble in ("structure", "state") else int(bool(_HELD_ELSEWHERE.search(guard.expression)))
@@ -322,7 +323,7 @@ def _rank(guard: Guard) -> tuple[int, int, bool]:
 def _row(index: int, same: Sequence[Guard]) -> GuardRow:
     first = same[0]
     line = first.source
-    expression, check = _told(first, any_layer=len({guard.expression for guard in same}) > 1)
+    expression, check = _readable(first, any_layer=len({guard.expression for guard in same}) > 1)
     return GuardRow(
         index=index,
         trouble=trouble_of(first),
@@ -334,56 +335,38 @@ def _row(index: int, same: Sequence[Guard]) -> GuardRow:
         hint=_hint(first),
         graphs=list(dict.fromkeys(plain(guard.compile_id) for guard in same)),
         count=len(same),
-        where=f"{plain(label_of(line))}, line {line.line}" if line else "",
-        code=plain(line.text.strip()) if line else "",
-        selection={
-            **nothing(),
-            "compile_id": first.compile_id,
-            "stage": "dynamo",
-            "label": label_of(line) if line else "",
-            "line": line.line if line else 0,
-        },
+        where=where_text(line),
+        code=code_text(line),
+        selection=at_line(line, first.compile_id, "dynamo"),
     )
 
 
 def _break_event(item: GraphBreak) -> GuardEvent:
     note = plain(item.torch_id)
-    return _event(item, _one_line(item.reason), [], [plain(hint) for hint in item.hints], item.count, note)
+    return _event(item, plain_lines(item.reason), [], [plain(hint) for hint in item.hints], item.count, note)
 
 
 def _recompile_event(item: Recompile) -> GuardEvent:
     hints = [advice(item).text] if item.check else []
-    more = [_one_line(reason) for reason in item.reasons[1:]]
-    return _event(item, told_recompile(item), more, hints, 1, recompile_note(item))
+    more = [plain_lines(reason) for reason in item.reasons[1:]]
+    return _event(item, recompile_text(item), more, hints, 1, recompile_note(item))
 
 
 def _event(
-    item: GraphBreak | Recompile, told: str, more: list[str], hints: list[str], count: int, note: str
+    item: GraphBreak | Recompile, message: str, more: list[str], hints: list[str], count: int, note: str
 ) -> GuardEvent:
     line = item.source
     return GuardEvent(
         compile_id=plain(item.compile_id),
-        text=told,
+        text=message,
         more=more,
         hints=hints,
         note=note,
         count=count,
-        where=f"{plain(label_of(line))}, line {line.line}" if line else "",
-        code=plain(line.text.strip()) if line else "",
-        selection={
-            **nothing(),
-            "compile_id": item.compile_id,
-            "stage": "dynamo",
-            "label": label_of(line),
-            "line": line.line,
-        }
-        if line
-        else None,
+        where=where_text(line),
+        code=code_text(line),
+        selection=at_line(line, item.compile_id, "dynamo") if line else None,
     )
-
-
-def _one_line(told: str) -> str:
-    return " ".join(plain(part.strip()) for part in told.splitlines() if part.strip())
 
 
 def _events(title: str, events: Sequence[GuardEvent]) -> Iterator[str]:

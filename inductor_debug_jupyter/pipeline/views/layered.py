@@ -1,4 +1,4 @@
-"""Our own layout: for machines without graphviz, and for drawings that are too large for it.
+"""Our own layered layout: for machines without graphviz, and for drawings that are too large for it.
 
 Frames are laid out from the inside out: what is in a frame becomes rows, and the finished frame is one large shape of
 the frame around it. Within one frame a shape's row is its longest path from the top, an input or portal stands in the
@@ -30,7 +30,7 @@ _MAX_ROW = 2_400.0
 
 @dataclass(slots=True)
 class _Level:
-    """What stands directly in one frame: ids of shapes and of inner frames, with the arrows between them."""
+    """The members of one frame: ids of its shapes and of the frames in it, with the arrows between them."""
 
     members: list[str] = field(default_factory=list)
     before: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class _Level:
 
 
 def layered(drawing: Drawing) -> Geometry:
-    """Where everything stands."""
+    """The geometry of a drawing."""
     sizes = {shape.id: size_of(shape) for shape in drawing.shapes}
     levels = _levels(drawing)
     beside = {shape.id for shape in drawing.shapes if is_beside(shape)}
@@ -66,7 +66,7 @@ def layered(drawing: Drawing) -> Geometry:
 
 
 def _levels(drawing: Drawing) -> dict[str, _Level]:
-    """Every frame's own members; an arrow between frames counts where the two ways to its ends part."""
+    """Frame → its level; an arrow between frames counts in the innermost frame that holds both of its ends."""
     around: dict[str, str] = {frame.id: frame.frame for frame in drawing.frames}
     around |= {shape.id: shape.frame for shape in drawing.shapes}
     levels = {"": _Level()} | {frame.id: _Level() for frame in drawing.frames}
@@ -81,7 +81,7 @@ def _levels(drawing: Drawing) -> dict[str, _Level]:
 
 
 def _parting(tail: str, head: str, around: dict[str, str]) -> tuple[str, tuple[str, str]]:
-    """The innermost frame that both ends are in, and the member of it that each end is in."""
+    """The innermost frame that holds both ends, and the member of that frame in which each end is."""
     above_tail = {"": tail}
     name = tail
     while around[name]:
@@ -97,7 +97,7 @@ def _parting(tail: str, head: str, around: dict[str, str]) -> tuple[str, tuple[s
 def _arrange(
     level: _Level, sizes: dict[str, tuple[float, float]], beside: set[str]
 ) -> tuple[dict[str, tuple[float, float]], tuple[float, float]]:
-    """The upper left corner of each member, and the size of it all."""
+    """The upper left corner of each member, and the size of the whole level."""
     rows = _ordered(_rows(level, beside), level)
     rows = [part for row in rows for part in _broken(row, sizes)]
     middles = _spread(rows, level, sizes)
@@ -117,15 +117,10 @@ def _arrange(
 def _rows(level: _Level, beside: set[str]) -> list[list[str]]:
     """Members by rank, each as high as its sources allow; small ones move down to just above their consumer."""
     rank: dict[str, int] = {}
-    waiting = {name: len(level.before.get(name, ())) for name in level.members}
-    ready = [name for name, count in waiting.items() if not count]
-    for name in ready:  # grows while it is walked
+    order = _sources_first(level)
+    for name in order:
         rank[name] = max((rank[source] + 1 for source in level.before.get(name, ())), default=0)
-        for target in level.after.get(name, ()):
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
-    for name in reversed(ready):
+    for name in reversed(order):
         targets = level.after.get(name, ())
         if targets and (name in beside or not level.before.get(name)):
             rank[name] = min(rank[target] for target in targets) - 1
@@ -136,8 +131,20 @@ def _rows(level: _Level, beside: set[str]) -> list[list[str]]:
     return [rows[at] for at in sorted(rows)]
 
 
+def _sources_first(level: _Level) -> list[str]:
+    """The members in an order in which each comes after all that it reads from."""
+    waiting = {name: len(level.before.get(name, ())) for name in level.members}
+    ready = [name for name, count in waiting.items() if not count]
+    for name in ready:  # grows while it is walked
+        for target in level.after.get(name, ()):
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return ready
+
+
 def _ordered(rows: list[list[str]], level: _Level) -> list[list[str]]:
-    """Rows in which shapes stand near the middle of their neighbours in the row before (then: after)."""
+    """The rows, sorted by the mean place of each shape's neighbours in the row before, then after, and so on."""
     at = {name: float(number) for row in rows for number, name in enumerate(row)}
     for sweep in range(_SWEEPS):
         neighbours = level.before if sweep % 2 == 0 else level.after
@@ -165,14 +172,8 @@ def _broken(row: list[str], sizes: dict[str, tuple[float, float]]) -> list[list[
 
 
 def _spread(rows: list[list[str]], level: _Level, sizes: dict[str, tuple[float, float]]) -> dict[str, float]:
-    """The x of each member's middle: towards its neighbours, never over its row's other members."""
-    middles: dict[str, float] = {}
-    for row in rows:
-        width = sum(sizes[name][0] + _GAP for name in row) - _GAP
-        x = -width / 2
-        for name in row:
-            middles[name] = x + sizes[name][0] / 2
-            x += sizes[name][0] + _GAP
+    """The x of each member's middle: as near to its neighbours as the other members of its row allow."""
+    middles = _centred(rows, sizes)
     for sweep in range(2 * _SWEEPS):
         neighbours = level.before if sweep % 2 == 0 else level.after
         for row in rows if sweep % 2 == 0 else reversed(rows):
@@ -182,8 +183,19 @@ def _spread(rows: list[list[str]], level: _Level, sizes: dict[str, tuple[float, 
     return middles
 
 
+def _centred(rows: list[list[str]], sizes: dict[str, tuple[float, float]]) -> dict[str, float]:
+    """The x of each member's middle when every row is centred around 0, without spare room."""
+    middles: dict[str, float] = {}
+    for row in rows:
+        x = -(sum(sizes[name][0] + _GAP for name in row) - _GAP) / 2
+        for name in row:
+            middles[name] = x + sizes[name][0] / 2
+            x += sizes[name][0] + _GAP
+    return middles
+
+
 def _apart(row: list[str], wanted: list[float], sizes: dict[str, tuple[float, float]]) -> list[float]:
-    """Positions near the wanted ones that keep order and distance: the mean of pushing right and pushing left."""
+    """Positions near the wanted ones that keep order and distance: the mean of a push to the right and to the left."""
     right: list[float] = []
     for number, x in enumerate(wanted):
         if number:

@@ -1,11 +1,10 @@
 """Drawing → geometry by graphviz, always in another process and always with a time limit.
 
-``dot`` from the PATH does the work; without one, the Graphviz inside ``pygraphviz``'s wheel does, in a child
-interpreter, because a layout that never ends can only be stopped from outside. When neither works or time runs out,
-:func:`place` falls back to our own layout (:mod:`~inductor_debug_jupyter.pipeline.views.layered`), so that there is
-always a picture to click on.
+``dot`` from the PATH is used; without one, the Graphviz inside ``pygraphviz``'s wheel, in a child interpreter, because
+a layout that never ends can only be stopped from outside. When neither works or time runs out, :func:`place` falls
+back to our own layout (:mod:`~inductor_debug_jupyter.pipeline.views.layered`), so that there is always a picture.
 
-Graphviz sees numbers only: sizes, indices and arrows.
+Graphviz is given numbers only: sizes, indices and arrows.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from inductor_debug_jupyter.pipeline.views.graph import Drawing
 from inductor_debug_jupyter.pipeline.views.layered import layered
 
 SECONDS = 2.0
-"""How long graphviz may take before our own layout steps in."""
+"""How long graphviz may take before our own layout is used."""
 _TOO_MANY = 900
-"""Beyond so many shapes graphviz is not even asked: it would run out of time."""
+"""With more shapes graphviz is not started, because it would run out of time."""
 _CURVED = 250
-"""Up to so many shapes edges are curved; beyond, straight ones are much faster to lay out."""
+"""With more shapes edges are straight, which is much faster to lay out."""
 _POINTS = 72.0
 _PYGRAPHVIZ = (
     "import sys, pygraphviz; graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode());"
@@ -37,7 +36,7 @@ _PYGRAPHVIZ = (
 
 
 def place(drawing: Drawing, *, timeout: float = SECONDS) -> tuple[Geometry, str]:
-    """Where everything stands, and a sentence when graphviz did not do it."""
+    """The geometry of a drawing, and a sentence when graphviz failed."""
     if len(drawing.shapes) > _TOO_MANY:
         return layered(drawing), ""
     try:
@@ -48,7 +47,7 @@ def place(drawing: Drawing, *, timeout: float = SECONDS) -> tuple[Geometry, str]
 
 @lru_cache(maxsize=32)
 def run_graphviz(dot: str, *, timeout: float = SECONDS, kind: str = "json0") -> str:
-    """What graphviz makes of a DOT text. Answers are kept, so that panel and snapshot lay the same graph out once.
+    """Graphviz's output for a DOT text. It is cached, so that panel and snapshot lay the same graph out once.
 
     Raises:
         LayoutError: there is no graphviz, it refuses the text, or it takes longer than ``timeout`` seconds.
@@ -63,8 +62,8 @@ def run_graphviz(dot: str, *, timeout: float = SECONDS, kind: str = "json0") -> 
     except OSError as error:
         raise LayoutError(f"graphviz could not be started: {error}") from error
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise LayoutError(f"graphviz failed: {said[-1] if said else f'exit code {done.returncode}'}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise LayoutError(f"graphviz failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
     return done.stdout.decode()
 
 
@@ -99,7 +98,7 @@ def to_dot(drawing: Drawing) -> str:
 
 
 def _add_frames(drawing: Drawing, inside: dict[str, list[str]], lines: list[str], frame: str) -> None:
-    """What stands in a frame, and the frames in it as clusters, whose labels only keep room for a title."""
+    """Add the shapes of a frame, and the frames in it as clusters, whose labels only keep room for a title."""
     lines += inside.get(frame, [])
     for each in drawing.frames:
         if each.frame != frame:
@@ -115,7 +114,7 @@ def _add_frames(drawing: Drawing, inside: dict[str, list[str]], lines: list[str]
 
 
 def _geometry(found: dict[str, Any]) -> Geometry:
-    """Graphviz's JSON, turned upside down: its y grows upwards."""
+    """Graphviz's JSON as a geometry; y is turned round, because graphviz's grows upwards."""
     _, _, width, height = map(float, found["bb"].split(","))
     shapes: dict[str, Rect] = {}
     frames: dict[str, Rect] = {}

@@ -1,4 +1,4 @@
-"""Where an error comes in, as text, as rows, and as colours for a graph."""
+"""The search for the op that introduces an error: as text, as rows for the KernelDiff tab, and as errors by node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import crash_section
-from inductor_debug_jupyter.pipeline.views.words import count, duration, label_of, plain
+from inductor_debug_jupyter.pipeline.views.places import code_text, where_text
+from inductor_debug_jupyter.pipeline.views.words import count, duration, plain
 
 STATUS_WORDS: Final[dict[str, str]] = {
     "introduced": "introduced here",
@@ -23,7 +24,6 @@ STATUS_WORDS: Final[dict[str, str]] = {
     "rounding": "rounding",
     "not_compared": "not compared",
 }
-STATUS_ICONS: Final[dict[str, str]] = {"introduced": "✗", "amplified": "↗", "rounding": "✓", "not_compared": "?"}
 _SHOWN = 20
 _SEARCHED: Final = {
     "forward": "forward",
@@ -31,7 +31,7 @@ _SEARCHED: Final = {
     "backward": "backward",
     f"post_grad{BACKWARD}": "backward",
 }
-"""Stage of a captured graph → which of a search's two graphs it is."""
+"""Stage of a captured graph → the graph of the search that it is: ``forward`` or ``backward``."""
 
 
 class CurvePoint(TypedDict):
@@ -49,7 +49,7 @@ class CurvePoint(TypedDict):
 
 
 def localization_text(record: LocalizationRecord, *, timings: bool = False, limit: int = _SHOWN) -> str:
-    """The culprits, each with op, kernel, module and line; then what was looked at."""
+    """The culprits, each with op, kernel, module and line; then crashes, notes and pictures of the search."""
     lines = [_headline(record)]
     for culprit in record.culprits[:limit]:
         lines += ["", *_culprit_lines(culprit)]
@@ -72,39 +72,38 @@ written_by(LocalizationRecord, localization_text)
 def _headline(record: LocalizationRecord) -> str:
     of_all = f"{record.compared} of {count(len(record.nodes), 'value')} looked at"
     name = f"{plain(record.model) or 'model'} on {plain(record.candidate)}"
-    if not record.compared and not record.culprits:
+    if record.culprits:
+        amplified = sum(node.status == "amplified" for node in record.nodes)
+        more = f", {count(amplified, 'value')} made worse later" if amplified else ""
+        return f"✗ {name}: {count(len(record.culprits), 'culprit')} ({of_all}{more})"
+    if not record.compared:
         return f"? {name}: NOTHING WAS COMPARED"
-    if not record.culprits and record.verdict == "mismatch":
+    if record.verdict == "mismatch":
         return f"✗ {name}: outputs differ, and no op was found that explains it ({of_all})"
-    if not record.culprits and record.crashes:
+    if record.crashes:
         return f"? {name}: its process ended, and no op alone does that ({of_all})"
-    if not record.culprits and record.compared < len(record.nodes):
+    if record.compared < len(record.nodes):
         return f"? {name}: no culprit among the values that could be looked at ({of_all})"
-    if not record.culprits and record.verdict == "not_compared":
+    if record.verdict == "not_compared":
         return f"? {name}: rounding explains every value, but the outputs were not compared ({of_all})"
-    if not record.culprits:
-        return f"✓ {name}: rounding explains every value ({of_all})"
-    amplified = sum(node.status == "amplified" for node in record.nodes)
-    more = f", {count(amplified, 'value')} made worse later" if amplified else ""
-    return f"✗ {name}: {count(len(record.culprits), 'culprit')} ({of_all}{more})"
+    return f"✓ {name}: rounding explains every value ({of_all})"
 
 
 def _culprit_lines(culprit: Culprit) -> list[str]:
     lines = [f"✗ {plain(culprit.op)} · {culprit.graph} node {plain(culprit.node)}"]
     if culprit.source is not None:
-        lines.append(
-            f"  {plain(label_of(culprit.source))}, line {culprit.source.line}: {plain(culprit.source.text.strip())}"
-        )
+        lines.append(f"  {where_text(culprit.source)}: {code_text(culprit.source)}")
     if culprit.module_path:
         lines.append(f"  module {plain(culprit.module_path)}")
     if culprit.kernel:
         lines.append(f"  kernel {plain(culprit.kernel)}")
-    if culprit.allowed is not None:  # else it ended its process: there is no value
+    if culprit.allowed is not None:  # None for a culprit that ended its process: there is no value
         error = "not finite" if culprit.error is None else f"{culprit.error:.2e} of the element"
         lines.append(f"  error {error}; rounding explains {culprit.allowed:.2e}")
     if culprit.expected is not None or culprit.found is not None:
-        told = ("not finite" if value is None else f"{value:.9g}" for value in (culprit.expected, culprit.found))
-        expected, found = told
+        expected, found = (
+            "not finite" if value is None else f"{value:.9g}" for value in (culprit.expected, culprit.found)
+        )
         lines.append(f"  worst at {list(culprit.index)}: {expected} expected, {found} found")
     if culprit.reason:
         lines.append(f"  {plain(culprit.reason)}")
@@ -114,22 +113,22 @@ def _culprit_lines(culprit: Culprit) -> list[str]:
 
 
 def without_outputs(record: LocalizationRecord) -> DiffRecord:
-    """The frame of a comparison for a search alone: no output was compared."""
+    """An empty comparison for a session that only searched: no output was compared."""
     note = "outputs were not compared, only the values on the way to them; session.diff() compares outputs"
     return DiffRecord(record.model, "eager", record.candidate, "not_compared", notes=(note,))
 
 
 def node_errors(record: LocalizationRecord | None) -> dict[tuple[str, str], float]:
-    """(graph, node) → how wrong it is, to colour a graph by: 0 is nothing, 1 is as much as rounding explains.
+    """(graph, node) → its error as a multiple of what rounding explains, to colour a graph by.
 
     ``graph`` is ``forward`` or ``backward``; nodes are those of the post-grad graph on Inductor and of the AOT graph
-    elsewhere, which share most names. What was not compared is left out; infinite is 1e30.
+    elsewhere, which share most names. Nodes that were not compared are left out; an infinite error is 1e30.
     """
     found: dict[tuple[str, str], float] = {}
     for node in record.nodes if record is not None else ():
         if node.status == "not_compared":
             continue
-        error, allowed = _of(node)
+        error, allowed = _error_and_allowed(node)
         found[node.graph, node.node] = 1e30 if error is None else error / allowed if allowed else 1e30 if error else 0.0
     return found
 
@@ -137,9 +136,9 @@ def node_errors(record: LocalizationRecord | None) -> dict[tuple[str, str], floa
 def errors_by_graph(
     record: LocalizationRecord | None, graphs: Mapping[tuple[str, str], GraphRecord]
 ) -> dict[tuple[str, str], dict[str, float]]:
-    """(compile id, stage) → node → how wrong it is, in the graphs that the search looked at.
+    """(compile id, stage) → node → its error (:func:`node_errors`), in the graphs of the search.
 
-    A search does not know compile ids: of several graphs of a stage, the one that has most of its nodes is meant.
+    A search has no compile ids: of several graphs of a stage, the one that has most of the search's nodes is taken.
     """
     errors = node_errors(record)
     found: dict[tuple[str, str], dict[str, float]] = {}
@@ -155,13 +154,8 @@ def errors_by_graph(
     return found
 
 
-def node_statuses(record: LocalizationRecord | None) -> Mapping[tuple[str, str], str]:
-    """(graph, node) → ``introduced``, ``amplified``, ``rounding`` or ``not_compared``."""
-    return {(node.graph, node.node): node.status for node in (record.nodes if record is not None else ())}
-
-
 def error_curve(record: LocalizationRecord) -> list[CurvePoint]:
-    """Every value that was looked at, in the order of execution."""
+    """One point for each node of the search, in the order of execution."""
     return [
         CurvePoint(
             at=at,
@@ -170,16 +164,16 @@ def error_curve(record: LocalizationRecord) -> list[CurvePoint]:
             op=plain(node.op),
             status=node.status,
             words=STATUS_WORDS[node.status],
-            error=_of(node)[0],
-            allowed=_of(node)[1],
-            place=plain(f"{label_of(node.source)}, line {node.source.line}" if node.source else node.module_path),
+            error=_error_and_allowed(node)[0],
+            allowed=_error_and_allowed(node)[1],
+            place=where_text(node.source) or plain(node.module_path),
         )
         for at, node in enumerate(record.nodes)
     ]
 
 
 def search_lines(record: LocalizationRecord) -> list[str]:
-    """What a search says beside its culprits, for the tab: the answer in one line, notes, pictures."""
+    """The search's headline, notes and pictures, for the tab."""
     return [_headline(record), *(plain(each) for each in (*record.notes, *record.images))]
 
 
@@ -196,7 +190,8 @@ def culprit_rows(record: LocalizationRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _of(node: NodeError) -> tuple[float | None, float]:
+def _error_and_allowed(node: NodeError) -> tuple[float | None, float]:
+    """The free-running error and its allowance, or the node's own where there is none."""
     if node.free_allowed is not None:
         return node.free_error, node.free_allowed
     return node.error, node.allowed or 0.0

@@ -1,4 +1,4 @@
-"""Memory over time as dicts for a panel, and as text: the peak, where it is, and what is alive there."""
+"""Memory over time as dicts for the Memory tab and as text: the peak, its node, and the tensors alive there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TypedDict
 from inductor_debug_jupyter.pipeline.records import LiveTensor, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+from inductor_debug_jupyter.pipeline.views.places import where_text
+from inductor_debug_jupyter.pipeline.views.words import plain
 
 _POINTS = 400
 _TENSORS = 8
@@ -65,7 +66,7 @@ def memory_view(record: MemoryRecord, limit: int | None = None) -> MemoryView:
 
 
 def _thinned(timeline: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The highest point of each of at most 400 stretches: thinning must not hide a peak."""
+    """The highest point of each of at most 400 stretches, so that thinning keeps the peak."""
     step = max(1, -(-len(timeline) // _POINTS))
     points = []
     for start in range(0, len(timeline), step):
@@ -77,7 +78,6 @@ def _thinned(timeline: tuple[int, ...]) -> list[tuple[int, int]]:
 
 def alive_view(tensor: LiveTensor, total: int) -> LiveTensorView:
     """One tensor, and its share of all that is alive with it."""
-    line = tensor.cell or tensor.source
     return LiveTensorView(
         node=plain(tensor.node),
         name=plain(tensor.origin or tensor.node),
@@ -87,7 +87,7 @@ def alive_view(tensor: LiveTensor, total: int) -> LiveTensorView:
         spec=tensor.spec,
         role=tensor.role,
         module_path=plain(tensor.module_path),
-        line=f"{plain(label_of(line))}, line {line.line}" if line else "",
+        line=where_text(tensor.cell or tensor.source),
     )
 
 

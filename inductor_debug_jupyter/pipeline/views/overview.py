@@ -1,4 +1,4 @@
-"""The first page: the verdict, what to do next, one tile for each tab, time by phase, and what was captured."""
+"""The dicts of the Overview tab: verdict, next steps, one tile for each tab, time by phase, and what was captured."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from inductor_debug_jupyter.pipeline.records import (
     OP_STATUSES,
     CompileCapture,
+    CoverageRecord,
     GraphBreak,
     GraphRecord,
     Phase,
@@ -18,8 +19,8 @@ from inductor_debug_jupyter.pipeline.views import text, words
 from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, plain_lines, verdict_kind
-from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.recompiles import told_recompile
+from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, where_text
+from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
 from inductor_debug_jupyter.pipeline.views.shapes import (
     CaptureView,
     ItemView,
@@ -35,11 +36,11 @@ NEXT_STEPS = 3
 _MAX_ITEMS = 100
 _OTHER = "everything else in the compiler"
 _LEAST_SHARE = 0.005
-"""A phase that took less of the time is part of the rest."""
+"""A phase with a smaller share of the time is counted as :data:`_OTHER`."""
 
 
 def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> OverviewView:
-    """The first page: the verdict, what to do next, what was captured and what was not."""
+    """The Overview tab: verdict, next steps, tiles, phases, and the captured and missing stages."""
     lookup = lookup or Lookup(record)
     breaks = [_break_item(item, lookup) for item in record.graph_breaks[:_MAX_ITEMS]]
     recompiles = [_recompile_item(item, lookup) for item in record.recompiles[:_MAX_ITEMS]]
@@ -61,31 +62,22 @@ def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Overvi
 
 
 def _tiles(record: SessionRecord) -> list[TileView]:
-    """One figure for each tab that is there; a tile whose tab is not there is no link."""
+    """The tiles, each linked to its tab where the panel has that tab."""
     tabs = {tab["id"] for tab in header_view(record)["tabs"]}
     return [{**tile, "tab": tile["tab"] if tile["tab"] in tabs else ""} for tile in _all_tiles(record)]
 
 
 def _all_tiles(record: SessionRecord) -> Iterator[TileView]:
+    """The tiles that the session has data for; breaks and recompiles have one even when there are none."""
     ops = sum(len(graph.calls) for capture in record.captures for graph in _opened(capture))
     yield TileView(title="Graphs", value=f"{len(record.captures):,}", note=words.count(ops, "op"), tab="graph", kind="")
     for title, number in (("Graph breaks", len(record.graph_breaks)), ("Recompiles", len(record.recompiles))):
         yield TileView(title=title, value=f"{number:,}", note="", tab="guards", kind="warning" if number else "")
-    counts = text.severity_counts(record.findings)
-    told = " ".join(f"{ICONS[severity]} {number:,}" for severity, number in counts.items() if number)
-    named = ", ".join(words.count(number, severity) for severity, number in counts.items() if number)
-    unchecked = "" if record.captures and record.target else "nothing was checked"
-    yield TileView(
-        title="Findings", value=told or ("–" if unchecked else "0"), note=named or unchecked, tab="findings",
-        kind=next((severity for severity, number in counts.items() if number), ""),
-    )  # fmt: skip
+    yield _findings_tile(record)
     if record.coverage is not None and record.coverage.graphs:
-        yield _coverage_tile(record)
+        yield _coverage_tile(record, record.coverage)
     if record.peak_memory is not None:
-        over = record.memory_limit is not None and record.peak_memory > record.memory_limit
-        limit = f"of {words.size(record.memory_limit)}" if record.memory_limit else "no limit known"
-        value, kind = words.size(record.peak_memory), "error" if over else ""
-        yield TileView(title="Peak memory", value=value, note=limit, tab="memory", kind=kind)
+        yield _memory_tile(record, record.peak_memory)
     if record.diff is not None:
         value = text.diff_verdict(record.diff).replace("KernelDiff: ", "")
         note = f"{plain(record.diff.reference)} against {plain(record.diff.candidate)}"
@@ -97,18 +89,38 @@ def _all_tiles(record: SessionRecord) -> Iterator[TileView]:
         yield TileView(title="Transfers", value=value, note=note, tab="transfers", kind="")
 
 
+def _findings_tile(record: SessionRecord) -> TileView:
+    found = {severity: number for severity, number in text.severity_counts(record.findings).items() if number}
+    value = " ".join(f"{ICONS[severity]} {number:,}" for severity, number in found.items())
+    note = ", ".join(words.count(number, severity) for severity, number in found.items())
+    unchecked = "" if record.captures and record.target else "nothing was checked"
+    return TileView(
+        title="Findings",
+        value=value or ("–" if unchecked else "0"),
+        note=note or unchecked,
+        tab="findings",
+        kind=next(iter(found), ""),
+    )
+
+
+def _memory_tile(record: SessionRecord, peak: int) -> TileView:
+    limit = record.memory_limit
+    note = f"of {words.size(limit)}" if limit else "no limit known"
+    kind = "error" if limit is not None and peak > limit else ""
+    return TileView(title="Peak memory", value=words.size(peak), note=note, tab="memory", kind=kind)
+
+
 def _opened(capture: CompileCapture) -> list[GraphRecord]:
-    """The graphs that a device would be given; the traced one when there is none of them."""
+    """The graphs that a device is given (AOT forward and backward), or the first one where there are none."""
     lowered = [capture.graphs[stage] for stage in ("forward", "backward") if stage in capture.graphs]
     return lowered or list(capture.graphs.values())[:1]
 
 
-def _coverage_tile(record: SessionRecord) -> TileView:
-    assert record.coverage is not None
-    counts: dict[str, int] = {status: record.coverage.count(status) for status in OP_STATUSES}
+def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> TileView:
+    counts: dict[str, int] = {status: coverage.count(status) for status in OP_STATUSES}
     total = sum(counts.values())
     on_target = counts["supported"] + counts["decomposable"]
-    left = [words.count(counts[status], "op") + told for status, told in _LEFT.items() if counts[status]]
+    left = [words.count(counts[status], "op") + end for status, end in _LEFT.items() if counts[status]]
     value = f"{100 * on_target // total}%" if total else "–"  # rounded down: 100% is all
     kind = "error" if counts["refused"] else "warning" if counts["fallback"] else ""
     note = ", ".join(left) or f"all {words.count(total, 'op')} on {plain(record.target)}"
@@ -119,31 +131,31 @@ _LEFT = {"fallback": " on the CPU", "refused": " refused"}
 
 
 def phase_views(record: SessionRecord) -> list[PhaseView]:
-    """Where the compiler's time went, longest first; a phase inside another one counts once, for the inner one."""
+    """The compiler's time by phase, longest first; time of a phase inside another counts for the inner one only."""
     spent: dict[str, float] = {}
     for capture in record.captures:
-        for told, seconds in _own_seconds(capture.phases):
-            spent[told] = spent.get(told, 0.0) + seconds
+        for name, seconds in _own_seconds(capture.phases):
+            spent[name] = spent.get(name, 0.0) + seconds
     total = sum(spent.values())
-    rest = sum(seconds for told, seconds in spent.items() if seconds < _LEAST_SHARE * total and told != _OTHER)
-    shown = {told: seconds for told, seconds in spent.items() if seconds >= _LEAST_SHARE * total and told != _OTHER}
+    rest = sum(seconds for name, seconds in spent.items() if seconds < _LEAST_SHARE * total and name != _OTHER)
+    shown = {name: seconds for name, seconds in spent.items() if seconds >= _LEAST_SHARE * total and name != _OTHER}
     ordered = sorted(shown.items(), key=lambda pair: -pair[1])
     if (other := spent.get(_OTHER, 0.0) + rest) > 0:
         ordered.append((_OTHER, other))
-    return [PhaseView(name=told, seconds=words.duration(took), share=took / total) for told, took in ordered if total]
+    return [PhaseView(name=name, seconds=words.duration(took), share=took / total) for name, took in ordered if total]
 
 
 def _own_seconds(phases: tuple[Phase, ...]) -> Iterator[tuple[str, float]]:
-    """For each phase its words, or those of the phase it is part of, and its time without what ran inside it."""
+    """For each phase its title, or that of the phase around it, and its time without the phases inside it."""
     outer: list[tuple[Phase, str]] = []
     for phase in sorted(phases, key=lambda phase: (phase.start, phase.depth)):
         while outer and outer[-1][0].depth >= phase.depth:
             outer.pop()
-        told = PHASE_WORDS.get(phase.name) or (outer[-1][1] if outer else _OTHER)
-        yield told, phase.seconds
+        name = PHASE_WORDS.get(phase.name) or (outer[-1][1] if outer else _OTHER)
+        yield name, phase.seconds
         if outer:
             yield outer[-1][1], -phase.seconds
-        outer.append((phase, told))
+        outer.append((phase, name))
 
 
 def _verdict(record: SessionRecord) -> str:
@@ -151,26 +163,25 @@ def _verdict(record: SessionRecord) -> str:
     if not record.captures:
         return text.NOTHING_CAPTURED
     if record.findings:
-        told = text.severity_text(record.findings)
+        found = text.severity_text(record.findings)
         refuses = text.severity_counts(record.findings)["error"]
-        return f"{target or 'The target'} {'refuses this' if refuses else 'would take this, with remarks'}: {told}"
+        return f"{target or 'The target'} {'refuses this' if refuses else 'would take this, with remarks'}: {found}"
     if not target:
         return "Captured, but not checked: no target was given (--target NAME)."
     return f"✓ {target} takes everything that was captured."
 
 
 def _next_steps(lookup: Lookup, breaks: list[ItemView], recompiles: list[ItemView]) -> list[ItemView]:
-    """At most three: what the worst findings hint at, then breaks, then recompiles."""
+    """At most three: the first hint of the worst findings, then of breaks, then of recompiles."""
     steps: list[ItemView] = []
     for index, finding in lookup.ordered[:NEXT_STEPS]:
-        place = finding.places[0] if finding.places else None
-        line = place.line if place else None
-        told = (*finding.fixits, *finding.hints)
+        line = finding.places[0].line if finding.places else None
+        advice_lines = (*finding.fixits, *finding.hints, finding.title)
         steps.append(
             ItemView(
-                where=f"{plain(label_of(line))}, line {line.line}" if line else "",
-                code=plain(line.text.strip()) if line else "",
-                text=plain(told[0] if told else finding.title),
+                where=where_text(line),
+                code=code_text(line),
+                text=plain(advice_lines[0]),
                 hints=[],
                 kind=finding.severity,
                 tab="findings",
@@ -189,15 +200,15 @@ def _break_item(item: GraphBreak, lookup: Lookup) -> ItemView:
 
 def _recompile_item(item: Recompile, lookup: Lookup) -> ItemView:
     hints = [plain(advice(item).text)] if item.check else []
-    return _line_item(item, f"{plain(item.compile_id)}: {told_recompile(item)}", hints, lookup)
+    return _line_item(item, f"{plain(item.compile_id)}: {recompile_text(item)}", hints, lookup)
 
 
-def _line_item(item: GraphBreak | Recompile, told: str, hints: list[str], lookup: Lookup) -> ItemView:
+def _line_item(item: GraphBreak | Recompile, message: str, hints: list[str], lookup: Lookup) -> ItemView:
     line = item.source
     return ItemView(
-        where=f"{plain(label_of(line))}, line {line.line}" if line else "",
-        code=plain(line.text.strip()) if line else "",
-        text=told,
+        where=where_text(line),
+        code=code_text(line),
+        text=message,
         hints=hints,
         kind="warning",
         tab="graph" if lookup.graphs and line else "",

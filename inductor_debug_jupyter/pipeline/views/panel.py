@@ -1,8 +1,8 @@
-"""The dicts that the panels are given: header, findings, sources, and raw detail of a node."""
+"""The dicts of the panel's header, its Findings tab, its source pane, and the raw detail of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from inductor_debug_jupyter.pipeline.records import (
     Place,
@@ -10,7 +10,7 @@ from inductor_debug_jupyter.pipeline.records import (
     Violation,
 )
 from inductor_debug_jupyter.pipeline.views import text, words
-from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, label_and_number, line_key, where_text
 from inductor_debug_jupyter.pipeline.views.shapes import (
     FigureView,
     FindingView,
@@ -25,45 +25,82 @@ from inductor_debug_jupyter.pipeline.views.words import ICONS, RANK, label_of, p
 
 
 def header_view(record: SessionRecord) -> HeaderView:
-    """The header's figures with the tabs they lead to, and the tabs that have something to say, worst news first."""
-    has_graph = any(capture.graphs for capture in record.captures)
-    counts = text.severity_counts(record.findings)
-    worst = next((severity for severity, number in counts.items() if number), "")
-    tabs = [TabView(id="overview", title="Overview", badge="", kind="")]
-    if record.findings:
-        tabs.append(TabView(id="findings", title="Findings", badge=f"{len(record.findings):,}", kind=worst))
-    if has_graph:
-        tabs.append(TabView(id="graph", title="Graph", badge="", kind=""))
-    if has_graph and any(capture.kernels or "code" in capture.texts for capture in record.captures):
-        tabs.append(TabView(id="code", title="Code", badge="", kind=""))
-    if record.memory:
-        over = record.memory_limit is not None and (record.peak_memory or 0) > record.memory_limit
-        tabs.append(TabView(id="memory", title="Memory", badge="✗" if over else "", kind="error" if over else ""))
-    if record.coverage is not None and record.coverage.graphs:
-        left = sum(record.coverage.count(status) for status in ("fallback", "refused"))
-        badge = f"{left:,}" if left else ""
-        tabs.append(TabView(id="placement", title="Placement", badge=badge, kind="warning" if left else ""))
-    if record.transfers or record.kernel_specs:
-        tabs.append(TabView(id="transfers", title="Transfers", badge=f"{len(record.transfers):,}", kind=""))
-    if _has_guards(record):
-        badge = f"{len(record.guards):,}" if record.guards else ""
-        tabs.append(TabView(id="guards", title="Guards", badge=badge, kind=""))
-    wrong = diff_kind(record)
-    if record.diff is not None:
-        tabs.append(TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[wrong], kind=wrong))
-    elif record.localization is not None:
-        found = record.localization
-        kind = "error" if found.culprits else "good" if 0 < found.compared == len(found.nodes) else "warning"
-        tabs.append(TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[kind], kind=kind))
+    """The header's figures with the tabs they lead to, the tabs that have data, and the tab with the worst news."""
     return HeaderView(
         title=text.title_text(record),
-        figures=_figures(record, counts, "graph" if has_graph else "overview"),
-        tabs=tabs,
-        tab=_worst_tab(worst, wrong),
+        figures=_figures(record, text.severity_counts(record.findings), "graph" if _has_graph(record) else "overview"),
+        tabs=[tab for make in _TABS if (tab := make(record)) is not None],
+        tab=_worst_tab(_worst_severity(record), diff_kind(record)),
     )
 
 
-_DIFF_ICONS = {"": "", "error": "✗", "warning": "⚠", "good": "✓"}
+def _worst_severity(record: SessionRecord) -> str:
+    return next((severity for severity, number in text.severity_counts(record.findings).items() if number), "")
+
+
+def _has_graph(record: SessionRecord) -> bool:
+    return any(capture.graphs for capture in record.captures)
+
+
+def _findings_tab(record: SessionRecord) -> TabView | None:
+    badge = f"{len(record.findings):,}"
+    tab = TabView(id="findings", title="Findings", badge=badge, kind=_worst_severity(record))
+    return tab if record.findings else None
+
+
+def _graph_tab(record: SessionRecord) -> TabView | None:
+    return TabView(id="graph", title="Graph", badge="", kind="") if _has_graph(record) else None
+
+
+def _code_tab(record: SessionRecord) -> TabView | None:
+    has_code = any(capture.kernels or "code" in capture.texts for capture in record.captures)
+    return TabView(id="code", title="Code", badge="", kind="") if has_code and _has_graph(record) else None
+
+
+def _memory_tab(record: SessionRecord) -> TabView | None:
+    over = record.memory_limit is not None and (record.peak_memory or 0) > record.memory_limit
+    tab = TabView(id="memory", title="Memory", badge="✗" if over else "", kind="error" if over else "")
+    return tab if record.memory else None
+
+
+def _placement_tab(record: SessionRecord) -> TabView | None:
+    if record.coverage is None or not record.coverage.graphs:
+        return None
+    left = record.coverage.count("fallback") + record.coverage.count("refused")
+    badge, kind = (f"{left:,}", "warning") if left else ("", "")
+    return TabView(id="placement", title="Placement", badge=badge, kind=kind)
+
+
+def _transfers_tab(record: SessionRecord) -> TabView | None:
+    tab = TabView(id="transfers", title="Transfers", badge=f"{len(record.transfers):,}", kind="")
+    return tab if record.transfers or record.kernel_specs else None
+
+
+def _guards_tab(record: SessionRecord) -> TabView | None:
+    badge = f"{len(record.guards):,}" if record.guards else ""
+    return TabView(id="guards", title="Guards", badge=badge, kind="") if _has_guards(record) else None
+
+
+def _diff_tab(record: SessionRecord) -> TabView | None:
+    kind, search = diff_kind(record), record.localization
+    if not kind and search is not None:
+        kind = "error" if search.culprits else "good" if 0 < search.compared == len(search.nodes) else "warning"
+    return TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[kind], kind=kind) if kind else None
+
+
+_DIFF_ICONS = {"error": "✗", "warning": "⚠", "good": "✓"}
+_TABS: tuple[Callable[[SessionRecord], TabView | None], ...] = (
+    lambda record: TabView(id="overview", title="Overview", badge="", kind=""),
+    _findings_tab,
+    _graph_tab,
+    _code_tab,
+    _memory_tab,
+    _placement_tab,
+    _transfers_tab,
+    _guards_tab,
+    _diff_tab,
+)
+"""The tabs in their order; each function gives None when the session has no data for its tab."""
 
 
 def _has_guards(record: SessionRecord) -> bool:
@@ -78,13 +115,9 @@ def diff_kind(record: SessionRecord) -> str:
 
 
 def _worst_tab(findings: str, diff: str) -> str:
-    """The tab with the worst news; where two are as bad, the findings come first."""
-    for severity in ("error", "warning"):
-        if findings == severity:
-            return "findings"
-        if diff == severity:
-            return "diff"
-    return "overview"
+    """The tab with the worst error or warning; where two are as bad, the findings come first."""
+    news = [(RANK[kind], tab) for tab, kind in (("findings", findings), ("diff", diff)) if kind in {"error", "warning"}]
+    return min(news, key=lambda each: each[0])[1] if news else "overview"
 
 
 def _figures(record: SessionRecord, counts: dict[str, int], graph_tab: str) -> list[FigureView]:
@@ -95,12 +128,12 @@ def _figures(record: SessionRecord, counts: dict[str, int], graph_tab: str) -> l
         broken = "warning" if record.graph_breaks else ""
         figures.append(FigureView(text=words.count(len(record.graph_breaks), "break"), tab=guards_tab, kind=broken))
     if record.recompiles:
-        told = words.count(len(record.recompiles), "recompile")
-        figures.append(FigureView(text=told, tab="guards", kind="warning"))
+        recompiles = words.count(len(record.recompiles), "recompile")
+        figures.append(FigureView(text=recompiles, tab="guards", kind="warning"))
     for severity, number in counts.items():
         if number:
-            told = f"{ICONS[severity]} {words.count(number, severity)}"
-            figures.append(FigureView(text=told, tab="findings", kind=severity))
+            number_text = f"{ICONS[severity]} {words.count(number, severity)}"
+            figures.append(FigureView(text=number_text, tab="findings", kind=severity))
     if not record.findings:
         figures.append(FigureView(text=text.verdict_text(record), tab="overview", kind=verdict_kind(record)))
     if record.diff is not None:
@@ -116,24 +149,21 @@ def _figures(record: SessionRecord, counts: dict[str, int], graph_tab: str) -> l
 
 
 def verdict_kind(record: SessionRecord) -> str:
-    """The worst that the rules found; ``good`` only for what was checked, ``warning`` when nothing was captured."""
+    """The worst severity; without findings ``good`` if a target was checked; ``warning`` if nothing was captured."""
     if not record.captures:
         return "warning"
-    for severity, number in text.severity_counts(record.findings).items():
-        if number:
-            return severity
-    return "good" if record.target else ""
+    return _worst_severity(record) or ("good" if record.target else "")
 
 
-def plain_lines(told: str) -> str:
-    """Several lines as one; each made plain."""
-    return " ".join(plain(part.strip()) for part in told.splitlines() if part.strip())
+def plain_lines(message: str) -> str:
+    """Several lines joined into one plain line."""
+    return " ".join(plain(part.strip()) for part in message.splitlines() if part.strip())
 
 
 def findings_view(
     record: SessionRecord, lookup: Lookup | None = None, *, max_places: int | None = None
 ) -> list[FindingView]:
-    """One row for each finding, worst first; it spells out at most ``max_places`` places (``count`` has all)."""
+    """One row for each finding, worst first, with at most ``max_places`` places; ``count`` counts all of them."""
     lookup = lookup or Lookup(record)
     return [_finding(index, finding, lookup, max_places) for index, finding in lookup.ordered]
 
@@ -162,26 +192,24 @@ def _finding(index: int, finding: Violation, lookup: Lookup, max_places: int | N
 
 
 def _groups(finding: Violation, place: Place | None) -> dict[str, str]:
-    """Of a finding with several places the first one counts."""
-    line = place.line if place else None
+    """Grouping → the finding's group; ``place`` is its first place."""
     return {
         "severity": f"{finding.severity}s",
         "rule": plain(finding.rule_id),
         "module": plain(place.module_path if place else "") or "outside of any module",
-        "line": f"{plain(label_of(line))}, line {line.line}" if line else "no line known",
+        "line": where_text(place.line if place else None) or "no line known",
     }
 
 
 def _short_where(place: Place | None) -> str:
     if place is None:
         return ""
-    line = place.line
-    told = f"{plain(label_of(line))}:{line.line}" if line else ""
-    return " · ".join(filter(None, [told, plain(place.module_path or place.node)]))
+    line = plain(line_key(place.line)) if place.line else ""
+    return " · ".join(filter(None, [line, plain(place.module_path or place.node)]))
 
 
 def _place(place: Place) -> PlaceView:
-    line = place.line
+    label, number = label_and_number(place.line)
     deeper = place.source if place.source and place.cell and place.source != place.cell else None
     return PlaceView(
         compile_id=place.compile_id,
@@ -189,9 +217,9 @@ def _place(place: Place) -> PlaceView:
         node=place.node,
         op=plain(words.short_op(place.target)) if place.target else "",
         module_path=plain(place.module_path),
-        label=label_of(line) if line else "",
-        line=line.line if line else 0,
-        text=plain(line.text.strip()) if line else "",
+        label=label,
+        line=number,
+        text=code_text(place.line),
         deeper=text.line_text(deeper) if deeper else "",
     )
 
@@ -199,9 +227,9 @@ def _place(place: Place) -> PlaceView:
 def source_view(
     record: SessionRecord, lookup: Lookup | None = None, labels: Collection[str] | None = None
 ) -> dict[str, SourceView]:
-    """Label → its lines, with what stands on each: its findings, a graph break, and what choosing it selects.
+    """Label → its lines, each with its findings, a mark for a graph break, and the selection that a click makes.
 
-    ``labels`` are those of interest; all of them by default.
+    ``labels`` are the cells and files to include; all of them by default.
     """
     lookup = lookup or Lookup(record)
     broken = {(label_of(item.source), item.source.line) for item in record.graph_breaks if item.source}
@@ -238,6 +266,7 @@ def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> NodeVie
     if node is None:
         return None
     line = node.cell or node.source
+    label, number = label_and_number(line)
     rows = [
         ["node", plain(node.name)],
         ["op", plain(f"{node.op} {node.target}")],
@@ -256,9 +285,9 @@ def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> NodeVie
         title=" ".join(
             filter(None, [plain(words.op_of(node)), words.short_tensor(node.tensor) if node.tensor else ""])
         ),
-        label=label_of(line) if line else "",
-        line=line.line if line else 0,
-        text=plain(line.text.strip()) if line else "",
+        label=label,
+        line=number,
+        text=code_text(line),
         rows=[row for row in rows if row[1]],
     )
 

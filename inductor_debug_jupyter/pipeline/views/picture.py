@@ -1,4 +1,4 @@
-"""One graph of a session as a laid-out picture that nobody clicks in: for snapshots and reports."""
+"""One graph of a session as a static picture, for snapshots and reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inductor_debug_jupyter.pipeline.views.shapes import PictureView
 def picture_view(
     lookup: Lookup, compile_id: str, stage: str, *, limit: int = FIRST_VIEW, timeout: float = SECONDS
 ) -> PictureView:
-    """The picture of that graph as it opens, with about ``limit`` shapes, and what each of them stands for.
+    """The picture of a graph as it opens, with about ``limit`` shapes, and the nodes of each shape.
 
     Raises:
         NotFoundError: that compile has no graph of that stage.

@@ -1,8 +1,4 @@
-"""Op coverage and partition as dicts for a panel, and as text.
-
-The text answers in this order: how much of the model runs on the target, what does not and why (the ledger), and what
-that costs in transfers.
-"""
+"""Op coverage and partition as dicts for the Placement tab, and the ledger's entries as lines of text."""
 
 from __future__ import annotations
 
@@ -19,12 +15,11 @@ from inductor_debug_jupyter.pipeline.records import (
     PlannedTransfer,
 )
 from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.places import Lookup, of_place
+from inductor_debug_jupyter.pipeline.views.places import Lookup, of_place, where_text
 from inductor_debug_jupyter.pipeline.views.shapes import Selection
-from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+from inductor_debug_jupyter.pipeline.views.words import plain
 
 _ICONS = {"supported": "✓", "decomposable": "✓", "fallback": "⚠", "refused": "✗"}
-_LINES = 3
 
 
 class OpRowView(TypedDict):
@@ -90,7 +85,7 @@ class PlacementView(TypedDict):
 def placement_views(coverage: CoverageRecord | None, lookup: Lookup | None = None) -> list[PlacementView]:
     """One view for each graph; none when nothing was checked against a target.
 
-    With ``lookup`` choosing an op also selects the finding on it.
+    With ``lookup`` the selection of an op includes its finding.
     """
     return [_graph_view(graph, lookup) for graph in coverage.graphs] if coverage else []
 
@@ -150,7 +145,7 @@ def _ledger_view(entry: Fallback, lookup: Lookup | None) -> LedgerView:
 
 
 def _selection(places: tuple[Place, ...], lookup: Lookup | None) -> Selection | None:
-    """What choosing an op selects: its first place."""
+    """The selection of an op: its first place."""
     if not places:
         return None
     first = places[0]
@@ -162,62 +157,30 @@ def _selection(places: tuple[Place, ...], lookup: Lookup | None) -> Selection | 
 
 def _lines(places: tuple[Place, ...]) -> list[str]:
     """``model.py, line 12``, each once."""
-    told = (f"{plain(label_of(place.line))}, line {place.line.line}" for place in places if place.line)
-    return list(dict.fromkeys(told))
-
-
-def coverage_text(coverage: CoverageRecord, *, all_rows: bool = False) -> str:
-    """The coverage of every graph as text.
-
-    Args:
-        coverage: what to tell.
-        all_rows: also the ops that the target simply has.
-    """
-    lines = [plain(str(coverage))]
-    for graph in coverage.graphs:
-        lines += ["", *_graph_lines(graph, all_rows)]
-    return "\n".join(lines)
-
-
-def _graph_lines(graph: GraphCoverage, all_rows: bool) -> Iterator[str]:
-    on_cpu = [segment for segment in graph.segments if segment.side == "cpu"]
-    yield (
-        f"{graph.compile_id} {graph.stage}: {words.count(graph.nodes, 'op')} in "
-        f"{words.count(len(graph.segments), 'segment')}, {len(on_cpu):,} of them on the CPU"
-    )
-    for row in graph.rows:
-        if all_rows or row.status != "supported":
-            yield f"  {_ICONS[row.status]} {plain(row.op)} ×{row.count:,}: {row.status}{_why(row.reason)}"
-            for line in _lines(row.places)[:_LINES]:
-                yield f"      {line}"
-    yield from (f"  {line}" for line in _moved(graph))
-    for dtype, kept, number in graph.narrowed:
-        yield f"  {words.count(number, 'tensor')} of {dtype} kept as {kept}"
+    return list(dict.fromkeys(where_text(place.line) for place in places if place.line))
 
 
 def _moved(graph: GraphCoverage) -> Iterator[str]:
     """One line for each kind of transfer: ``2 transfers (border): 256 KiB, about 12 µs``."""
     for kind in ("border", "input", "resident", "output", "written"):
-        transfers = [each for each in graph.transfers if each.kind == kind]
-        if transfers:
-            moved = graph.moved(kind)
-            seconds = [each.seconds for each in transfers if each.seconds is not None]
-            cost = f", about {_short(sum(seconds))}" if len(seconds) == len(transfers) else ""
-            total = "symbolic sizes" if moved is None else words.size(moved)
-            yield f"{words.count(len(transfers), 'transfer')} ({kind}): {total}{cost}"
+        seconds = [each.seconds for each in graph.transfers if each.kind == kind]
+        if not seconds:
+            continue
+        moved = graph.moved(kind)
+        total = "symbolic sizes" if moved is None else words.size(moved)
+        known = [each for each in seconds if each is not None]
+        cost = f", about {_short(sum(known))}" if len(known) == len(seconds) else ""
+        yield f"{words.count(len(seconds), 'transfer')} ({kind}): {total}{cost}"
 
 
 def fallback_line(entry: Fallback) -> str:
     """One entry of the ledger: ``sort ×2 runs on the CPU: … (model.py, line 12)``."""
     what = "runs on the CPU" if entry.status == "fallback" else "cannot run"
+    why = f": {plain(entry.reason)}" if entry.reason else ""
     moved = f"; {words.size(entry.bytes_moved)} moved for it" if entry.bytes_moved else ""
     lines = _lines(entry.places)
     where = f" ({lines[0]}{f' and {len(lines) - 1} more' if len(lines) > 1 else ''})" if lines else ""
-    return f"{plain(entry.op)} ×{entry.count:,} {what}{_why(entry.reason)}{moved}{where}"
-
-
-def _why(reason: str) -> str:
-    return f": {plain(reason)}" if reason else ""
+    return f"{plain(entry.op)} ×{entry.count:,} {what}{why}{moved}{where}"
 
 
 def _short(seconds: float) -> str:

@@ -1,7 +1,7 @@
-"""Which finding stands on which node and which line, and what choosing one of them selects.
+"""Source lines as text, which findings are on which node and line, and the selection that a click makes.
 
-A :class:`Lookup` walks the record once; everything else is a dictionary access. A selection is always complete (a
-finding brings its node and line along), so that every pane can light its part without asking anybody.
+A :class:`Lookup` walks the record once; everything else is a dictionary access. A selection is always complete (that of
+a finding has its node and line, too), so that every pane can highlight its part from the selection alone.
 """
 
 from __future__ import annotations
@@ -9,16 +9,49 @@ from __future__ import annotations
 from functools import cached_property
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
-from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Place, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import (
+    GraphRecord,
+    NodeRecord,
+    Place,
+    SessionRecord,
+    SourceLine,
+    Violation,
+)
 from inductor_debug_jupyter.pipeline.views.shapes import GraphChoice, Selection
-from inductor_debug_jupyter.pipeline.views.words import RANK, count, label_of
+from inductor_debug_jupyter.pipeline.views.words import RANK, count, label_of, plain
 
 STAGE_PREFERENCE = ("forward", "post_grad", "joint", "dynamo", "backward")
-"""Which graph of a compile opens first when nothing is selected: what the device would be given, before fusion."""
+"""Which graph of a compile opens first when nothing is selected: the one that a device is given, before fusion."""
+
+
+def where_text(line: SourceLine | None) -> str:
+    """``In [4], line 17``; empty without a line."""
+    return f"{plain(label_of(line))}, line {line.line}" if line else ""
+
+
+def code_text(line: SourceLine | None) -> str:
+    """The code of a line without its indent; empty without a line."""
+    return plain(line.text.strip()) if line else ""
+
+
+def label_and_number(line: SourceLine | None) -> tuple[str, int]:
+    """The two fields by which views name a line; ``("", 0)`` without a line."""
+    return (label_of(line), line.line) if line else ("", 0)
+
+
+def line_key(line: SourceLine) -> str:
+    """``model.py:12``: the form in which views list lines."""
+    return f"{label_of(line)}:{line.line}"
+
+
+def at_line(line: SourceLine | None, compile_id: str = "", stage: str = "") -> Selection:
+    """The selection of a line, and of a graph where one is given."""
+    label, number = label_and_number(line)
+    return {**nothing(), "compile_id": compile_id, "stage": stage, "label": label, "line": number}
 
 
 def kernel_id(compile_id: str, number: int) -> str:
-    """What a selection calls a kernel: names can repeat between forward and backward."""
+    """The id of a kernel in a selection; names can repeat between forward and backward."""
     return f"{compile_id}|kernel|{number}"
 
 
@@ -28,17 +61,8 @@ def nothing() -> Selection:
 
 
 def of_place(index: int, place: Place) -> Selection:
-    """Finding number ``index``, seen at ``place``."""
-    line = place.line
-    return Selection(
-        finding=index,
-        compile_id=place.compile_id,
-        stage=place.stage,
-        node=place.node,
-        label=label_of(line) if line else "",
-        line=line.line if line else 0,
-        kernel="",
-    )
+    """The selection of finding number ``index`` at one of its places."""
+    return {**at_line(place.line, place.compile_id, place.stage), "finding": index, "node": place.node}
 
 
 def worst_first(findings: tuple[Violation, ...]) -> list[tuple[int, Violation]]:
@@ -86,7 +110,7 @@ class Lookup:
 
     @cached_property
     def first_graph(self) -> tuple[str, str] | None:
-        """The graph to open with: the one of the worst finding, else the first compile's best stage."""
+        """The graph that opens first: that of the worst finding, else the first compile's best stage."""
         for _, finding in self.ordered:
             for place in finding.places:
                 if (place.compile_id, place.stage) in self.graphs:
@@ -121,7 +145,7 @@ class Lookup:
         label: str = "",
         near: tuple[str, str] | None = None,
     ) -> Selection:
-        """A finding by its index, a node or a kernel by its name, or a source line; ``near`` is the graph to try first.
+        """The selection of a finding (by index), node, kernel (by name) or line; ``near`` is the graph to try first.
 
         Raises:
             UsageError: not exactly one of the four was given.
@@ -152,7 +176,7 @@ class Lookup:
         raise NotFoundError(f"no captured kernel is called {name!r}")
 
     def of_finding(self, index: int) -> Selection:
-        """The finding's first place; the finding alone when it has none.
+        """The selection of a finding at its first place; the finding alone when it has none.
 
         Raises:
             NotFoundError: there is no finding of that number.
@@ -163,18 +187,10 @@ class Lookup:
         return of_place(index, places[0]) if places else {**nothing(), "finding": index}
 
     def of_node(self, compile_id: str, stage: str, node: NodeRecord) -> Selection:
-        """A node with its line and its worst finding."""
-        line = node.cell or node.source
+        """The selection of a node, with its line and its worst finding."""
         findings = self.by_node.get((compile_id, stage, node.name))
-        return Selection(
-            finding=findings[0] if findings else None,
-            compile_id=compile_id,
-            stage=stage,
-            node=node.name,
-            label=label_of(line) if line else "",
-            line=line.line if line else 0,
-            kernel="",
-        )
+        chosen = at_line(node.cell or node.source, compile_id, stage)
+        return {**chosen, "finding": findings[0] if findings else None, "node": node.name}
 
     def find_node(self, name: str, *, near: tuple[str, str] | None = None) -> Selection:
         """The node of that name: in the graph ``near`` if it has one, else in the first graph that has.
@@ -189,13 +205,13 @@ class Lookup:
         raise NotFoundError(f"no captured graph has a node {name!r}")
 
     def of_line(self, label: str, line: int) -> Selection:
-        """A line with its worst finding; without one, the line alone (a graph then lights all of its nodes)."""
+        """The selection of a line with its worst finding, or the line alone (a graph then lights all of its nodes)."""
         for index, place in self.by_line.get((label, line), {}).items():
             return of_place(index, place)
         return {**nothing(), "label": label, "line": line}
 
     def find_line(self, line: int, *, label: str = "", near: tuple[str, str] | None = None) -> Selection:
-        """Like :meth:`of_line`; ``label`` may be left out, and a graph is named when ``near`` has no node of the line.
+        """Like :meth:`of_line`; ``label`` may be left out, and a graph is added when ``near`` has no node of the line.
 
         Raises:
             NotFoundError: no captured source has such a line.

@@ -2,7 +2,7 @@
 
 Everything is in the records already: a node has its source line and the Dynamo nodes that it was made from, a kernel
 has the post-grad nodes that its calls compute, and post-grad nodes keep the names of the AOT nodes that they come
-from. :class:`Provenance` walks a session once and answers from dictionaries.
+from. :class:`Provenance` joins these links.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from inductor_debug_jupyter.pipeline.views.words import count, label_of, plain
 from inductor_debug_jupyter.pipeline.words import Harmless
 
 _STAGES = ("dynamo", "joint", "forward", "backward", "post_grad", f"post_grad{BACKWARD}")
+_LATER = _STAGES[1:]
 _SIDES = {"forward": ("joint", "forward", "post_grad"), "backward": ("joint", "backward", f"post_grad{BACKWARD}")}
 
 
@@ -49,8 +50,8 @@ class TracedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace(Harmless):
-    """Everything that belongs together: lines, nodes by stage, kernels. ``asked`` says what it was asked for."""
+class ProvenanceTrace(Harmless):
+    """The lines, nodes and kernels that belong to one line, node or kernel, which ``asked`` names."""
 
     asked: str
     lines: tuple[SourceLine, ...]
@@ -78,7 +79,7 @@ class Trace(Harmless):
 
 
 class Provenance:
-    """Answers for one session."""
+    """Traces the lines, nodes and kernels of one session."""
 
     def __init__(self, record: SessionRecord) -> None:
         self._captures = {capture.compile_id: capture for capture in record.captures}
@@ -91,7 +92,7 @@ class Provenance:
         kernel: str | None = None,
         label: str = "",
         stage: str = "",
-    ) -> Trace:
+    ) -> ProvenanceTrace:
         """Follow a source line, a node or a kernel both ways.
 
         Args:
@@ -114,7 +115,7 @@ class Provenance:
         assert kernel is not None
         return self._of_kernel(kernel)
 
-    def _of_line(self, line: int, label: str) -> Trace:
+    def _of_line(self, line: int, label: str) -> ProvenanceTrace:
         found = {
             (capture.compile_id, stage, record.name): record
             for capture, stage, record in self._calls()
@@ -129,22 +130,22 @@ class Provenance:
             raise NotFoundError(f"nothing that was captured comes from {asked}")
         return self._answer(asked, found, self._kernels_of(found))
 
-    def _of_node(self, name: str, stage: str) -> Trace:
-        """A Dynamo node with all that was made from it; a later one with its namesakes and the Dynamo nodes behind."""
+    def _of_node(self, name: str, stage: str) -> ProvenanceTrace:
+        """A Dynamo node with the nodes made from it; a later node with its namesakes and their Dynamo nodes."""
         named = {(capture.compile_id, at, name): record for capture, at, record in self._calls() if record.name == name}
-        seeds = {key for key in named if stage in {"", key[1]}}
-        if not seeds:
+        chosen = [key for key in named if stage in {"", key[1]}]
+        if not chosen:
             where = f"{stage} graph" if stage else "graph"
             raise NotFoundError(f"no captured {where} has a computing node {name!r}")
-        found = {key: record for key, record in named.items() if key in seeds}
-        if any(at != "dynamo" for _, at, _ in seeds):
-            found.update({key: record for key, record in named.items() if key[1] != "dynamo"})
-        found.update(self._made_from({(compile_id, name) for compile_id, at, _ in seeds if at == "dynamo"}))
+        stages = {at for _, at, _ in chosen}
+        wanted = {*stages, *_LATER} if stages != {"dynamo"} else stages
+        found = {key: record for key, record in named.items() if key[1] in wanted}
+        found.update(self._made_from({(compile_id, name) for compile_id, at, _ in chosen if at == "dynamo"}))
         found.update(self._origins(found))
         asked = f"node {name}" + (f" of {stage}" if stage else "")
         return self._answer(asked, found, self._kernels_of(found))
 
-    def _of_kernel(self, name: str) -> Trace:
+    def _of_kernel(self, name: str) -> ProvenanceTrace:
         kernels = [
             (capture, kernel)
             for capture in self._captures.values()
@@ -153,13 +154,7 @@ class Provenance:
         ]
         if not kernels:
             raise NotFoundError(f"no captured kernel is called {name!r}")
-        found: dict[tuple[str, str, str], NodeRecord] = {}
-        for capture, kernel in kernels:
-            for stage in _SIDES.get(kernel.stage, ()):
-                if (graph := capture.graph(stage)) is not None:
-                    for node in kernel.nodes:
-                        if (record := graph.node(node)) is not None and record.is_call:
-                            found[capture.compile_id, stage, node] = record
+        found = {key: record for capture, kernel in kernels for key, record in _computed_by(capture, kernel)}
         found.update(self._origins(found))
         return self._answer(f"kernel {name}", found, kernels)
 
@@ -182,11 +177,9 @@ class Provenance:
         """The Dynamo nodes behind these nodes."""
         origins: dict[tuple[str, str, str], NodeRecord] = {}
         for (compile_id, _, _), record in found.items():
-            graph = self._captures[compile_id].graph("dynamo")
-            for name in record.origins if graph is not None else ():
-                assert graph is not None
-                if (origin := graph.node(name)) is not None:
-                    origins[compile_id, "dynamo", name] = origin
+            if (graph := self._captures[compile_id].graph("dynamo")) is not None:
+                known = {(compile_id, "dynamo", name): graph.node(name) for name in record.origins}
+                origins |= {key: origin for key, origin in known.items() if origin is not None}
         return origins
 
     def _kernels_of(self, found: Iterable[tuple[str, str, str]]) -> list[tuple[CompileCapture, KernelRecord]]:
@@ -208,7 +201,7 @@ class Provenance:
         asked: str,
         found: dict[tuple[str, str, str], NodeRecord],
         kernels: Iterable[tuple[CompileCapture, KernelRecord]],
-    ) -> Trace:
+    ) -> ProvenanceTrace:
         order = {stage: position for position, stage in enumerate(_STAGES)}
         keys = sorted(found, key=lambda key: (key[0], order[key[1]]))
         lines = {
@@ -217,7 +210,7 @@ class Provenance:
             for line in (found[key].source, found[key].cell)
             if line is not None
         }
-        return Trace(
+        return ProvenanceTrace(
             asked,
             tuple(lines[key] for key in sorted(lines)),
             tuple(TracedNode(*key, found[key].target, found[key].module_path) for key in keys),
@@ -226,6 +219,16 @@ class Provenance:
                 for capture, kernel in kernels
             ),
         )
+
+
+def _computed_by(capture: CompileCapture, kernel: KernelRecord) -> Iterator[tuple[tuple[str, str, str], NodeRecord]]:
+    """The nodes that a kernel computes, in each graph of its side that has them."""
+    for stage in _SIDES.get(kernel.stage, ()):
+        graph = capture.graph(stage)
+        for name in kernel.nodes if graph is not None else ():
+            record = graph.node(name) if graph is not None else None
+            if record is not None and record.is_call:
+                yield (capture.compile_id, stage, name), record
 
 
 def _some(names: list[str], most: int = 8) -> str:

@@ -1,7 +1,7 @@
-"""Recompiles as a timeline of compiles, each with what it cost and why, and recompile storms by their name.
+"""Recompiles as a timeline of compiles with cost and reason, recompile storms, and the sizes that torch left open.
 
-A storm is one function that compiled again and again because of one value: what helps there is not the last reason but
-the value that varies, all it took, and one fix.
+A storm is one function that compiled again and again because of one value. It is shown as one entry: the value that
+varies, every value that it took, and one fix.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from inductor_debug_jupyter.pipeline.records import (
     Guard,
     Recompile,
     SessionRecord,
-    SourceLine,
     SymbolRecord,
 )
 from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, readable_expression, varying
-from inductor_debug_jupyter.pipeline.views.places import nothing
+from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
 from inductor_debug_jupyter.pipeline.views.shapes import Selection
-from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+from inductor_debug_jupyter.pipeline.views.words import plain
 
 STORM: Final = 3
-"""So many recompiles because of one value are a storm."""
+"""The number of recompiles because of one value that make a storm."""
 
 _VALUES = 8
 
@@ -54,7 +53,7 @@ class StormView(TypedDict):
 
 
 class SymbolRow(TypedDict):
-    """A size or number that is left open: what it stands for, its range, and what constrained it.
+    """A size or number that torch left open: its expression, its range, and the guards that constrain it.
 
     The same of several compiles is one row; ``compile_id`` is the first, ``count`` how many.
     """
@@ -72,8 +71,8 @@ class SymbolRow(TypedDict):
     selection: Selection
 
 
-def told_recompile(item: Recompile) -> str:
-    """``n was 2, now 3 (0/0: n == 2)``; torch's own words where the values are not known."""
+def recompile_text(item: Recompile) -> str:
+    """``n was 2, now 3 (0/0: n == 2)``; torch's own reason where the values are not known."""
     reason = " ".join(plain(part.strip()) for part in (item.reasons or ("no reason recorded",))[0].splitlines() if part)
     if not item.check or not (item.old or item.new):
         return reason
@@ -132,26 +131,20 @@ def timeline(record: SessionRecord) -> list[CompileBar]:
 
 
 def _bar(capture: CompileCapture, reason: Recompile | None) -> CompileBar:
-    resumed = "(resumed" in capture.name
+    kind, why = "first", "first call"
+    if reason is not None:
+        kind, why = "recompile", recompile_text(reason)
+    elif "(resumed" in capture.name:
+        kind, why = "resumed", "goes on after a graph break"
     line = reason.source if reason is not None and reason.source else capture.source
     return CompileBar(
         compile_id=plain(capture.compile_id),
         name=plain(capture.name),
-        kind="recompile" if reason is not None else "resumed" if resumed else "first",
+        kind=kind,
         call=capture.call,
         seconds=round(capture.cost, 4),
-        why=told_recompile(reason)
-        if reason is not None
-        else "goes on after a graph break"
-        if resumed
-        else "first call",
-        selection={
-            **nothing(),
-            "compile_id": capture.compile_id,
-            "stage": "dynamo",
-            "label": label_of(line) if line else "",
-            "line": line.line if line else 0,
-        },
+        why=why,
+        selection=at_line(line, capture.compile_id, "dynamo"),
     )
 
 
@@ -163,12 +156,8 @@ def _bar_without_graph(item: Recompile) -> CompileBar:
         kind="recompile" if item.made else "refused",
         call=item.call,
         seconds=round(item.seconds, 4),
-        why=told_recompile(item),
-        selection={
-            **nothing(),
-            "label": label_of(line) if line else "",
-            "line": line.line if line else 0,
-        },
+        why=recompile_text(item),
+        selection=at_line(line),
     )
 
 
@@ -193,7 +182,7 @@ def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> SymbolRow:
         for check in guard.checks
         if any(expression in check for expression in symbol.expressions)
     ]
-    told = [f"{check} ({_where(source)})" if source else check for check, source in mine]
+    constraints = [f"{check} ({where_text(source)})" if source else check for check, source in mine]
     line = symbol.source or next((source for _, source in mine if source), None)
     return SymbolRow(
         compile_id=plain(symbol.compile_id),
@@ -203,16 +192,10 @@ def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> SymbolRow:
         range=symbol.range,
         value="" if symbol.value is None else str(symbol.value),
         fixed=plain(symbol.fixed),
-        constraints=list(dict.fromkeys(told)),
-        where=_where(line),
-        code=plain(line.text.strip()) if line else "",
-        selection={
-            **nothing(),
-            "compile_id": symbol.compile_id,
-            "stage": "dynamo",
-            "label": label_of(line) if line else "",
-            "line": line.line if line else 0,
-        },
+        constraints=list(dict.fromkeys(constraints)),
+        where=where_text(line),
+        code=code_text(line),
+        selection=at_line(line, symbol.compile_id, "dynamo"),
     )
 
 
@@ -226,7 +209,3 @@ def symbol_line(row: SymbolRow) -> str:
     return (
         f"{row['compile_id']}{times} {row['symbol']} = {row['stands_for']}{example}, {row['range']}{fixed}{why}{place}"
     )
-
-
-def _where(line: SourceLine | None) -> str:
-    return f"{plain(label_of(line))}, line {line.line}" if line else ""

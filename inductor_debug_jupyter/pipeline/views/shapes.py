@@ -1,4 +1,4 @@
-"""The dicts that views hand out: what a panel, a report and a test can rely on. All of them are JSON."""
+"""The types of the dicts that several views, panels and reports share. All of them are JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class Selection(TypedDict):
-    """What is chosen, for all panes alike. Empty strings, 0 and None mean "nothing"."""
+    """What the user selected, shared by all panes. Empty strings, 0 and None mean "nothing"."""
 
     finding: int | None
     compile_id: str
@@ -35,7 +35,7 @@ class TabView(TypedDict):
 
 
 class HeaderView(TypedDict):
-    """The answer in one line, and the tabs that have something to say; ``tab`` opens first."""
+    """The title, the figures and the tabs that have data; ``tab`` opens first."""
 
     title: str
     figures: list[FigureView]
@@ -58,9 +58,9 @@ class PlaceView(TypedDict):
 
 
 class FindingView(TypedDict):
-    """One row of the list and all that its explanation needs; ``count`` counts places, also those left out.
+    """One row of the Findings tab with its explanation; ``count`` counts places, also those left out.
 
-    ``groups`` says for ``severity``, ``rule``, ``module`` and ``line`` which group the row belongs to.
+    ``groups`` maps ``severity``, ``rule``, ``module`` and ``line`` to the group of the row.
     """
 
     index: int
@@ -82,7 +82,7 @@ class FindingView(TypedDict):
 
 
 class LineView(TypedDict):
-    """One line of a user's source; ``findings`` are indices, worst first, and ``mark`` is its worst news."""
+    """One line of a user's source; ``findings`` are indices, worst first; ``mark`` is the worst severity or a break."""
 
     number: int
     text: str
@@ -107,7 +107,7 @@ class StageView(TypedDict):
 
 
 class MissingView(TypedDict):
-    """A stage that is not there, and why."""
+    """A stage that was not captured, and why."""
 
     stage: str
     reason: str
@@ -125,7 +125,7 @@ class CaptureView(TypedDict):
 
 
 class ItemView(TypedDict):
-    """One thing worth a line: where, the user's code, what it is, what to do. Clicking goes to ``tab``."""
+    """A next step, graph break or recompile: the user's line, the message and hints; clicking opens ``tab``."""
 
     where: str
     code: str
@@ -147,7 +147,7 @@ class TileView(TypedDict):
 
 
 class PhaseView(TypedDict):
-    """What the compiler did for how long; ``share`` is of all its time, from 0 to 1."""
+    """A phase of the compiler and its time; ``share`` is that of all its time, from 0 to 1."""
 
     name: str
     seconds: str
@@ -155,7 +155,7 @@ class PhaseView(TypedDict):
 
 
 class CrashView(TypedDict):
-    """A backend whose process ended: how and where, and the last that it wrote."""
+    """A backend whose process ended: how and where, and the last lines that it wrote."""
 
     text: str
     stderr: list[str]
@@ -187,7 +187,7 @@ class GraphChoice(TypedDict):
 
 
 class PictureNode(TypedDict):
-    """One drawn shape: which nodes of the record it stands for, and what choosing it selects.
+    """One drawn shape: the nodes of the record that it stands for, and the selection that a click makes.
 
     ``kind`` is ``node``, ``group`` (a closed box; it names no nodes, there may be thousands), ``copy`` (an input beside
     its consumer) or ``portal`` (the near end of a long edge). ``box`` is the id by which a group is opened.
@@ -207,7 +207,7 @@ class PictureNode(TypedDict):
 
 
 class FrameView(TypedDict):
-    """What stands around the inside of an open box; ``box`` is the id by which it is closed."""
+    """The frame around the inside of an open box; ``box`` is the id by which it is closed."""
 
     box: str
     title: str
@@ -216,8 +216,8 @@ class FrameView(TypedDict):
 class PictureView(TypedDict):
     """A laid-out graph. Keys of ``nodes`` and ``frames`` are the ``<title>`` of the SVG's groups.
 
-    ``anchor`` is the box that was opened or closed last: a panel keeps it where it was. ``opened`` is the number of
-    open boxes, ``closed`` that of closed ones on show; ``colours`` has name and title of what it can be coloured by.
+    ``anchor`` is the box that was opened or closed last: a panel keeps its position. ``opened`` is the number of open
+    boxes, ``closed`` that of closed boxes that are drawn; ``colours`` has name and title of each colouring.
     """
 
     compile_id: str
@@ -250,7 +250,7 @@ class PaintView(TypedDict):
 
 
 class SearchView(TypedDict):
-    """What a search found: how many nodes, the first of them by name, and drawn id → number of finds in it."""
+    """The hits of a search: how many nodes, the names of the first, and drawn id → number of hits in it."""
 
     text: str
     count: int

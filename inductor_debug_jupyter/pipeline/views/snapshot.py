@@ -1,7 +1,7 @@
-"""What stays behind without a kernel: folded HTML with the session's text and a picture of its worst graph.
+"""The static snapshot for readers without a kernel: folded HTML with the session's text and its worst graph.
 
-Notebooks that are not trusted pass through a sanitizer that removes inline SVG, scripts and styles; what survives is
-``<details>``, ``<pre>`` and an ``<img>`` with a data URL, so there is nothing else here.
+Jupyter's sanitizer removes inline SVG, scripts and styles from notebooks that are not trusted. It keeps ``<details>``,
+``<pre>`` and an ``<img>`` with a data URL, so a snapshot has nothing else.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from inductor_debug_jupyter.pipeline.views.text import session_text
 MAX_BYTES = 150_000
 _TEXT_BYTES = 40_000
 _NOISE = re.compile(r"<!--.*?-->\s*|<title>.*?</title>\s*| (?:id|class)=\"[^\"]*\"(?=[^<]*>)", re.DOTALL)
-"""What an image has no use for."""
+"""Comments, titles, ids and classes, which an image does not need."""
 _LIMITS = (FIRST_VIEW, 10)
-"""How many shapes there are at most until the picture is small enough; the first are those of the panel."""
+"""The numbers of shapes to try until the picture is small enough; the first is the panel's."""
 
 
 def snapshot_html(record: SessionRecord, *, max_bytes: int = MAX_BYTES) -> str:
@@ -50,13 +50,13 @@ def _image(record: SessionRecord, room: int) -> str:
         picture = picture_view(lookup, compile_id, stage, limit=limit)
         data = b64encode(_standalone(picture["svg"]).encode()).decode()
         if len(data) <= room:
-            told = escape(f"Graph {compile_id} {stage}. {picture['note']}".strip())
-            return f'<p>{told}</p><img alt="{told}" src="data:image/svg+xml;base64,{data}">'
+            caption = escape(f"Graph {compile_id} {stage}. {picture['note']}".strip())
+            return f'<p>{caption}</p><img alt="{caption}" src="data:image/svg+xml;base64,{data}">'
     return "<p>The picture of the graph is too large for a snapshot; run the cell again to see it.</p>"
 
 
 def _standalone(svg: str) -> str:
-    """On a white sheet, because an image sees nothing of the page's dark theme, and at three quarters of its size."""
+    """The SVG on a white sheet, because an image cannot follow the page's dark theme, at three quarters of its size."""
     svg = _NOISE.sub("", svg)
     start = svg.index(">", svg.index("<svg")) + 1
     return f'{svg[:start].replace("pt", "px")}<rect width="100%" height="100%" x="0" y="0" fill="white"/>{svg[start:]}'

@@ -1,7 +1,8 @@
 """Drawing and geometry → SVG.
 
-What a static image needs (fills, strokes, the font) are attributes, mostly of a few groups; what a panel restyles has a
-class. The ``<title>`` of a node or frame is its id, by which a panel finds what it stands for. Labels are escaped text.
+Fills, strokes and the font are attributes, mostly of a few groups, because a static image has no style sheet; what a
+panel restyles has a class. The ``<title>`` of a node or frame is its id, by which a panel looks up its nodes. Labels
+are escaped text.
 """
 
 from __future__ import annotations

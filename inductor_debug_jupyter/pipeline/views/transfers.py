@@ -1,11 +1,11 @@
-"""Transfers between host and device, and the kernels of the device: lines for text, rows for a panel."""
+"""Transfers between host and device, and the device's kernels: lines for text, rows for the Transfers tab."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from inductor_debug_jupyter.pipeline.records import KernelSpec, NodeRecord, SessionRecord, Transfer
@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.words import plain
 
 _RANGES = ("copy_range", "accumulate", "work_division")
-"""What of a spec stands on its line, where the adapter says it; the rest is in the JSON."""
+"""The keys of a spec that its line shows; the JSON has all of them."""
 
 
 _FLAT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
@@ -24,7 +24,7 @@ _BREAK = re.compile(r"(?<=,)\n\s+")
 
 
 class TransferRow(TypedDict):
-    """One transfer, ready to show; ``line`` is how a log says it, and choosing it selects the tensor's node."""
+    """One transfer, ready to show; ``line`` is its log line, ``selection`` the tensor's node."""
 
     line: str
     direction: str
@@ -43,7 +43,7 @@ class TransferRow(TypedDict):
 
 
 class KernelRow(TypedDict):
-    """One kernel, ready to show; ``spec`` is its JSON, and choosing it selects its node."""
+    """One kernel, ready to show; ``spec`` is its JSON, ``selection`` its node."""
 
     op: str
     node: str
@@ -55,7 +55,7 @@ class KernelRow(TypedDict):
 
 
 class TransfersView(TypedDict):
-    """All of it, for one tab of a panel; ``summary`` is one line, ``left_out`` counts rows that are not there."""
+    """The Transfers tab; ``summary`` is one line, ``left_out`` counts the rows beyond the limit."""
 
     summary: str
     transfers: list[TransferRow]
@@ -67,8 +67,8 @@ def transfers_view(record: SessionRecord, lookup: Lookup | None = None, *, limit
     """Rows of everything; a record without any has empty lists and an empty summary.
 
     Args:
-        record: what to show.
-        lookup: the record's, if there is one already.
+        record: the session.
+        lookup: the record's lookup, where the caller has one.
         limit: at most so many transfers and so many kernels; the summary counts all.
     """
     lookup = lookup or Lookup(record)
@@ -85,19 +85,14 @@ def transfers_view(record: SessionRecord, lookup: Lookup | None = None, *, limit
 def transfers_summary(transfers: Sequence[Transfer], kernels: Sequence[KernelSpec] = ()) -> str:
     """``3 transfers to the device (1.2 MiB), 1 back (256 B), 12 kernels``."""
     parts = []
-    for direction, told in (("copy_to_device", "to the device"), ("copy_from_device", "back")):
+    for direction, where in (("copy_to_device", "to the device"), ("copy_from_device", "back")):
         those = [transfer for transfer in transfers if transfer.direction == direction]
         if those:
             total = words.size(sum(transfer.bytes for transfer in those))
-            parts.append(f"{words.count(len(those), 'transfer')} {told} ({total})")
+            parts.append(f"{words.count(len(those), 'transfer')} {where} ({total})")
     if kernels:
         parts.append(words.count(len(kernels), "kernel"))
     return ", ".join(parts)
-
-
-def transfer_lines(transfers: Iterable[Transfer]) -> list[str]:
-    """One line a transfer."""
-    return [transfer_line(transfer) for transfer in transfers]
 
 
 def event_line(event: Transfer | KernelSpec) -> str:
@@ -138,19 +133,18 @@ def kernel_json(kernel: KernelSpec) -> str:
 
 
 def _where(event: Transfer | KernelSpec) -> str:
-    told = plain(" ".join(filter(None, [event.adapter, event.compile_id, event.graph])))
-    return f"({told})" if told else ""
+    parts = plain(" ".join(filter(None, [event.adapter, event.compile_id, event.graph])))
+    return f"({parts})" if parts else ""
 
 
 def _layouts(operands: Any) -> str:
-    """The ranges that a kernel reads or writes: what the spec says of each operand, or its text."""
+    """The range or layout of each operand in a kernel's spec; an operand that is no dict as text."""
     if not isinstance(operands, list | tuple):
         return ""
-    told = [
+    return " ".join(
         str(each.get("range", each.get("device_layout", "?"))) if isinstance(each, dict) else str(each)
         for each in operands
-    ]
-    return " ".join(told)
+    )
 
 
 def _short(value: Any) -> str:
@@ -193,10 +187,10 @@ def _kernel_row(kernel: KernelSpec, lookup: Lookup) -> KernelRow:
 
 
 def _node_of(event: Transfer | KernelSpec, name: str, lookup: Lookup) -> Selection | None:
-    """The captured node that an adapter told of.
+    """The selection of the captured node that an adapter's event names.
 
-    Its own graph is asked first. An adapter that ran somewhere else (a comparison compiles again) tells of a compile
-    that was not captured, or has no AOT graph here; then a node of that name counts if it is also the same thing.
+    The event's own graph is searched first. The event of another run (a comparison compiles again) can name a compile
+    that was not captured; then a node of that name counts if it has the same op or shape, too.
     """
     if not name:
         return None

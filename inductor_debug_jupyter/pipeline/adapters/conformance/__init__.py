@@ -1,19 +1,20 @@
-"""Does an adapter keep its word? Checks that its author runs with one command.
+"""Conformance: tests whether an adapter does what it declares. An adapter in, a report with one line a check out.
 
-``inductor-debug conformance my_package:MyAdapter`` prints a report of what holds; each check that fails says what was
-seen and what to do. In a test suite::
+``inductor-debug conformance my_package:MyAdapter`` prints the report; each check that fails says what was seen and what
+to do. In a test suite::
 
     from inductor_debug_jupyter.pipeline.adapters.conformance import AdapterConformance
 
     class TestMyAdapter(AdapterConformance):
         adapter = "my_package:MyAdapter"
 
-Each check runs the adapter on small graphs, as ``torch.compile`` hands them over, and compares with eager. By default
-that happens in a process of its own: an adapter that crashes fails a check, and the next one starts afresh.
+Each check runs the adapter on small graphs (``samples``), as ``torch.compile`` passes them, and compares with eager. By
+default that happens in a process of its own: an adapter that crashes fails a check, and the next check starts afresh.
+``checks`` has the checks, ``subject`` the adapter under test, ``suite`` runs the checks, ``testing`` is for pytest.
 """
 
-from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS, Check
+from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS, ConformanceCheck
 from inductor_debug_jupyter.pipeline.adapters.conformance.suite import run_conformance
 from inductor_debug_jupyter.pipeline.adapters.conformance.testing import AdapterConformance
 
-__all__ = ["CHECKS", "AdapterConformance", "Check", "run_conformance"]
+__all__ = ["CHECKS", "AdapterConformance", "ConformanceCheck", "run_conformance"]

@@ -1,4 +1,4 @@
-"""The checks. Each takes the adapter under test and answers with one line of what it saw, or raises why it fails."""
+"""The checks. Each takes the adapter under test and returns one line on what it saw, or raises why it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.conformance.samples import GRAPHS, OPS, Sample, numbers
-from inductor_debug_jupyter.pipeline.adapters.conformance.subject import DoesNotApplyError, FailsError, Subject
+from inductor_debug_jupyter.pipeline.adapters.conformance.subject import AdapterUnderTest, DoesNotApplyError, FailsError
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 
@@ -20,41 +20,41 @@ _BY_NAME = {sample.name: sample for sample in GRAPHS}
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One check: its id, what it asks, and how."""
+class ConformanceCheck:
+    """One check: its id, what it tests, and the function that tests it."""
 
     check_id: str
     title: str
-    look: Callable[[Subject], str]
+    look: Callable[[AdapterUnderTest], str]
 
 
 def _clones(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(each.clone() if isinstance(each, torch.Tensor) else each for each in values)
 
 
-def _capabilities(subject: Subject) -> str:
+def _capabilities(subject: AdapterUnderTest) -> str:
     adapter = subject.adapter
     try:
-        said, again = adapter.capabilities(), adapter.capabilities()
+        declared, again = adapter.capabilities(), adapter.capabilities()
     except Exception as error:
         raise FailsError(
             f"it does not say what it can do: {type(error).__name__}: {error}",
             "get_supported_dtypes() gives torch dtypes, get_supported_ops() names, get_memory_limit() bytes; "
             "each may give None for 'I do not say'",
         ) from error
-    if not isinstance(said.name, str) or not said.name.strip():
-        raise FailsError(f"its name is {said.name!r}", "set name = 'my_chip' on the class")
-    if bad := [op for op in said.ops or () if not isinstance(op, str) or not op.strip()]:
+    if not isinstance(declared.name, str) or not declared.name.strip():
+        raise FailsError(f"its name is {declared.name!r}", "set name = 'my_chip' on the class")
+    if bad := [op for op in declared.ops or () if not isinstance(op, str) or not op.strip()]:
         raise FailsError(f"get_supported_ops() has {bad[0]!r}", "give names, such as 'mm' or 'aten.mm'")
-    if said != again:
+    if declared != again:
         raise FailsError(
             "it says something else when asked again", "give the same answers every time: findings depend on them"
         )
-    return str(said)
+    return str(declared)
 
 
-def _graph(sample: Sample) -> Callable[[Subject], str]:
-    def look(subject: Subject) -> str:
+def _graph(sample: Sample) -> Callable[[AdapterUnderTest], str]:
+    def look(subject: AdapterUnderTest) -> str:
         inputs = subject.inputs(sample)
         (actual,) = subject.run(sample.function, _clones(inputs))
         return subject.compare(actual, sample.function(*_clones(inputs)))
@@ -62,8 +62,8 @@ def _graph(sample: Sample) -> Callable[[Subject], str]:
     return look
 
 
-def _needs_right_numbers(subject: Subject) -> None:
-    """What looks at wrong numbers as a sign of something else needs right ones to begin with."""
+def _needs_right_numbers(subject: AdapterUnderTest) -> None:
+    """Skip a check that reads wrong numbers as a sign of something else, when the plain numbers are wrong, too."""
     if subject.computes_right is None:
         try:
             _graph(_BY_NAME["pointwise"])(subject)
@@ -75,7 +75,7 @@ def _needs_right_numbers(subject: Subject) -> None:
         raise DoesNotApplyError("the numbers are wrong already in the plain case: see graph.pointwise")
 
 
-def _compiles_something(subject: Subject) -> str:
+def _compiles_something(subject: AdapterUnderTest) -> str:
     refusals = []
     for sample in (_BY_NAME["pointwise"], _BY_NAME["matmul"], _BY_NAME["reduction"], OPS["clone"]):
         try:
@@ -90,7 +90,7 @@ def _compiles_something(subject: Subject) -> str:
     )
 
 
-def _inputs_untouched(subject: Subject) -> str:
+def _inputs_untouched(subject: AdapterUnderTest) -> str:
     sample = _BY_NAME["pointwise"]
     inputs = subject.inputs(sample)
     given = _clones(inputs)
@@ -103,7 +103,7 @@ def _inputs_untouched(subject: Subject) -> str:
     return "inputs are as they were"
 
 
-def _writes_inputs(subject: Subject) -> str:
+def _writes_inputs(subject: AdapterUnderTest) -> str:
     def function(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)
         return x * 2
@@ -120,7 +120,7 @@ def _writes_inputs(subject: Subject) -> str:
     return subject.compare(actual, expected)
 
 
-def _strides(subject: Subject) -> str:
+def _strides(subject: AdapterUnderTest) -> str:
     _needs_right_numbers(subject)
     n = subject.size
     given = (numbers(n, n, dtype=subject.dtype).t(), numbers(n, 2 * n, dtype=subject.dtype)[:, ::2])
@@ -135,7 +135,7 @@ def _strides(subject: Subject) -> str:
         ) from None
 
 
-def _aliases(subject: Subject) -> str:
+def _aliases(subject: AdapterUnderTest) -> str:
     (x,) = _clones(subject.inputs(OPS["clone"]))
     ((view, _),) = subject.run(lambda x: (x.t(), x + 1), (x,), held=True)
     with torch.no_grad():
@@ -148,7 +148,7 @@ def _aliases(subject: Subject) -> str:
     return "a view of an input stays one"
 
 
-def _repeats(subject: Subject) -> str:
+def _repeats(subject: AdapterUnderTest) -> str:
     sample = _BY_NAME["matmul"]
     inputs = subject.inputs(sample)
     first, second, third = subject.run(sample.function, *(_clones(inputs) for _ in range(3)))
@@ -160,7 +160,7 @@ def _repeats(subject: Subject) -> str:
     return "3 runs, the same bits"
 
 
-def _runs_twice(subject: Subject) -> str:
+def _runs_twice(subject: AdapterUnderTest) -> str:
     _needs_right_numbers(subject)
     sample = _BY_NAME["pointwise"]
     one = subject.inputs(sample)
@@ -184,7 +184,7 @@ def _runs_twice(subject: Subject) -> str:
     return "each run has its own values"
 
 
-def _dynamic_sizes(subject: Subject) -> str:
+def _dynamic_sizes(subject: AdapterUnderTest) -> str:
     _needs_right_numbers(subject)
     n = subject.size
     sets = [(numbers(n * k, n, dtype=subject.dtype),) for k in (2, 3, 4)]
@@ -204,7 +204,7 @@ def _dynamic_sizes(subject: Subject) -> str:
     return "3 sizes"
 
 
-def _gradients(subject: Subject) -> str:
+def _gradients(subject: AdapterUnderTest) -> str:
     if not subject.adapter.trains:
         raise DoesNotApplyError("it says trains = False")
 
@@ -233,7 +233,7 @@ def _gradients(subject: Subject) -> str:
     return subject.compare(given.grad, eager.grad)
 
 
-def _errors_are_results(subject: Subject) -> str:
+def _errors_are_results(subject: AdapterUnderTest) -> str:
     gm = torch.fx.symbolic_trace(lambda x: torch.linalg.eigvals(x))
     x = numbers(subject.size, subject.size, dtype=subject.dtype)
     try:
@@ -248,11 +248,11 @@ def _errors_are_results(subject: Subject) -> str:
     return "an odd graph compiles" if result.run is not None else f"refused: {result.reason}"
 
 
-def _claimed_dtypes(subject: Subject) -> str:
-    said = subject.adapter.capabilities().dtypes
-    if said is None:
+def _claimed_dtypes(subject: AdapterUnderTest) -> str:
+    dtypes = subject.adapter.capabilities().dtypes
+    if dtypes is None:
         raise DoesNotApplyError("it does not say which dtypes it has")
-    for dtype in sorted(said, key=str):
+    for dtype in sorted(dtypes, key=str):
         sample = OPS["clone"] if dtype.itemsize == 1 or dtype.is_complex else OPS["add"]
         inputs = subject.inputs(sample, dtype)
         try:
@@ -263,14 +263,14 @@ def _claimed_dtypes(subject: Subject) -> str:
                 f"get_supported_dtypes() has {dtype_name(dtype)}, and {sample.name} in it does not work: {error}",
                 f"take {dtype_name(dtype)} out of get_supported_dtypes(), or make {sample.name} work in it",
             ) from None
-    return f"{len(said)} tried"
+    return f"{len(dtypes)} tried"
 
 
-def _other_dtypes(subject: Subject) -> str:
-    said = subject.adapter.capabilities().dtypes
-    if said is None:
+def _other_dtypes(subject: AdapterUnderTest) -> str:
+    dtypes = subject.adapter.capabilities().dtypes
+    if dtypes is None:
         raise DoesNotApplyError("it does not say which dtypes it has")
-    others = [each for each in (torch.float64, torch.complex64, torch.int16) if each not in said]
+    others = [each for each in (torch.float64, torch.complex64, torch.int16) if each not in dtypes]
     if not others:
         raise DoesNotApplyError("it says it has all of them")
     gm = torch.fx.symbolic_trace(lambda x: x + x)
@@ -283,12 +283,12 @@ def _other_dtypes(subject: Subject) -> str:
     return f"{dtype_name(others[0])} is refused"
 
 
-def _claimed_ops(subject: Subject) -> str:
-    said = subject.adapter.capabilities().ops
-    if said is None:
+def _claimed_ops(subject: AdapterUnderTest) -> str:
+    ops = subject.adapter.capabilities().ops
+    if ops is None:
         raise DoesNotApplyError("it does not say which ops it has")
     tried, untried = [], []
-    for op in sorted(said):
+    for op in sorted(ops):
         sample = OPS.get(bare_name(op))
         if sample is None:
             untried.append(op)
@@ -306,7 +306,7 @@ def _claimed_ops(subject: Subject) -> str:
     return f"{len(tried)} tried" + (f"; not tried: {', '.join(untried)}" if untried else "")
 
 
-def _kernel_specs(subject: Subject) -> str:
+def _kernel_specs(subject: AdapterUnderTest) -> str:
     subject.results.clear()
     for sample in (_BY_NAME["pointwise"], _BY_NAME["matmul"]):
         subject.run(sample.function, subject.inputs(sample))
@@ -325,7 +325,7 @@ def _kernel_specs(subject: Subject) -> str:
     return f"{len(specs)} specs"
 
 
-def _transfers(subject: Subject) -> str:
+def _transfers(subject: AdapterUnderTest) -> str:
     log = device_log.DeviceLog()
     sample = _BY_NAME["matmul"]
     inputs = subject.inputs(sample)
@@ -352,26 +352,28 @@ def _transfers(subject: Subject) -> str:
     return f"{sent} to the device, {len(log.transfers) - sent} back"
 
 
-CHECKS: tuple[Check, ...] = (
-    Check("capabilities", "says what it can do", _capabilities),
-    Check("compiles", "compiles at least one small graph", _compiles_something),
+CHECKS: tuple[ConformanceCheck, ...] = (
+    ConformanceCheck("capabilities", "says what it can do", _capabilities),
+    ConformanceCheck("compiles", "compiles at least one small graph", _compiles_something),
     *(
-        Check(f"graph.{sample.name}", f"computes the right numbers ({sample.name.replace('_', ' ')})", _graph(sample))
+        ConformanceCheck(
+            f"graph.{sample.name}", f"computes the right numbers ({sample.name.replace('_', ' ')})", _graph(sample)
+        )
         for sample in GRAPHS
     ),
-    Check("inputs.untouched", "leaves its inputs alone", _inputs_untouched),
-    Check("inputs.written", "writes to an input that the graph writes to", _writes_inputs),
-    Check("inputs.strides", "reads inputs that are not contiguous", _strides),
-    Check("outputs.views", "gives views as views", _aliases),
-    Check("runs.repeat", "gives the same bits each time", _repeats),
-    Check("runs.twice", "keeps runs apart", _runs_twice),
-    Check("runs.sizes", "takes other sizes", _dynamic_sizes),
-    Check("gradients", "lets gradients through", _gradients),
-    Check("errors", "refuses with a reason instead of raising", _errors_are_results),
-    Check("dtypes.claimed", "has the dtypes that it says it has", _claimed_dtypes),
-    Check("dtypes.others", "refuses other dtypes in strict mode", _other_dtypes),
-    Check("ops.claimed", "has the ops that it says it has", _claimed_ops),
-    Check("kernel_specs", "kernel specs can be read", _kernel_specs),
-    Check("transfers", "transfers add up", _transfers),
+    ConformanceCheck("inputs.untouched", "leaves its inputs alone", _inputs_untouched),
+    ConformanceCheck("inputs.written", "writes to an input that the graph writes to", _writes_inputs),
+    ConformanceCheck("inputs.strides", "reads inputs that are not contiguous", _strides),
+    ConformanceCheck("outputs.views", "gives views as views", _aliases),
+    ConformanceCheck("runs.repeat", "gives the same bits each time", _repeats),
+    ConformanceCheck("runs.twice", "keeps runs apart", _runs_twice),
+    ConformanceCheck("runs.sizes", "takes other sizes", _dynamic_sizes),
+    ConformanceCheck("gradients", "lets gradients through", _gradients),
+    ConformanceCheck("errors", "refuses with a reason instead of raising", _errors_are_results),
+    ConformanceCheck("dtypes.claimed", "has the dtypes that it says it has", _claimed_dtypes),
+    ConformanceCheck("dtypes.others", "refuses other dtypes in strict mode", _other_dtypes),
+    ConformanceCheck("ops.claimed", "has the ops that it says it has", _claimed_ops),
+    ConformanceCheck("kernel_specs", "kernel specs can be read", _kernel_specs),
+    ConformanceCheck("transfers", "transfers add up", _transfers),
 )
 """Every check, in the order of the report. A new one is a function and a line here."""

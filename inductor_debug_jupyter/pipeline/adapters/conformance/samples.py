@@ -1,4 +1,4 @@
-"""The small graphs that an adapter is tried on."""
+"""The small functions on which an adapter is tested."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sample:
 
 
 def numbers(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    """Reproducible numbers of any dtype, small enough for all of them."""
+    """Reproducible numbers of any dtype, small enough for every dtype."""
     drawn = torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 2 - 1
     if dtype is torch.bool:
         return drawn > 0
@@ -46,7 +46,7 @@ GRAPHS: tuple[Sample, ...] = (
     Sample("no_inputs", lambda: torch.ones(8) * 3, lambda n, dtype: ()),
     Sample("scalar", lambda x: x.sum() * 2, _one),
 )
-"""What every adapter is tried on."""
+"""The graphs on which every adapter is tested."""
 
 OPS: dict[str, Sample] = {
     sample.name: sample
@@ -75,4 +75,4 @@ OPS: dict[str, Sample] = {
         Sample("transpose", lambda x: x.transpose(0, 1) + 0, _one),
     )
 }
-"""Op → how to try it. An op that an adapter has and this table has not is named as not tried."""
+"""Op → a function that calls it. An adapter's op that is missing here is reported as not tried."""

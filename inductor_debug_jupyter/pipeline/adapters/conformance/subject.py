@@ -1,4 +1,4 @@
-"""The adapter under test, and how a sample is run on it."""
+"""The adapter under test: runs samples on it and compares its outputs with eager."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 
 class FailsError(Exception):
-    """A check does not hold: what was seen, and what to do."""
+    """A check fails; ``detail`` is what was seen, ``advice`` what to do."""
 
     def __init__(self, detail: str, advice: str) -> None:
         super().__init__(detail)
@@ -24,10 +24,10 @@ class FailsError(Exception):
 
 
 class DoesNotApplyError(Exception):
-    """A check says nothing about this adapter, and why."""
+    """A check does not apply to this adapter; the message says why."""
 
 
-class Subject:
+class AdapterUnderTest:
     """An adapter under test."""
 
     def __init__(self, adapter: AcceleratorAdapter) -> None:
@@ -43,15 +43,15 @@ class Subject:
 
     @property
     def dtype(self) -> torch.dtype:
-        """A dtype to try graphs in.
+        """The dtype in which graphs are tested.
 
         Raises:
             DoesNotApplyError: it has no floating-point dtype.
         """
-        said = self.adapter.capabilities().dtypes
-        if said is None or torch.float32 in said:
+        dtypes = self.adapter.capabilities().dtypes
+        if dtypes is None or torch.float32 in dtypes:
             return torch.float32
-        floats = sorted((dtype for dtype in said if dtype.is_floating_point and dtype.itemsize > 1), key=str)
+        floats = sorted((dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1), key=str)
         if not floats:
             raise DoesNotApplyError("it has no floating-point dtype")
         return floats[0]
@@ -63,11 +63,11 @@ class Subject:
     def run(self, function: Callable[..., Any], *calls: Sequence[Any], held: bool = False) -> list[Any]:
         """Compile a function as ``torch.compile`` does, and call what comes out, once for each set of inputs.
 
-        What each call gave is copied before the next one, which may write into the same memory; not when ``held``.
+        The outputs of each call are copied, because the next call may overwrite them; with ``held`` they are not.
 
         Raises:
-            DoesNotApplyError: the adapter refuses it, and may.
-            FailsError: it refuses what it says it has, or raises.
+            DoesNotApplyError: the adapter refuses the graph with good reason.
+            FailsError: it refuses an op that it declares, or raises.
         """
         problems: list[Exception] = []
 
@@ -87,7 +87,7 @@ class Subject:
                     output = compiled(*inputs)
                 except Exception as error:
                     raise FailsError(
-                        f"it compiled the graph and then raised {_told(error)} when it ran",
+                        f"it compiled the graph and then raised {_summary(error)} when it ran",
                         "what the device cannot run must be refused in compile(), by raising or by "
                         "CompilationResult(False, reason=…); what compiled must run",
                     ) from error
@@ -101,7 +101,7 @@ class Subject:
             result = self.adapter.build(gm, inputs)
         except Exception as error:
             raise FailsError(
-                f"build() raised {_told(error)}",
+                f"build() raised {_summary(error)}",
                 "do not override build(), or give a CompilationResult(False, reason=…) instead of raising",
             ) from error
         self.results.append(result)
@@ -185,7 +185,7 @@ def _flat(value: Any) -> list[Any]:
     return [value]
 
 
-def _told(error: BaseException) -> str:
+def _summary(error: BaseException) -> str:
     inner = getattr(error, "inner_exception", None) or error
     first = str(inner).strip().splitlines()
     return f"{type(inner).__name__}: {first[0]}" if first else type(inner).__name__

@@ -1,4 +1,4 @@
-"""Run the checks, in a process of their own or here, and gather what came out."""
+"""Run the checks, in a process of their own or in this one, and collect the results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS
-from inductor_debug_jupyter.pipeline.adapters.conformance.subject import DoesNotApplyError, FailsError, Subject
+from inductor_debug_jupyter.pipeline.adapters.conformance.subject import AdapterUnderTest, DoesNotApplyError, FailsError
 from inductor_debug_jupyter.pipeline.adapters.graph_server import tell_ops
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, check_name, find_adapter
 from inductor_debug_jupyter.pipeline.adapters.sending import arguments, reference
@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 SERVER = f"{__name__}:CheckServer"
 DEFAULT_SECONDS = 60.0
-"""For one check: its graphs are tiny."""
+"""The time limit of one check, whose graphs are tiny."""
 
 _BY_ID = {check.check_id: check for check in CHECKS}
 Ask = Callable[[str], CheckRecord]
@@ -33,30 +33,30 @@ def run_conformance(
     memory_limit: int | None = None,
     checks: Sequence[str] | None = None,
 ) -> ConformanceRecord:
-    """What holds of an adapter.
+    """Run the conformance checks of an adapter.
 
     Args:
         adapter: an adapter, its class, or a name (``module:attribute``, a registered adapter, a backend).
-        isolate: run in a process of its own, which may crash. An adapter of a notebook can only be run here.
+        isolate: run in a process of its own, which may crash. An adapter of a notebook needs False.
         timeout: with ``isolate``, seconds for each check.
         memory_limit: with ``isolate``, bytes that the process may have, torch included.
-        checks: ids of the checks to run; all when not said.
+        checks: ids of the checks to run; all by default.
 
     Raises:
-        UsageError: there is no such adapter or check, or it cannot be made, or cannot go to another process.
+        UsageError: there is no such adapter or check, or it cannot be built, here or in another process.
     """
     ids = [check.check_id for check in CHECKS] if checks is None else list(checks)
     if unknown := [each for each in ids if each not in _BY_ID]:
         raise OptionError(f"checks={unknown[0]!r}; allowed: {', '.join(_BY_ID)}")
     if memory_limit is not None and not isolate:
         raise UsageError("memory_limit limits a process of its own: leave it out, or isolate")
-    with (_there if isolate else _here)(adapter, timeout, memory_limit) as (name, said, ask):
+    with (_there if isolate else _here)(adapter, timeout, memory_limit) as (name, introduction, ask):
         found = tuple(ask(each) for each in ids)
-    return ConformanceRecord(name, found, said)
+    return ConformanceRecord(name, found, introduction)
 
 
-def look(subject: Subject, check_id: str) -> CheckRecord:
-    """One check, here."""
+def look(subject: AdapterUnderTest, check_id: str) -> CheckRecord:
+    """Run one check in this process."""
     check = _BY_ID[check_id]
     try:
         return CheckRecord(check_id, check.title, "holds", check.look(subject))
@@ -72,9 +72,9 @@ def look(subject: Subject, check_id: str) -> CheckRecord:
 @contextmanager
 def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
     made = find_adapter(adapter) if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
-    subject = Subject(made)
-    name, said = _introduction(made)
-    yield name, said, lambda check_id: look(subject, check_id)
+    subject = AdapterUnderTest(made)
+    name, introduction = _introduction(made)
+    yield name, introduction, lambda check_id: look(subject, check_id)
 
 
 @contextmanager
@@ -86,14 +86,13 @@ def _there(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[s
     name = made if isinstance(made, str) else _introduction(made)[0]
     with Worker(SERVER, Limits(timeout, memory), name=name) as worker:
         first = worker.ask("open", written, phase="import")
-        said = ""
         if isinstance(first, CrashRecord):
-            said = f"it cannot be made: {crash_line(first)}"
+            introduction = f"it cannot be made: {crash_line(first)}"
         elif first.error:
             raise UsageError(first.message.splitlines()[0] if first.message else first.error)
         else:
-            said = first.value
-        yield name, said, lambda check_id: _asked(worker, written, check_id)
+            introduction = first.value
+        yield name, introduction, lambda check_id: _checked_there(worker, written, check_id)
 
 
 _ADVICE = {
@@ -103,7 +102,7 @@ _ADVICE = {
 _NO_CRASH = "nothing that a graph asks for may end the process: refuse in compile() what the device cannot do"
 
 
-def _asked(worker: Worker, written: dict[str, Any], check_id: str) -> CheckRecord:
+def _checked_there(worker: Worker, written: dict[str, Any], check_id: str) -> CheckRecord:
     answer = worker.ask("check", written, check_id, phase=f"check {check_id}")
     title = _BY_ID[check_id].title
     if isinstance(answer, CrashRecord):
@@ -115,14 +114,14 @@ def _asked(worker: Worker, written: dict[str, Any], check_id: str) -> CheckRecor
 
 
 class CheckServer:
-    """In the other process: the adapter under test. Made again after a crash."""
+    """In the other process: builds the adapter under test and runs checks on it."""
 
     def __init__(self) -> None:
-        self._subject: Subject | None = None
+        self._subject: AdapterUnderTest | None = None
         tell_ops()
 
     def open(self, written: dict[str, Any]) -> str:
-        """Make the adapter; answers with what it says of itself."""
+        """Build the adapter; returns its capabilities as text."""
         return _introduction(self._made(written).adapter)[1]
 
     def check(self, written: dict[str, Any], check_id: str) -> list[str]:
@@ -130,20 +129,20 @@ class CheckServer:
         record = look(self._made(written), check_id)
         return [record.status, record.detail, record.advice]
 
-    def _made(self, written: dict[str, Any]) -> Subject:
+    def _made(self, written: dict[str, Any]) -> AdapterUnderTest:
         if self._subject is None:
             args, kwargs = arguments(written)
-            self._subject = Subject(find_adapter(written["name"], *args, **kwargs))
+            self._subject = AdapterUnderTest(find_adapter(written["name"], *args, **kwargs))
         return self._subject
 
 
 def _introduction(adapter: AcceleratorAdapter) -> tuple[str, str]:
-    """Its name, and what it says of itself, as far as it says anything: a check looks at that."""
+    """The adapter's name and its capabilities as text, or why it cannot declare them."""
     try:
-        said = adapter.capabilities()
+        declared = adapter.capabilities()
     except Exception as error:
         return type(adapter).__name__, f"it does not say what it can do: {type(error).__name__}"
-    return said.name, str(said)
+    return declared.name, str(declared)
 
 
 def _name(adapter: Any) -> str:

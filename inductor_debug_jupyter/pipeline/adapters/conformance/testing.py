@@ -1,4 +1,4 @@
-"""The checks as pytest tests: subclass, name the adapter, done."""
+"""The conformance checks as pytest tests: subclass :class:`AdapterConformance` and set its adapter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inductor_debug_jupyter.pipeline.views.conformance import check_lines
 
 
 class AdapterConformance:
-    """One test for each check. What does not apply is skipped with its reason.
+    """One test for each check. A check that does not apply is skipped with its reason.
 
     Set ``adapter`` to an adapter, its class or a name. The adapter runs in a process of its own unless ``isolate`` is
     False; all checks run with the first test, so that torch is imported there once.
@@ -25,7 +25,7 @@ class AdapterConformance:
 
     @classmethod
     def report(cls) -> ConformanceRecord:
-        """What holds; run once for the class.
+        """The conformance report, made once for the class.
 
         Raises:
             UsageError: the class names no adapter.
@@ -38,7 +38,7 @@ class AdapterConformance:
         return cls._report
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """Pytest asks here for what to run the test with."""
+        """Pytest's hook: one test for each check id."""
         if "check_id" in metafunc.fixturenames:
             metafunc.parametrize("check_id", [check.check_id for check in CHECKS])
 

@@ -1,8 +1,8 @@
-"""The stick simulator: a device that really executes, and that can be made to lie.
+"""The stick simulator: a device that really computes, with faults that can be switched on by name.
 
-Tensors go to a padded layout of 128-byte sticks and come back; between kernels they stay there, and what nobody wrote
-is poisoned. Each kernel obeys a JSON spec that says which ranges it reads and writes. Faults are seeded by name, so
-that the rest of the tool can be proven against a device that is wrong in known ways::
+Tensors are copied into a padded layout of 128-byte sticks and back; between kernels they stay there, and memory that no
+kernel wrote is poisoned. Each kernel obeys a JSON spec of the ranges that it reads and writes. The faults let tests
+prove the rest of the tool against a device that is wrong in known ways::
 
     import torch
     from inductor_debug_jupyter import StickAdapter
@@ -12,8 +12,8 @@ that the rest of the tool can be proven against a device that is wrong in known 
     copy = torch.compile(torch.clone, backend=device.as_backend(fallback=False))(x)
     copy[63], copy[64]  # 63, and nan: the second stick was never written
 
-- :mod:`layout`: where elements lie; :mod:`formats`: what they are held as; :mod:`memory`: the buffers;
-- :mod:`faults`: what can be wrong; :mod:`kernels`: what is computed; :mod:`specs`: what the kernels obey;
+- :mod:`layout`: where elements lie; :mod:`formats`: the dtypes in device memory; :mod:`memory`: the buffers;
+- :mod:`faults`: the faults; :mod:`kernels`: what a kernel computes; :mod:`specs`: the specs that kernels obey;
 - :mod:`program`: one graph on the device; :mod:`refusals`: what cannot run; :mod:`adapter`: the adapter;
 - :mod:`audit`: which kernels of a run were wrong.
 """

@@ -1,4 +1,4 @@
-"""``stick128``: an accelerator with sticks of 128 bytes that is not there, and executes all the same."""
+"""The adapter ``stick128``: a simulated accelerator with sticks of 128 bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.adapters.capabilities import (
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import Fault, faults_of
 from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS, DeviceFormat
 from inductor_debug_jupyter.pipeline.adapters.stick.kernels import Arithmetic
-from inductor_debug_jupyter.pipeline.adapters.stick.program import Device, Program, Watch
+from inductor_debug_jupyter.pipeline.adapters.stick.program import Device, DeviceProgram, Watch
 from inductor_debug_jupyter.pipeline.adapters.stick.refusals import check_graph
 from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -30,12 +30,12 @@ class StickAdapter(AcceleratorAdapter):
     """Runs AOT graphs, forward and backward, as a device with sticks of 128 bytes would.
 
     Args:
-        format: ``float16``, the device's own, or ``float32``, without any loss.
+        format: ``float16``, the device's own, or ``float32``, which loses nothing.
         accumulate: the dtype of running sums: ``float32`` or ``float16``.
-        faults: what it does wrong (see :mod:`~inductor_debug_jupyter.pipeline.adapters.stick.faults`);
-            ``INDUCTOR_DEBUG_FAULTS`` when not said.
-        cores: how many share the work of a kernel.
-        values: transfers are told with their first values.
+        faults: its faults (see :mod:`~inductor_debug_jupyter.pipeline.adapters.stick.faults`); by default those of
+            ``INDUCTOR_DEBUG_FAULTS``.
+        cores: how many cores share the work of a kernel.
+        values: whether transfers are reported with their first values.
         check: whether graphs are checked against the ``stick128`` profile before they are compiled.
         watch: called after each kernel, with the program and the launch.
 
@@ -76,23 +76,23 @@ class StickAdapter(AcceleratorAdapter):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """What it does wrong."""
+        """The faults that are switched on."""
         return self.device.arithmetic.faults
 
     def get_supported_dtypes(self) -> set[torch.dtype]:
-        """What the device's memory can hold, one way or another."""
+        """The dtypes that the device's memory can hold."""
         return set(self.device.format.dtypes)
 
     def get_supported_ops(self) -> None:
-        """Any aten op that does not write into its operands."""
+        """None: the device runs any aten op that does not write into its operands."""
         return
 
     def get_memory_limit(self) -> int | None:
-        """The profile's."""
+        """The limit of the ``stick128`` profile."""
         return load_profile("stick128").memory_limit
 
     def capabilities(self) -> AcceleratorCapabilities:
-        """The profile's alignment, with what the simulator holds."""
+        """The alignment and memory of the ``stick128`` profile, with the simulator's own dtypes."""
         profile = load_profile("stick128")
         return AcceleratorCapabilities(
             name=self.name,
@@ -104,11 +104,11 @@ class StickAdapter(AcceleratorAdapter):
         )
 
     def rules(self) -> list[Constraint]:
-        """Those of the ``stick128`` profile; none when it was told not to check."""
+        """The rules of the ``stick128`` profile; none with ``check=False``."""
         return rules_for(load_profile("stick128")) if self._checks else []
 
     def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """What the profile says of the graph; looking takes a lowering, so nothing is looked at without rules."""
+        """The violations of a graph; without rules it is not lowered at all, which saves time."""
         return super().check(gm, inputs) if self._checks else ()
 
     def compile(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> CompilationResult:
@@ -117,13 +117,13 @@ class StickAdapter(AcceleratorAdapter):
         Raises:
             RefusedError: the device cannot run the graph; the message says what and why.
         """
-        programs: list[Program] = []
+        programs: list[DeviceProgram] = []
         compile_id = current_compile_id() or ""
 
         def compiler(graph: torch.fx.GraphModule, stage: str) -> Callable[..., Any]:
             effects_as_ops(graph)
             check_graph(graph, self.device.format)
-            programs.append(Program(graph, self.device, stage, compile_id))
+            programs.append(DeviceProgram(graph, self.device, stage, compile_id))
             return programs[-1]
 
         run = compile_with_aot(gm, inputs, compiler)
@@ -132,9 +132,9 @@ class StickAdapter(AcceleratorAdapter):
 
 
 def stick128(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """``torch.compile(model, backend="stick128")``: the simulator in its own format.
+    """The backend of ``torch.compile(model, backend="stick128")``: the simulator in its own format.
 
-    Faults come from ``INDUCTOR_DEBUG_FAULTS``. What it refuses raises: a simulator that quietly ran on the CPU instead
-    would prove nothing.
+    Faults come from ``INDUCTOR_DEBUG_FAULTS``. A refused graph raises: running it on the CPU instead would prove
+    nothing.
     """
     return StickAdapter(check=False).as_backend(fallback=False)(graph_module, example_inputs)  # type: ignore[no-any-return]

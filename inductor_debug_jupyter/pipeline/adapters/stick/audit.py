@@ -1,7 +1,7 @@
-"""Which kernels of a run were wrong: each is launched again on a device without faults, on the same operands.
+"""Find the wrong kernels of a run: each kernel is launched again on a device without faults, on the same operands.
 
-Operands are those of the faulty run, so a kernel that only passes a wrong value on is not called wrong. What is
-compared are the buffers of the two devices, bit for bit, padding included.
+Operands are those of the faulty run, so a kernel that only passes a wrong value on does not count as wrong. The buffers
+of the two devices are compared bit for bit, padding included.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters.stick.memory import DeviceTensor
-from inductor_debug_jupyter.pipeline.adapters.stick.program import Launch, Program
+from inductor_debug_jupyter.pipeline.adapters.stick.program import DeviceProgram, Launch
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 
 @dataclass(frozen=True, slots=True)
 class WrongKernel:
-    """One launch whose result is not what a healthy device gives."""
+    """One launch whose result differs from that of a device without faults."""
 
     graph: str
     node: str
@@ -29,15 +29,15 @@ class WrongKernel:
 
 @dataclass
 class Audit:
-    """Give it to ``StickAdapter(watch=…)``; afterwards it knows which of ``launches`` were ``wrong``."""
+    """A ``watch`` for ``StickAdapter`` that counts ``launches`` and collects the ``wrong`` ones."""
 
     launches: int = 0
     wrong: list[WrongKernel] = field(default_factory=list)
     ops: dict[str, int] = field(default_factory=dict)
-    _healthy: dict[int, Program] = field(default_factory=dict)
+    _healthy: dict[int, DeviceProgram] = field(default_factory=dict)
 
-    def __call__(self, program: Program, launch: Launch) -> None:
-        """Launch it again, and compare."""
+    def __call__(self, program: DeviceProgram, launch: Launch) -> None:
+        """Launch the kernel again without faults, and compare."""
         self.launches += 1
         self.ops[launch.op] = self.ops.get(launch.op, 0) + 1
         again = self._launched_again(program, launch)
@@ -47,10 +47,10 @@ class Audit:
             elements = sum(_different(ours, theirs) for ours, theirs in pairs)
             self.wrong.append(WrongKernel(program.graph, launch.node.name, launch.op, elements))
 
-    def _launched_again(self, program: Program, launch: Launch) -> Any:
+    def _launched_again(self, program: DeviceProgram, launch: Launch) -> Any:
         healthy = self._healthy.get(id(program))
         if healthy is None:
-            healthy = Program(program.graph_module, program.device.healthy(), program.graph, program.compile_id)
+            healthy = DeviceProgram(program.graph_module, program.device.healthy(), program.graph, program.compile_id)
             self._healthy[id(program)] = healthy
         with torch.random.fork_rng(devices=()):
             torch.set_rng_state(launch.random_state)

@@ -1,8 +1,8 @@
-"""How the simulator can be made to lie: faults, by name, each on the ops that it says and on no other.
+"""The simulator's faults: each makes certain ops wrong, and no others.
 
-Written as ``name``, ``name:op`` or ``name:op:argument``; an op is named like ``mm``, ``aten.mm`` or
+A fault is written as ``name``, ``name:op`` or ``name:op:argument``; an op is named like ``mm``, ``aten.mm`` or
 ``aten.mm.default``, several are joined by ``+`` (``wrong-accumulation:mm+addmm``). Without an op, a fault is on the
-ops that its line says:
+ops in the last column:
 
 =====================  ==============================================  ================================================
 ``copy-first-stick``   the copy kernel writes only the first stick of  ``clone``, ``copy``, ``lift_fresh_copy``
@@ -43,7 +43,7 @@ DEFAULT_OPS: dict[str, tuple[str, ...]] = {
     "crash": (),
     "hang": (),
 }
-"""Fault → the ops that it is on when none is said; empty when one must be said."""
+"""Fault → its ops by default; empty when an op must be given."""
 
 ALLOWED_OPS = {
     "copy-first-stick": COPIES,
@@ -51,12 +51,12 @@ ALLOWED_OPS = {
     "wrong-accumulation": ACCUMULATING,
     "read-padding": REDUCTIONS,
 }
-"""Fault → the ops that it makes sense on; any op where nothing is said."""
+"""Fault → the ops on which it is allowed; any op for faults that are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: its name, the ops that it is on (bare names), and its argument (empty: the usual one).
+    """One fault: its name, its ops (bare names), and its argument (empty for the default).
 
     Raises:
         OptionError: there is no such fault, or not on such an op.
@@ -93,12 +93,12 @@ class Fault:
                 good = float(self.argument) > 0
             except ValueError:
                 good = False
-            told = "seconds, a number above 0"
+            choices = "seconds, a number above 0"
         else:
-            values, told = allowed.get(self.name, ([], "no argument"))
+            values, choices = allowed.get(self.name, ([], "no argument"))
             good = self.argument in values
         if not good:
-            raise OptionError(f"fault {self.name!r}: {self.argument!r} is not allowed; allowed: {told}")
+            raise OptionError(f"fault {self.name!r}: {self.argument!r} is not allowed; allowed: {choices}")
 
     def is_on(self, op: str) -> bool:
         """Whether this fault is on an op, by any of its names."""

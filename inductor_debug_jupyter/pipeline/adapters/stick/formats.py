@@ -1,12 +1,12 @@
-"""What the device computes in: how each dtype of the host is held in its memory.
+"""The device's number formats: how each dtype of the host is held in device memory.
 
-``float16`` is the device's own format. Every float is held as float16, and a finite number beyond its range becomes
-the largest that there is, as accelerators that saturate do. Arithmetic reads float16, computes one kernel in the
-tensor's own dtype, and rounds what is written to float16. ``float32`` holds every dtype as it is (complex too): what
-goes wrong in this mode goes wrong in the layout, the transfers or a kernel, and not in the rounding.
+``float16`` is the device's own format. Every float is held as float16, and a finite number beyond its range becomes the
+largest float16, as on accelerators that saturate. A kernel reads float16, computes in the tensor's own dtype, and
+rounds its result to float16. ``float32`` holds every dtype unchanged (complex, too), so an error in this mode comes
+from the layout, the transfers or a kernel, and never from rounding.
 
-Integers of 64 bits are held in 32 bits in both. A number that does not fit is refused: silence would be a wrong
-result that nobody asked for.
+Both hold 64-bit integers in 32 bits. A number that does not fit is refused, because it would silently give a wrong
+result.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class DeviceFormat:
         return _HALVED.get(dtype, dtype) if self.name == "float16" else dtype
 
     def layout(self, shape: tuple[int, ...], dtype: torch.dtype) -> StickLayout:
-        """Where a tensor of that shape and dtype lies."""
+        """The layout of a tensor of that shape and dtype."""
         return StickLayout(tuple(shape), dtype, self.held_as(dtype))
 
 
 def poison(dtype: torch.dtype) -> float | int | complex:
-    """What device memory holds before anything is written: NaN, or a number that nobody computes by chance."""
+    """The content of unwritten device memory: NaN, or an integer that is unlikely to be computed."""
     if dtype.is_complex:
         return complex("nan+nanj")
     return float("nan") if dtype.is_floating_point else _INT_POISON[dtype.itemsize]

@@ -1,8 +1,8 @@
-"""What a kernel computes once its operands are in registers.
+"""The arithmetic of kernels, once their operands are in registers.
 
-Any aten op runs as torch runs it on the registers. Some ops have a kernel of their own, because how they compute can
-be set or be wrong: those that keep a running sum (its dtype is the device's accumulation type), equality, and
-``as_strided``, which may reach beyond its operand.
+Torch's own aten ops run on the registers. Some ops have a kernel of their own, because their arithmetic can be set or
+be faulty: those that keep a running sum (its dtype is the device's accumulation type), equality, and ``as_strided``,
+which may reach beyond its operand.
 
 A running sum is taken stick by stick: the products of 64 elements are added at once, as an array of multipliers with
 an adder tree does, and the sum over the sticks is rounded to the accumulation type after each.
@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.errors import RefusedError
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
-"""Ops that only allocate: nothing is written, so that whoever reads it gets poison."""
+"""Ops that only allocate: nothing is written, so a kernel that reads the result gets poison."""
 
 _CHUNK = 64
 
@@ -139,7 +139,7 @@ def _convolution(
     output_padding: Any,
     groups: int,
 ) -> torch.Tensor | None:
-    """Input channels are what is summed, 64 at a time; groups and transposed ones are computed in one piece."""
+    """Sums over input channels, 64 at a time; None (no rounding) for grouped and transposed convolutions."""
     if transposed or groups != 1:
         return None
     rest = (None, stride, padding, dilation, transposed, output_padding, groups)
@@ -161,7 +161,7 @@ _ACCUMULATING: dict[str, Callable[..., Any]] = {
 
 
 def _bitwise_equality(target: Any, *, when_signs_differ: bool) -> Compute:
-    """Equality as a unit that compares bits sees it: zeros of different sign are not equal."""
+    """Equality by comparing bits: zeros of different sign are not equal."""
 
     def compute(left: torch.Tensor, right: Any) -> torch.Tensor:
         other = right if isinstance(right, torch.Tensor) else torch.tensor(right, dtype=left.dtype)
@@ -180,7 +180,7 @@ def as_strided(
     """``as_strided`` within the operand's own elements.
 
     Raises:
-        RefusedError: it reaches an element of the storage that is not the operand's: that one is not on the device.
+        RefusedError: it reaches an element of the storage that is not the operand's, and so not on the device.
     """
     begin = (offset if start is None else start) - offset
     if 0 in size:

@@ -1,6 +1,6 @@
-"""How a tensor lies in the device's memory: in sticks of 128 bytes.
+"""The layout of a tensor in device memory: sticks of 128 bytes.
 
-The innermost dimension is cut into sticks; what does not fill its last stick is padding. A float16 tensor of 65
+The innermost dimension is cut into sticks, and the rest of the last stick is padding. A float16 tensor of 65
 elements takes 2 sticks of 64 cells: its device layout is ``[2, 64]``. Outer dimensions stay as they are
 (``[3, 65]`` → ``[3, 2, 64]``), and a scalar takes one stick.
 """
@@ -24,7 +24,7 @@ class StickLayout:
     Args:
         shape: as the host sees it.
         dtype: as the host sees it.
-        device_dtype: what is in memory.
+        device_dtype: the dtype in device memory.
     """
 
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ class StickLayout:
         return self.rows * self.sticks * STICK_BYTES
 
     def described(self, name: str, extent: Sequence[int] | None = None) -> dict[str, Any]:
-        """As a kernel spec states an operand; ``extent`` is the range that the kernel covers, if not all of it."""
+        """An operand as a kernel spec states it; ``extent`` is the range that the kernel covers, by default all."""
         return {
             "name": name,
             "shape": list(self.shape),
@@ -80,7 +80,7 @@ def dtype_text(dtype: torch.dtype) -> str:
 
 
 def divided(layout: StickLayout, cores: int, extent: Sequence[int]) -> list[tuple[int, int]]:
-    """Which part each core writes: rows when there are enough of them, else sticks of the rows; empty parts left out.
+    """The part that each core writes, as start and stop; cores without a part are left out.
 
     The parts are along the dimension that :func:`divides` names, and together they cover ``extent``.
     """
@@ -90,5 +90,5 @@ def divided(layout: StickLayout, cores: int, extent: Sequence[int]) -> list[tupl
 
 
 def divides(layout: StickLayout) -> str:
-    """What is divided among the cores: ``rows``, or ``sticks`` of a tensor with more sticks than rows."""
+    """The dimension that is divided among the cores: ``rows``, or ``sticks`` where there are more of them."""
     return "rows" if layout.rows >= layout.sticks else "sticks"

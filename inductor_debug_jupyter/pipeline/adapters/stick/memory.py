@@ -1,8 +1,8 @@
 """Device memory: padded buffers, poisoned before they are written.
 
-A :class:`DeviceTensor` is all that passes from one kernel to the next. A kernel loads the range that its spec states
-into registers, and stores into a buffer of its own. What no kernel has written is poison: whoever reads padding, or a
-stick that was never written, gets NaN (whole numbers: a sentinel).
+Kernels pass :class:`DeviceTensor` objects to each other. A kernel loads the range that its spec states into registers,
+and stores its result in a buffer of its own. Memory that no kernel has written is poison: a kernel that reads padding,
+or a stick that was never written, gets NaN (for integers: a sentinel).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class DeviceTensor:
     Args:
         layout: where its elements lie in ``buffer``.
         buffer: the sticks, as ``[rows, sticks, elements]``.
-        stride: the strides that the host's tensor has, or would have: ops like ``as_strided`` ask for them.
-        offset: likewise where it starts in its storage.
-        host: for what came from the host, the host's own tensor.
+        stride: the strides that the host's tensor has, or would have; ops like ``as_strided`` need them.
+        offset: the storage offset that the host's tensor has, or would have.
+        host: the host's own tensor, if the value came from the host.
     """
 
     layout: StickLayout
@@ -37,14 +37,14 @@ class DeviceTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As the host sees it."""
+        """The host's shape."""
         return self.layout.shape
 
     def load(self, *, whole_sticks: bool = False) -> torch.Tensor:
         """The elements, in registers: the host's dtype, shape and strides.
 
         Args:
-            whole_sticks: read padding as if it were data; a correct kernel never does.
+            whole_sticks: read padding as if it were data, as only a faulty kernel does.
         """
         layout = self.layout
         rows = self.buffer.view(layout.rows, layout.sticks * layout.stick)
@@ -54,7 +54,7 @@ class DeviceTensor:
         return restrided(values, self.stride)
 
     def to_host(self) -> torch.Tensor:
-        """The host's tensor. It starts where a view of the host would: AOTAutograd makes views of inputs from that."""
+        """The host's tensor, at the storage offset of a host view, from which AOTAutograd makes views of inputs."""
         if self.host is not None:
             return self.host
         values = self.load()
@@ -66,7 +66,7 @@ class DeviceTensor:
 
 
 def allocate(layout: StickLayout) -> torch.Tensor:
-    """A buffer in which nothing has been written."""
+    """A poisoned buffer."""
     return torch.full(
         (layout.rows, layout.sticks, layout.stick), poison(layout.device_dtype), dtype=layout.device_dtype
     )
@@ -100,7 +100,7 @@ def to_device(tensor: torch.Tensor, form: DeviceFormat, cores: int) -> DeviceTen
     """A host tensor in device memory.
 
     Raises:
-        RefusedError: the device has no place for such a tensor.
+        RefusedError: the device cannot hold such a tensor.
     """
     if tensor.layout is not torch.strided:
         raise RefusedError(f"a {str(tensor.layout).removeprefix('torch.')} tensor has no stick layout")
@@ -115,7 +115,7 @@ def to_device(tensor: torch.Tensor, form: DeviceFormat, cores: int) -> DeviceTen
 
 
 def restrided(values: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
-    """The same values in a memory of their own with these strides; also where elements share a place."""
+    """A copy of the values with these strides, also where several elements share an address."""
     if values.numel() == 0:
         return torch.empty_strided(values.shape, tuple(stride), dtype=values.dtype)
     extent = 1 + sum((size - 1) * step for size, step in zip(values.shape, stride, strict=True))
@@ -128,7 +128,7 @@ def restrided(values: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
 
 
 def _is_dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether no two elements share a place, as far as sorted strides can tell."""
+    """Whether no two elements share an address, as far as sorted strides can tell."""
     reach = 0
     for step, size in sorted((step, size) for size, step in zip(shape, stride, strict=True) if size > 1):
         if step <= reach:

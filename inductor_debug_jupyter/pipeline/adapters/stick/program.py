@@ -1,7 +1,7 @@
 """One AOT graph on the device: every node is a kernel, every value a :class:`DeviceTensor`.
 
 Inputs and constants are copied to the device, outputs are copied back; in between nothing leaves device memory. Views
-are kernels too: in sticks, a transposed tensor lies elsewhere.
+are kernels, too, because a transposed tensor has other sticks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VALUES_SHOWN = 8
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel that ran: what it was given, and what it wrote."""
+    """One kernel that ran: its operands and its result."""
 
     node: torch.fx.Node
     op: str
@@ -44,22 +44,22 @@ class Launch:
     kwargs: dict[str, Any]
     result: Any
     random_state: torch.Tensor
-    """Of torch's generator, before it ran."""
+    """The state of torch's generator before it ran."""
 
 
-Watch = Callable[["Program", Launch], None]
+Watch = Callable[["DeviceProgram", Launch], None]
 
 
 @dataclass(frozen=True)
 class Device:
-    """What is simulated.
+    """The simulated device.
 
     Args:
-        name: what to call it.
-        format: what it holds numbers in.
+        name: its name in logs and records.
+        format: how it holds numbers.
         arithmetic: how it computes.
-        cores: how many share the work of a kernel.
-        show_values: transfers are told with their first values.
+        cores: how many cores share the work of a kernel.
+        show_values: whether transfers are reported with their first values.
         watch: called after each kernel.
     """
 
@@ -71,18 +71,18 @@ class Device:
     watch: Watch | None = None
 
     def healthy(self) -> Device:
-        """The same device without faults, which nobody watches."""
+        """The same device without faults and without a watch."""
         return replace(self, arithmetic=replace(self.arithmetic, faults=()), watch=None)
 
 
-class Program:
+class DeviceProgram:
     """One graph, ready to run.
 
     Args:
         graph_module: the AOT graph.
-        device: where it runs.
+        device: the device that runs it.
         graph: ``forward`` or ``backward``.
-        compile_id: whose compile it is.
+        compile_id: the compile that it belongs to.
     """
 
     def __init__(self, graph_module: torch.fx.GraphModule, device: Device, graph: str, compile_id: str) -> None:
@@ -103,7 +103,7 @@ class Program:
     def __call__(self, *args: Any) -> Any:
         """Run it on host tensors; host tensors come back."""
         with torch.no_grad():
-            return _Run(self).run(*args)
+            return _ProgramRun(self).run(*args)
 
     def launch(self, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one kernel: load what it reads, compute, store what it writes."""
@@ -167,7 +167,7 @@ class Program:
     def _plan_at_launch(
         self, node: torch.fx.Node, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]
     ) -> KernelPlan:
-        """Sizes that were not known before: the spec is made now, and told."""
+        """The plan of a kernel whose sizes were not known at compile time; its spec is reported now."""
         read = [each for each in of_kind(torch.fx.Node, (node.args, node.kwargs)) if _is_tensor(each)]
         plan = plan_kernel(
             target_name(node),
@@ -183,12 +183,12 @@ class Program:
         return plan
 
 
-class _Run(torch.fx.Interpreter):
+class _ProgramRun(torch.fx.Interpreter):
     """One execution; values live in device memory."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DeviceProgram) -> None:
         super().__init__(program.graph_module)
-        self.extra_traceback = False  # a refusal says which op it is about
+        self.extra_traceback = False  # a refusal names its op
         self.program = program
         self.running: torch.fx.Node
         mode = device_log.logging_mode()
@@ -196,7 +196,7 @@ class _Run(torch.fx.Interpreter):
         self.show_values = program.device.show_values or mode == "values"
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Remember which node runs: :meth:`call_function` is not told."""
+        """Keep the node that runs, because :meth:`call_function` does not get it."""
         self.running = n
         return super().run_node(n)
 
@@ -205,11 +205,11 @@ class _Run(torch.fx.Interpreter):
         return self._to_device(super().placeholder(target, args, kwargs))
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """So does a constant."""
+        """A constant goes to the device."""
         return self._to_device(super().get_attr(target, args, kwargs))
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A kernel; taking one result of several, and arithmetic on sizes, is the host's work."""
+        """Launch a kernel; ``getitem`` and arithmetic on sizes run on the host."""
         if not is_aten(target) or target is operator.getitem:
             return super().call_function(target, args, kwargs)
         node, program = self.running, self.program
@@ -224,7 +224,7 @@ class _Run(torch.fx.Interpreter):
         return result
 
     def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the graph gives comes back to the host; an input that is given back as it is never left it."""
+        """The outputs go to the host; an input that is returned unchanged is the host's own tensor."""
         outputs = super().output(target, args, kwargs)
         names = iter(self._output_names())
         if isinstance(outputs, tuple | list):
@@ -244,7 +244,7 @@ class _Run(torch.fx.Interpreter):
             held = to_device(value, device.format, device.cores)
         except RefusedError as error:
             raise RefusedError(f"{self.running.name}: {error}") from None
-        self._tell("copy_to_device", self.running.name, held.layout, value)
+        self._report("copy_to_device", self.running.name, held.layout, value)
         return held
 
     def _from_device(self, value: Any, name: str) -> Any:
@@ -252,10 +252,10 @@ class _Run(torch.fx.Interpreter):
             return value
         tensor = value.to_host()
         if tensor is not value.host:
-            self._tell("copy_from_device", name, value.layout, tensor)
+            self._report("copy_from_device", name, value.layout, tensor)
         return tensor
 
-    def _tell(self, direction: Direction, name: str, layout: StickLayout, values: torch.Tensor) -> None:
+    def _report(self, direction: Direction, name: str, layout: StickLayout, values: torch.Tensor) -> None:
         program = self.program
         device_log.tell(
             Transfer(
@@ -276,7 +276,7 @@ class _Run(torch.fx.Interpreter):
 
 
 class _Registers:
-    """Loads operands, and remembers which registers are whose."""
+    """Loads operands into registers, and keeps the storage offset of each operand."""
 
     def __init__(self, whole_sticks: bool) -> None:
         self.whole_sticks = whole_sticks
@@ -290,7 +290,7 @@ class _Registers:
         return loaded
 
     def offset_of(self, values: torch.Tensor) -> int:
-        """Where a result would start in its storage on the host: a view starts within its base."""
+        """The storage offset that a result would have on the host: that of its base plus its own."""
         return int(values.storage_offset()) + self._offsets.get(values.untyped_storage().data_ptr(), 0)
 
 
@@ -312,7 +312,7 @@ def _strided_arguments(
 
 
 def _fits(plan: KernelPlan, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]) -> bool:
-    """Whether a plan made earlier is one for these sizes."""
+    """Whether an earlier plan was made for these sizes."""
     planned = [(layout.shape, layout.dtype) for _, layout in plan.results]
     return planned == shapes and [layout for _, layout in plan.operands] == [each.layout for each in operands]
 

@@ -1,4 +1,4 @@
-"""What the device cannot run, said when a graph is compiled and not in the middle of a run."""
+"""Refuse graphs that the device cannot run when they are compiled, and not in the middle of a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 
 def check_graph(graph_module: torch.fx.GraphModule, form: DeviceFormat) -> None:
-    """Look at every node of an AOT graph.
+    """Check every node of an AOT graph.
 
     Raises:
-        RefusedError: the first thing that the device cannot run, and why.
+        RefusedError: the device cannot run a node; the message names the first one and says why.
     """
     for node in graph_module.graph.nodes:
         if node.op == "output":
@@ -57,7 +57,7 @@ def _cannot_hold(node: torch.fx.Node, form: DeviceFormat) -> str:
 
 
 def _reads_other_bits(node: torch.fx.Node, form: DeviceFormat) -> str:
-    """A view of the bits as another dtype, where the device holds other bits than the host."""
+    """The refusal of a view of bits as another dtype, where the device holds other bits than the host."""
     if str(node.target) not in {"aten.view.dtype", "aten.view_copy.dtype"}:
         return ""
     for fake in of_kind(torch.Tensor, [node_value(each) for each in (node, *node.all_input_nodes)]):

@@ -1,8 +1,8 @@
-"""What the device's compiler writes for one kernel, as JSON, and what the kernel then obeys.
+"""Kernel specs: the JSON that the device's compiler writes for one kernel, and that the kernel obeys.
 
 A spec states the op, each operand with its layout and the range that is read, each result with the range that is
-written, the type of running sums, and which core writes what. The kernel takes its ranges from here: a fault of the
-code generation is seen in the spec before it is seen in the numbers.
+written, the type of running sums, and the part of each core. The kernel takes its ranges from its spec, so a fault of
+code generation can be seen in the spec.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class KernelPlan:
 
     Args:
         operands: name and layout of each.
-        results: likewise.
-        whole_sticks: the kernel reads its operands' last sticks to the end, padding and all.
+        results: name and layout of each.
+        whole_sticks: whether the kernel reads the padding of its operands, too.
         extents: for each result, the range of its layout that is written.
         spec: the JSON.
     """
