@@ -119,7 +119,7 @@ def main(arguments: list[str]) -> int:
         rows = growth(kernel, cells)
     finally:
         kernel.close()
-    print(f"{'cell':32} {'runs':>5} {'kB a run':>9} {'objects a run':>14}")  # noqa: T201
+    print(f"{'cell':32} {'runs':>5} {'kB a run':>9} {'objects a run':>14}")
     for name in CELLS:
         steps = [
             (after[1] - before[1], after[2] - before[2])
@@ -127,11 +127,11 @@ def main(arguments: list[str]) -> int:
             if after[0] == name
         ]
         kilobytes, objects = (sum(each[at] for each in steps) / len(steps) for at in (0, 1))
-        print(f"{name:32} {len(steps):5} {kilobytes / 1000:9.1f} {objects:14.1f}")  # noqa: T201
+        print(f"{name:32} {len(steps):5} {kilobytes / 1000:9.1f} {objects:14.1f}")
     first, last = rows[9], rows[-1]
     a_cell, widgets = (last[1] - first[1]) / (len(rows) - 10), last[3] - first[3]
-    print(f"after the first 10 of {len(rows)} cells: {a_cell / 1000:.1f} kB a cell, {widgets} widgets more")  # noqa: T201
-    print(f"8 models of {size * size * 4 / 1e6:.0f} MB: {plain / 1e6:.0f} MB plain, {magic / 1e6:.0f} MB")  # noqa: T201
+    print(f"after the first 10 of {len(rows)} cells: {a_cell / 1000:.1f} kB a cell, {widgets} widgets more")
+    print(f"8 models of {size * size * 4 / 1e6:.0f} MB: {plain / 1e6:.0f} MB plain, {magic / 1e6:.0f} MB")
     return int(a_cell > ALLOWED_BYTES or widgets != 0 or magic > ALLOWED_PEAK * plain)
 
 

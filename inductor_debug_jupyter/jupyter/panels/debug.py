@@ -127,13 +127,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         panels.gone(self)
         self._stop_listening()
         close_all(self)
-        self.children = ()
+        self.children = []
         for name, value in list(vars(self).items()):
             if name in _OF_SESSION or isinstance(value, ipywidgets.Widget):
                 delattr(self, name)
 
     def __repr__(self) -> str:
-        return GONE if self.is_closed else super().__repr__()  # type: ignore[no-any-return]
+        return GONE if self.is_closed else str(super().__repr__())
 
     def load(self, record: SessionRecord, live: LiveParts = NOT_LIVE) -> None:
         """Show another session in this one's place, and in its snapshot's."""

@@ -123,7 +123,8 @@ class CallLog:
         if self.budget is not None and not self.budget.make_room(nbytes):
             self.lost[_name(model)] = LostCall(_name(model), "too large", nbytes)
             return
-        kept = KeptInputs(*_copied((args, kwargs)), self.budget)
+        copied, named = _copied((args, kwargs))
+        kept = KeptInputs(copied, named, self.budget)
         if self.budget is not None:
             self.budget.add(kept)
         name = name_of_backend(backend) if backend is not None else ""
