@@ -8,13 +8,15 @@ the one that is struck, as Run All does, and then:
 - nothing in the process differs from before: see :data:`STATE`;
 - the next cell, under the magic, gives the right numbers and the findings that it always has.
 
-A strike that comes when the cell has already ended is no strike: it is made again, sooner.
+A strike that comes when the cell has already ended is no strike: it is made again, sooner. So is one that hits
+ipykernel's own code around the cell, which then never replies ("KeyboardInterrupt caught in kernel").
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import queue
 import random
 import sys
 import tempfile
@@ -169,8 +171,11 @@ class Target:
         """Strike a cell of that kind after ``part`` of the time that it usually takes."""
         after = part * self.seconds[kind]
         while True:
-            status, error, stopped = self._run_all(KINDS[kind], after)
-            if error == "KeyboardInterrupt" or after < 0.001:
+            try:
+                status, error, stopped = self._run_all(KINDS[kind], after)
+            except queue.Empty:
+                status, error, stopped = "", "no reply", 0.0
+            if error == "KeyboardInterrupt" or after < 0.01:
                 break
             self._first("ran.clear()")
             after *= 0.7
@@ -201,6 +206,12 @@ class Target:
         outcome = self.kernel.run(code)
         assert not outcome.error, (outcome.error, outcome.traceback)
 
+    def _wait_until_it_runs(self, message_id: str) -> None:
+        while True:
+            message = self.kernel.client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") == message_id and message["msg_type"] == "execute_input":
+                return
+
     def _run_all(self, cell: str, after: float | Path | None) -> tuple[str, str, float]:
         """Run a cell with another one queued, and strike after some seconds, or when there is a file.
 
@@ -212,16 +223,17 @@ class Target:
         second = client.execute(QUEUED, stop_on_error=True)
         began = time.monotonic()
         if after is not None:
+            self._wait_until_it_runs(first)
             if isinstance(after, Path):
                 while not after.exists():
                     time.sleep(0.05)
             else:
-                time.sleep(after)
+                time.sleep(max(after, 0.2))  # before that IPython reads the cell: see above
             self.kernel.manager.interrupt_kernel()
         struck = time.monotonic()
         replies = {}
         while len(replies) < 2:
-            reply = client.get_shell_msg(timeout=120)
+            reply = client.get_shell_msg(timeout=60)
             if (parent := reply["parent_header"].get("msg_id")) in (first, second):
                 replies[parent] = reply["content"]
                 if parent == first:
