@@ -6,7 +6,7 @@ job needs of the system (a C++ compiler, Python's headers, Graphviz, for the tes
 where that can be done, as root or through sudo. Elsewhere it is said what to install: without a compiler the command
 stops, without the others it goes on, and tests that could not run are listed as NOT RUN and fail the command.
 
-Further arguments go to the job: ``python3 binder/run.py quickstart --headless``, ``python3 binder/run.py tests -k strict``.
+Further arguments go to the job: ``… quickstart --headless``, ``… tests -k strict``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``binder/run.py``: what it brings and where it stops; a test that could not run is never taken for one that passed."""
+"""``binder/run.py``: what it brings and where it stops; a test that could not run is never taken for passed."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def load_session(data: bytes) -> SessionRecord:
     record = converted(session, SessionRecord, "saved session")
     culprits = record.localization.culprits if record.localization else ()
     try:
-        check_values([part.spec for part in (*record.kernel_specs, *culprits)])  # the only fields without a shape
+        # the only fields without a shape
+        check_values([*(kernel.spec for kernel in record.kernel_specs), *(culprit.spec for culprit in culprits)])
     except MalformedError as error:
         raise RecordError(f"this saved session is damaged: {error}") from None
     return record
