@@ -17,7 +17,7 @@ session: IPython's ``Out`` may hold the empty panel for as long as the kernel li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import Any, cast
@@ -127,7 +127,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         panels.gone(self)
         self._stop_listening()
         close_all(self)
-        self.children = ()
+        self.children: Sequence[Any] = []
         for name, value in list(vars(self).items()):
             if name in _OF_SESSION or isinstance(value, ipywidgets.Widget):
                 delattr(self, name)
