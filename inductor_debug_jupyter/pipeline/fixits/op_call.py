@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
 
 
 @dataclass(frozen=True)
-class Sizes:
+class WantedSizes:
     """Which sizes the rewrite pads, and to what.
 
     Attributes:
@@ -56,7 +56,7 @@ class PaddedCall:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     results: tuple[tuple[int, ...], ...]
-    sizes: Sizes
+    sizes: WantedSizes
     inner: int = 0
     """The size of a block in which the result is to be padded, 0 for none; see :mod:`blocks`."""
     strides: tuple[tuple[int, ...], ...] = ()

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.fixits import padded_views
-from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, Sizes
+from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
@@ -82,7 +82,7 @@ def _linear(call: PaddedCall) -> Any:
     return wrapped(call.run(x, weight, bias), call.made, leading and is_zero(weight), blocks)
 
 
-def _with_equal_features(x: Value, weight: Value, sizes: Sizes) -> tuple[Value, Value]:
+def _with_equal_features(x: Value, weight: Value, sizes: WantedSizes) -> tuple[Value, Value]:
     """The operands of ``linear`` with the same padding in the dimension that it sums over."""
     last = len(sizes_of(x)) - 1
     x = cut(x, [dim for dim in blocks_of(x) if dim != last])

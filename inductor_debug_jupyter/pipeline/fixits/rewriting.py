@@ -14,7 +14,7 @@ from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
 from inductor_debug_jupyter.pipeline.errors import RewriteError
 from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
-from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, Sizes
+from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
     Value,
@@ -73,7 +73,7 @@ class Rewriting(torch.fx.Interpreter):
         self._rewrite = rewrite
         self._border = border
         self.waste = Waste()
-        self._sizes = Sizes({**rewrite.around, **rewrite.pads})
+        self._sizes = WantedSizes({**rewrite.around, **rewrite.pads})
         self._in_blocks = wanted_blocks(plain.graph, rewrite.pads)
         self._mutations = border.mutations
         self._inputs: list[Any] = []

@@ -35,7 +35,7 @@ class Remaining:
 
 
 @dataclass
-class Search:
+class FixItSearch:
     """One search.
 
     Args:

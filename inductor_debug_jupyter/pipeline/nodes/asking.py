@@ -1,4 +1,4 @@
-"""From a name to a handle."""
+"""From a node's name to its handle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.nodes.kernels import kernel_values
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, find_node
 from inductor_debug_jupyter.pipeline.nodes.parts import InParts
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
-from inductor_debug_jupyter.pipeline.nodes.traces import Traces
+from inductor_debug_jupyter.pipeline.nodes.traces import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 
@@ -32,11 +32,11 @@ def node_handle(
     *,
     candidate: Any = None,
     gradients: Sequence[torch.Tensor] | None = None,
-    traces: Traces | None = None,
+    traces: TracedCalls | None = None,
 ) -> NodeHandle:
-    """A handle on a captured node. See :meth:`DebugSession.node` for the arguments; ``calls`` can be run again.
+    """A handle on a captured node. See :meth:`DebugSession.node` for the arguments.
 
-    ``traces`` is where is kept what helps with the next question.
+    ``calls`` returns the kept calls; ``traces`` keeps traced calls from one handle to the next.
 
     Raises:
         NotFoundError: there is no such node.
@@ -57,7 +57,7 @@ def _fetch(
     backend: Backend,
     gradients: Sequence[torch.Tensor] | None,
     fused: bool,
-    traces: Traces | None,
+    traces: TracedCalls | None,
 ) -> Callable[[], NodeValues]:
     def fetch() -> NodeValues:
         kept = calls()

@@ -1,9 +1,9 @@
-"""Write the script that shows a violation to somebody who has torch but not this tool.
+"""A violation and its capture → one script that shows it to a reader who has torch but not this package.
 
-The script holds the captured graph as Python source, cut down to the op in question where that can be, makes inputs
-of the recorded shapes and dtypes, runs the graph on the CPU, watches every op that torch dispatches, and looks for the
-violation's evidence. Nothing is pickled and nothing of this package is imported. Exit code 0: the violation shows; 1:
-it does not.
+The script contains the captured graph as Python source, cut down to the violating op where possible, makes inputs of
+the recorded shapes and dtypes, runs the graph on the CPU, and looks for the violation's evidence in every op that torch
+dispatches. Nothing is pickled and nothing of this package is imported. Exit code 0: the violation shows; 1: it does
+not.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ _SAYS: Final[dict[Severity, str]] = {
     "warning": "warns of this",
     "info": "remarks on this",
 }
-"""What a target says of a finding; only an error is refused."""
+"""What a target does with a finding; it refuses only errors."""
 _FINDINGS: Final[dict[Severity, str]] = {"error": "the violation", "warning": "the warning", "info": "the remark"}
 
 
@@ -152,7 +152,7 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
     """The script for the first place of a violation.
 
     Raises:
-        ReproError: the graph is not there or holds something that cannot be written as a script.
+        ReproError: the graph was not captured, or cannot be written as a script.
     """
     if not violation.places or not violation.evidence:
         raise ReproError(f"{violation.rule_id}: the rule does not say what a script should look for")
@@ -183,7 +183,7 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
 
 
 def _comment(text: str) -> str:
-    """Somebody's text as one harmless line inside a docstring or a comment."""
+    """Any text as one line that is safe inside a docstring or a comment."""
     return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
 
 
@@ -212,7 +212,7 @@ def _tensor(spec: TensorSpec) -> str:
 
 
 def _as_class(text: str) -> str:
-    """The readable graph as a class that can be run: torch prints it as one, under a name that is not always legal."""
+    """The graph's text as a class that runs: torch prints a class, but its name is not always an identifier."""
     body = re.sub(r"\x1b\[[0-9;]*m", "", text).strip("\n")
     body, replaced = re.subn(r"^class [^\n]*\(torch\.nn\.Module\):", "class Graph(torch.nn.Module):", body, count=1)
     if not replaced:
@@ -225,7 +225,7 @@ def _as_class(text: str) -> str:
 
 
 def _graph_class(graph: GraphRecord, body: str) -> str:
-    """The class with the tensors that it holds."""
+    """The class with an ``__init__`` that makes the graph's constants."""
     constants = [node for node in graph.nodes if node.op == "get_attr"]
     if any("." in node.target or not node.target.isidentifier() or node.tensor is None for node in constants):
         raise ReproError("the captured graph holds submodules, which a standalone script cannot")
