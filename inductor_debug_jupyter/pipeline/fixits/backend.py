@@ -123,7 +123,7 @@ class _Programs:
 
     def _rewritten(self, args: Sequence[Any]) -> _Rewritten:
         rewrite, graph_module = self._backend.rewrite, self._graph_module
-        given = [_detached(value) for value in args]
+        given = [value.detach() if isinstance(value, torch.Tensor) else value for value in args]
         plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=uses_vmap(graph_module))
         border = Border(rewrite, plain, self._roles)
         while True:
@@ -183,10 +183,6 @@ class _Program:
 def _first_line(error: Exception) -> str:
     """An error's own message, without the node and the stack that fx adds below it."""
     return str(error).strip().partition("\n")[0]
-
-
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def _described(part: Any) -> str:

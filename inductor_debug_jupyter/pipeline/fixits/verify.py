@@ -147,15 +147,12 @@ def _tolerances(rewrite: Rewrite) -> ComparisonConfig:
     The error that a cast brings is a difference here, and never excused by the cast. Strides may differ: fix-its pad,
     copy, reorder and cut.
     """
-    usual = [DEFAULT_TOLERANCES[dtype] for dtype in _formats(rewrite) if dtype in DEFAULT_TOLERANCES]
+    dtypes = [getattr(torch, name) for name in rewrite.casts.values()]
+    usual = [DEFAULT_TOLERANCES[dtype] for dtype in dtypes if dtype in DEFAULT_TOLERANCES]
     if not usual:
         return ComparisonConfig(check_strides=False)
     atol, rtol = (max(each) for each in zip(*usual, strict=True))
     return ComparisonConfig(rtol=rtol, atol=atol, check_strides=False)
-
-
-def _formats(rewrite: Rewrite) -> list[torch.dtype]:
-    return [getattr(torch, name) for name in rewrite.casts.values()]
 
 
 def try_fixits(

@@ -79,7 +79,9 @@ def _in_float64(graph: torch.nn.Module) -> Callable[..., Any]:
     def run(*inputs: Any) -> Any:
         with torch.random.fork_rng(), torch.no_grad():
             usual = copy.deepcopy(graph)(*map(copy_of, inputs))
-        wide = [value.double() if _widens(value) else value for value in inputs]
+        wide = [
+            value.double() if rounding_check.rounds(value) and not value.is_complex() else value for value in inputs
+        ]
         found = copy.deepcopy(graph).double()(*wide)
         with torch.no_grad():  # an input that the graph wrote to
             for value, written in zip(inputs, wide, strict=True):
@@ -88,10 +90,6 @@ def _in_float64(graph: torch.nn.Module) -> Callable[..., Any]:
         return _as_usual(found, usual)
 
     return run
-
-
-def _widens(value: Any) -> bool:
-    return rounding_check.rounds(value) and not value.is_complex()
 
 
 def _as_usual(found: Any, usual: Any) -> Any:

@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.nodes.handle import NodeHandle
 from inductor_debug_jupyter.pipeline.nodes.kernels import kernel_values
-from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, find_node
+from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.parts import InParts
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
 from inductor_debug_jupyter.pipeline.nodes.traces import TracedCalls
@@ -47,18 +47,7 @@ def node_handle(
         raise OptionError(f"candidate={candidate!r}; allowed: a backend that runs here, not a recording")
     fused = backend.name == INDUCTOR and backend.compiler is not None
     captured = find_node(captures, name, stage, compile_id, to_run=not fused)
-    fetch = _fetch(captured, calls, backend, gradients, fused, traces)
-    return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)
 
-
-def _fetch(
-    captured: CapturedNode,
-    calls: Callable[[], Sequence[ModelCall]],
-    backend: Backend,
-    gradients: Sequence[torch.Tensor] | None,
-    fused: bool,
-    traces: TracedCalls | None,
-) -> Callable[[], NodeValues]:
     def fetch() -> NodeValues:
         kept = calls()
         with contextlib.redirect_stdout(io.StringIO()):
@@ -69,4 +58,4 @@ def _fetch(
                 again = Reexecution(kept, gradients, InParts(backend), afterwards=True, traces=traces)
             return again.values([captured])[captured.stage, captured.record.name]
 
-    return fetch
+    return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)

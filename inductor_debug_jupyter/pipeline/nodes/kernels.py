@@ -124,7 +124,8 @@ class _Watch:
 
     def generated(self, graph: GeneratedGraph) -> None:
         """Search the kernel in a wrapper that Inductor just wrote."""
-        if not self._compiling or self._graph is not None or graph.is_backward != self._is_backward:
+        is_backward = self.wanted.stage.endswith("backward")
+        if not self._compiling or self._graph is not None or graph.is_backward != is_backward:
             return
         name = self.wanted.record.name
         holding = [call for call in graph.calls if name in call.nodes]
@@ -141,10 +142,6 @@ class _Watch:
         self._call = graph.calls[first.made_by] if first.made_by >= 0 else first
         index = self._call.index
         self._last = max(call.index for call in graph.calls if index in {call.index, call.made_by})
-
-    @property
-    def _is_backward(self) -> bool:
-        return self.wanted.stage.endswith("backward")
 
     # Running ----------------------------------------------------------------------------------------------------
 
@@ -178,7 +175,8 @@ class _Watch:
         hidden = ""
         if name not in self._outputs:
             seen = ", ".join(self._outputs) or "none of its nodes"
-            hidden = f"{name} lives only inside kernel {kernel}; of its {self._size()} these can be seen: {seen}"
+            nodes = count(len(self._call.origins), "node")
+            hidden = f"{name} lives only inside kernel {kernel}; of its {nodes} these can be seen: {seen}"
         function = None if self._given is None else _function(name, kernel, self._given)
         return NodeValues(
             self._inputs,
@@ -189,10 +187,6 @@ class _Watch:
             outputs=dict(self._outputs),
             hidden=hidden,
         )
-
-    def _size(self) -> str:
-        assert self._call is not None
-        return count(len(self._call.origins), "node")
 
 
 def as_node_or_buffer(graph: GeneratedGraph, name: str, value: torch.Tensor) -> torch.Tensor:

@@ -116,11 +116,15 @@ class NodeCall:
     @property
     def input_names(self) -> tuple[str, ...]:
         """The arguments that contain values of other nodes."""
-        return tuple(name for name, value in self.arguments.items() if _slots(value))
+        return tuple(
+            name for name, value in self.arguments.items() if any(isinstance(leaf, _Slot) for leaf in _leaves(value))
+        )
 
     def inputs(self, look_up: Callable[[str], Any]) -> dict[str, Any]:
         """The inputs by name; ``look_up`` gives the value of a node."""
-        return {name: _filled(self.arguments[name], look_up) for name in self.input_names}
+        return {
+            name: _replaced(self.arguments[name], _Slot, lambda slot: look_up(slot.node)) for name in self.input_names
+        }
 
     def by_node(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """From inputs by name to values by node.
@@ -150,11 +154,6 @@ class NodeCall:
         return NodeFunction(self.name, self.what, self.input_names, self.apply)
 
 
-def _filled(value: Any, look_up: Callable[[str], Any]) -> Any:
-    """An argument with values in its slots."""
-    return _replaced(value, _Slot, lambda slot: look_up(slot.node))
-
-
 def _replaced(value: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
     """The same structure (lists, tuples, dicts, slices) with all leaves of one class replaced."""
     made = map_aggregate(value, lambda leaf: replace(leaf) if isinstance(leaf, kind) else leaf)
@@ -165,10 +164,6 @@ def _leaves(value: Any) -> list[Any]:
     found: list[Any] = []
     _replaced(value, object, found.append)
     return found
-
-
-def _slots(value: Any) -> list[_Slot]:
-    return [leaf for leaf in _leaves(value) if isinstance(leaf, _Slot)]
 
 
 def own_copies(values: Any) -> Any:

@@ -141,8 +141,9 @@ def excess(reference: Any, candidate: Any, moved: Sequence[Any]) -> tuple[float,
         return 0.0, ""
     ours, theirs, *others = (plain_numbers(each) for each in (candidate, reference, *moved))
     others = [each for each in others if each.shape == theirs.shape]
-    count = in_floors if rounds(reference) else in_changes
-    ratio = count(ours, theirs, others, reference.dtype).reshape(-1)
+    is_float = rounds(reference)
+    ratio = in_floors(ours, theirs, others, reference.dtype) if is_float else in_changes(ours, theirs, others)
+    ratio = ratio.reshape(-1)
     largest, place = float(ratio.max()), int(ratio.argmax())
     wanted, found = theirs.reshape(-1)[place].item(), ours.reshape(-1)[place].item()
     wrong = int((ratio > 0).sum())
@@ -164,9 +165,7 @@ def in_floors(
     return ratio.masked_fill(same, 0.0)
 
 
-def in_changes(
-    ours: torch.Tensor, theirs: torch.Tensor, others: Sequence[torch.Tensor], dtype: torch.dtype
-) -> torch.Tensor:
+def in_changes(ours: torch.Tensor, theirs: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
     """Infinite where a whole number or truth value is another; 0 where the reference's own changes with jitter."""
     same = ours == theirs
     for other in others:

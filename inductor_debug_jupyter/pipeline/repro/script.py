@@ -165,6 +165,7 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
     if "alive()" not in violation.evidence and (reduced := single_op(graph, text, place.node)) is not None:
         graph, text = reduced
     line = place.line
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
     return _SCRIPT.substitute(
         title=_comment(violation.title),
         target=_comment(target),
@@ -175,7 +176,7 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
         size=f"{len(graph.calls)} of the graph's {len(whole.calls)} ops",
         torch_version=_comment(torch_version),
         graph=_graph_class(graph, text),
-        inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in _inputs(graph)),
+        inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in inputs),
         evidence=violation.evidence,
         headline=repr(f"{target} {_SAYS[violation.severity]}: {violation.title}"),
         finding=_FINDINGS[violation.severity],
@@ -185,10 +186,6 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
 def _comment(text: str) -> str:
     """Any text as one line that is safe inside a docstring or a comment."""
     return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
-
-
-def _inputs(graph: GraphRecord) -> list[NodeRecord]:
-    return [node for node in graph.nodes if node.op == "placeholder"]
 
 
 def _input(node: NodeRecord) -> str:

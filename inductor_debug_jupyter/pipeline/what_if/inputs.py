@@ -113,7 +113,9 @@ def resizes_of(
         chosen = axis_of(kind, inputs)
     resizes = []
     for name, dim in chosen.items():
-        tensor = _named(kind, name, inputs)
+        if name not in inputs:
+            raise OptionError(f"{kind}: there is no input {name!r}; inputs: {', '.join(inputs) or 'none'}")
+        tensor = inputs[name]
         if dim >= tensor.ndim:
             raise OptionError(f"{kind}: {name} is {_text(tensor)} and has no dimension {dim}")
         if not tensor.shape[dim]:
@@ -191,12 +193,6 @@ def _dim_of(kind: str, name: str, dims: Dims | None) -> int:
     if isinstance(dims, Mapping):
         return dims.get(name, _DEFAULT_DIM[kind])
     return _DEFAULT_DIM[kind] if dims is None else dims
-
-
-def _named(kind: str, name: str, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    if name not in inputs:
-        raise OptionError(f"{kind}: there is no input {name!r}; inputs: {', '.join(inputs) or 'none'}")
-    return inputs[name]
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
