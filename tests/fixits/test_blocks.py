@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from inductor_debug_jupyter import capture, fixed
+from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
@@ -24,6 +25,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
+from inductor_debug_jupyter.pipeline.fixits.padded_ops import compute
 from inductor_debug_jupyter.pipeline.fixits.reshaping import reshaped
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -222,3 +224,10 @@ def test_heads_become_blocks() -> None:
     assert isinstance(made, Padded)
     assert (tuple(made.tensor.shape), made.blocks) == ((2, 20), ((1, 3),))
     assert torch.equal(tensor_of(cut(made)), heads.reshape(2, 12))
+
+
+def test_rows_padded_alike_are_joined_without_their_padding_when_their_columns_differ() -> None:
+    one, other = torch.randn(3, 4), torch.randn(3, 4)
+    padded = [grown(grown_in_blocks(one, 1, Block(2, 3)), {0: 4}), grown(other, {0: 4, 1: 6})]
+    joined = compute(PaddedCall(torch.ops.aten.cat.default, (padded, 0), {}, ((6, 4),), WantedSizes({})))
+    assert torch.equal(cut(joined), torch.cat([one, other]))

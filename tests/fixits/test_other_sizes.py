@@ -15,7 +15,7 @@ from inductor_debug_jupyter import fixed
 from inductor_debug_jupyter.pipeline.errors import RewriteError
 from inductor_debug_jupyter.pipeline.fixits import padded_ops
 from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
-from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall
+from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall
 from inductor_debug_jupyter.pipeline.fixits.original import Original
 from inductor_debug_jupyter.pipeline.fixits.padded import tensor_of, wrapped
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
@@ -111,7 +111,7 @@ def test_several_threads() -> None:
 # What must never be returned -----------------------------------------------------------------------------------------
 
 
-def wrong_linear(call: OpCall) -> Any:
+def wrong_linear(call: PaddedCall) -> Any:
     """Loses a row."""
     right = padded_ops._linear(call)
     rows, columns = call.made
@@ -126,7 +126,7 @@ def test_a_wrong_padding_rule_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_no_padding_rule_at_all_that_works_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(call: OpCall) -> Any:
+    def broken(call: PaddedCall) -> Any:
         raise ValueError("out of paper")
 
     monkeypatch.setitem(padded_ops._HANDLERS, "linear", broken)

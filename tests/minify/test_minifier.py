@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, capture
 from inductor_debug_jupyter.pipeline.devices import DtypeConstraint, ShapeConstraint, UnsupportedOpsConstraint, check
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, Outcome, dynamo_graph
-from inductor_debug_jupyter.pipeline.minify.search import Search
+from inductor_debug_jupyter.pipeline.minify.search import DeltaDebugging
 from inductor_debug_jupyter.pipeline.records import Place, Violation
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script
 
@@ -337,7 +337,7 @@ def test_a_limit_ends_the_search_with_the_smallest_so_far():
 @pytest.mark.parametrize("needed", [{3}, {0, 99}, {10, 11, 12}, {5, 50, 95}])
 def test_delta_debugging_finds_exactly_what_is_needed(needed):
     names = [str(number) for number in range(100)]
-    search = Search(lambda items: Outcome({str(n) for n in needed} <= set(items), ""))
+    search = DeltaDebugging(lambda items: Outcome({str(n) for n in needed} <= set(items), ""))
     assert {int(name) for name in search.smallest(names)} == needed
     assert len(search.seen) < 40 * len(needed)
 

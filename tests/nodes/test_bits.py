@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from inductor_debug_jupyter import capture
 from inductor_debug_jupyter.benchmarks.models.model import transformers
 from inductor_debug_jupyter.pipeline.diff import flatten_outputs
-from inductor_debug_jupyter.pipeline.nodes import Traces
+from inductor_debug_jupyter.pipeline.nodes import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
 from inductor_debug_jupyter.pipeline.records import CompileCapture, NodeRecord
@@ -195,7 +195,7 @@ def captured(model: Any, inputs: tuple[Any, ...], lower: str = "aot") -> DebugSe
 def check(session: DebugSession, stage: str, pairs: list[tuple[NodeRecord, Op]], gradients: list[torch.Tensor]) -> None:
     wanted = {node.name: find_node(session.captures, node.name, stage) for node, _ in pairs}
     found = Reexecution(session._kept_calls(), gradients).values(list(wanted.values()))
-    one_by_one = Reexecution(session._kept_calls(), gradients, traces=Traces())
+    one_by_one = Reexecution(session._kept_calls(), gradients, traces=TracedCalls())
     for node, op in pairs:
         values = found[stage, node.name]
         assert values.note == ""

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from inductor_debug_jupyter import DebugSession, capture
 from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
-from inductor_debug_jupyter.pipeline.nodes import Traces
+from inductor_debug_jupyter.pipeline.nodes import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
@@ -362,7 +362,7 @@ def test_nothing_before_a_question_and_nothing_after_the_session() -> None:
     assert session._traces is not None
     session.node(names_of(session, "forward")[-1]).run()
     session.node(names_of(session, "backward")[-1], "backward").run()
-    (((_, trace),),) = (session._traces._traces.values(),)
+    (((_, trace),),) = (session._traces._traced.values(),)
     assert trace is not None
     graphs = [weakref.ref(graph) for graph in trace.live.graphs.values()]
     kept = [
@@ -425,6 +425,6 @@ def test_only_so_many_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     for stage in ("forward", "dynamo", "forward"):
         name = names_of(session, stage)[-1]
         assert same(session.node(name, stage), cold(session, stage)[name])
-        assert isinstance(session._traces, Traces)
-        assert len(session._traces._traces) == 1
+        assert isinstance(session._traces, TracedCalls)
+        assert len(session._traces._traced) == 1
     del kept

@@ -9,7 +9,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.what_if import Asked
+from inductor_debug_jupyter.pipeline.what_if import WhatIfRequest
 from inductor_debug_jupyter.pipeline.what_if.inputs import axis_of, changed_call, inputs_of, repeated, resizes_of
 
 
@@ -101,10 +101,10 @@ def test_nested_and_shared_inputs_are_changed_once() -> None:
 
     call = ModelCall.of(model, ({"x": x}, x), {"n": 3})
     assert list(inputs_of(call)) == ["batch.x"]
-    args, kwargs = changed_call(call, Asked(batch=4, dtype="float16")).inputs()
+    args, kwargs = changed_call(call, WhatIfRequest(batch=4, dtype="float16")).inputs()
     assert args[0]["x"].shape == args[1].shape == (4, 3)
     assert args[1].dtype is torch.float16
     assert kwargs == {"n": 3}
     assert x.shape == (2, 3)
     with pytest.raises(OptionError, match=r"dimension 0 of batch.x is both batch and sequence; say dims="):
-        changed_call(call, Asked(batch=4, sequence={"batch.x": 3}, dims={"sequence": 0}))
+        changed_call(call, WhatIfRequest(batch=4, sequence={"batch.x": 3}, dims={"sequence": 0}))

@@ -8,7 +8,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.nodes.handle import told
+from inductor_debug_jupyter.pipeline.nodes.handle import described
 from inductor_debug_jupyter.pipeline.views.words import plain
 
 _KERNEL = "inductor"
@@ -60,4 +60,4 @@ class NodeBinder:
 def _words(value: Any) -> str:
     if isinstance(value, dict):
         return f"dict of {', '.join(value)}"
-    return told(value)
+    return described(value)

@@ -14,7 +14,7 @@ from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 from inductor_debug_jupyter.pipeline.capture.steps import Step
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.views.words import plain
-from inductor_debug_jupyter.pipeline.what_if import Trial
+from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.form import FormView
 from inductor_debug_jupyter.pipeline.what_if.view import trial_view
 
@@ -28,11 +28,11 @@ class Trier(Protocol):
     """Who tries things out: a :class:`~inductor_debug_jupyter.pipeline.session.DebugSession`."""
 
     @property
-    def trials(self) -> tuple[Trial, ...]: ...  # noqa: D102
+    def trials(self) -> tuple[WhatIfTrial, ...]: ...  # noqa: D102
 
     def tryable(self) -> FormView: ...  # noqa: D102
 
-    def try_out(self, **changes: Any) -> Trial: ...  # noqa: D102
+    def try_out(self, **changes: Any) -> WhatIfTrial: ...  # noqa: D102
 
 
 class WhatIfPanel(Pane):

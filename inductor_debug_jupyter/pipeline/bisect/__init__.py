@@ -1,9 +1,10 @@
-"""Which stage of the ladder from eager to the device brings an error in.
+"""Which stage between eager mode and the device brings an error in.
 
-``bisect_stages(model, inputs)`` runs the model eagerly, traced, through AOTAutograd, with decompositions, with
-Inductor and on an adapter, and compares each with eager; ``views.bisect`` shows the answer.
+In: a model and its inputs. Out: a ``BisectRecord`` with one rung per stage, which ``views.bisect`` shows. ``ladder``
+runs the model eagerly, traced, through AOTAutograd, with decompositions, with Inductor and on an adapter, and compares
+each with eager.
 """
 
-from inductor_debug_jupyter.pipeline.bisect.ladder import STEPS, Step, bisect_stages, is_rung
+from inductor_debug_jupyter.pipeline.bisect.ladder import STEPS, LadderStep, bisect_stages, is_rung
 
-__all__ = ["STEPS", "Step", "bisect_stages", "is_rung"]
+__all__ = ["STEPS", "LadderStep", "bisect_stages", "is_rung"]

@@ -1,8 +1,8 @@
-"""Climb from eager to the device, one step of the compiler at a time, and name the first step that goes wrong.
+"""Run a model with one stage of the compiler more each time, and name the first stage that goes wrong.
 
 Each rung is a whole execution of the model, compared with eager by :class:`KernelDiffHarness`: same weights, inputs
-and random numbers. The lowest rung compares eager with itself: where a model does not repeat itself, no other rung
-means anything.
+and random numbers. The lowest rung compares eager with itself: if a model does not repeat itself, no other rung means
+anything.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ log = logging.getLogger("inductor_debug_jupyter")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One rung to try: its name, what it runs with, and what it means when it is the first that is not good.
+class LadderStep:
+    """One rung to run: its name, its backend, and what it means when it is the first that is not good.
 
-    ``is_eager``: it runs torch's eager kernels and nothing else, so that it needs no process of its own.
+    ``is_eager``: it runs only torch's eager kernels, so it needs no process of its own.
     """
 
     name: str
@@ -34,42 +34,42 @@ class Step:
     is_eager: bool = False
 
 
-STEPS: tuple[Step, ...] = (
-    Step(
+STEPS: tuple[LadderStep, ...] = (
+    LadderStep(
         "eager",
         "eager",
         "Plain PyTorch does not give the same answer twice. Seed it or make it deterministic first; "
         "until then no comparison means anything.",
     ),
-    Step(
+    LadderStep(
         "dynamo",
         "dynamo",
         "Tracing alone changes the result: the captured graph is not what the Python code does. "
         "Look at the Dynamo graph, and at side effects and values that were fixed while tracing.",
         is_eager=True,
     ),
-    Step(
+    LadderStep(
         "aot",
         "aot_eager",
         "The captured graph is good, and AOTAutograd changes it: look at how it made mutation, aliasing and the "
         "backward explicit.",
         is_eager=True,
     ),
-    Step(
+    LadderStep(
         "aot_decomposed",
         "aot_eager_decomp_partition",
         "The error comes in when ops are broken down into simpler ones (or when the backward is split off): look at "
         "the decompositions of the ops in the forward graph.",
         is_eager=True,
     ),
-    Step(
+    LadderStep(
         "inductor",
         "inductor",
         "The graph that Inductor is given computes the right thing, and its generated code does not: look at the "
         "kernels, at fusion and at Inductor's own passes.",
     ),
 )
-"""The ladder without a device. Another compiler's rungs can be given in its place."""
+"""The ladder without a device; ``bisect_stages`` also takes that of another compiler."""
 
 _ON_THE_DEVICE = (
     "PyTorch's own compiler is right all the way: the error comes from the device's side, its compiler, its "
@@ -86,25 +86,25 @@ def bisect_stages(
     model_name: str | None = None,
     backward: bool = False,
     run_all: bool = False,
-    steps: Sequence[Step] = STEPS,
+    steps: Sequence[LadderStep] = STEPS,
     isolate: bool = False,
     timeout: float | None = None,
     memory_limit: int | None = None,
 ) -> BisectRecord:
-    """Find the first step of the compiler, or the device, that brings an error in.
+    """Find the first stage of the compiler, or the device, that brings an error in.
 
     Args:
         model: a module or a function.
         inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
         adapter: the device, as the last rung: an adapter, a backend function, or a name (a ``torch.compile`` backend,
-            a registered adapter, or ``module:attribute``); or a recording of what it gave elsewhere.
+            a registered adapter, or ``module:attribute``); or a recording of its run elsewhere.
         config: what counts as equal.
-        model_name: what to call it.
+        model_name: the model's name in the record.
         backward: also compare gradients.
-        run_all: go on after the first rung that is not good.
+        run_all: also run the rungs after the first that is not good.
         steps: the rungs below the device.
-        isolate: run each rung that generates code, and the device, in a process of its own: one that crashes has
-            failed, and we have not.
+        isolate: run the device, and each rung that generates code, in a process of its own, so that a crash there is
+            only a failed rung.
         timeout: seconds for a rung, with ``isolate`` for each step of its backend.
         memory_limit: with ``isolate``, bytes that the backend's process may have, torch included.
 
@@ -112,17 +112,17 @@ def bisect_stages(
         UsageError: an argument cannot be understood.
     """
     ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
-    harnesses = [
-        KernelDiffHarness(
+
+    def harness_of(step: LadderStep) -> KernelDiffHarness:
+        limits = (False, None, None) if isolate and step.is_eager else (isolate, timeout, memory_limit)
+        alone, limit, memory = limits
+        return KernelDiffHarness(
             model, inputs, model_name, "eager", step.backend, config, alone, limit, backward, memory_limit=memory
         )
-        for step in ladder
-        for alone, limit, memory in [
-            (False, None, None) if isolate and step.is_eager else (isolate, timeout, memory_limit)
-        ]
-    ]
+
+    harnesses = [harness_of(step) for step in ladder]
     rungs: list[Rung] = []
-    first_bad: Step | None = None
+    first_bad: LadderStep | None = None
     for step, harness in zip(ladder, harnesses, strict=True):
         if first_bad is not None and not run_all:
             rungs.append(Rung(step.name, "not_run", f"{first_bad.name} is not good already"))
@@ -140,27 +140,29 @@ def bisect_stages(
     )
 
 
-def is_rung(backend: Any, steps: Sequence[Step] = STEPS) -> bool:
-    """Whether the ladder has this backend already, so that it is no device of its own."""
+def is_rung(backend: Any, steps: Sequence[LadderStep] = STEPS) -> bool:
+    """Whether a backend is one of the ladder's own rungs, and so no device."""
     return isinstance(backend, str) and any(backend == step.backend for step in steps)
 
 
-def _device_step(adapter: AcceleratorAdapter | Callable[..., Any] | Recording | str, steps: Sequence[Step]) -> Step:
+def _device_step(
+    adapter: AcceleratorAdapter | Callable[..., Any] | Recording | str, steps: Sequence[LadderStep]
+) -> LadderStep:
     if not isinstance(adapter, AcceleratorAdapter | Recording | str) and not callable(adapter):
         raise OptionError(
             f"adapter: {type(adapter).__name__} is not allowed; allowed: an AcceleratorAdapter or the name of one"
         )
-    if isinstance(adapter, str):  # by name alone, a foreign package is not imported here
+    if isinstance(adapter, str):  # looking its name up would import a foreign package
         name = adapter
     elif isinstance(adapter, AcceleratorAdapter):
         name = adapter.capabilities().name
     else:
         name = str(getattr(adapter, "name", None) or getattr(adapter, "__name__", type(adapter).__name__))
     taken = {step.name for step in steps}
-    return Step(f"device {name}" if name in taken else name, adapter, _ON_THE_DEVICE)
+    return LadderStep(f"device {name}" if name in taken else name, adapter, _ON_THE_DEVICE)
 
 
-def _climb(step: Step, harness: KernelDiffHarness) -> Rung:
+def _climb(step: LadderStep, harness: KernelDiffHarness) -> Rung:
     started = time.perf_counter()
     record = harness.compare().record
     seconds = time.perf_counter() - started
@@ -168,7 +170,7 @@ def _climb(step: Step, harness: KernelDiffHarness) -> Rung:
         return Rung(step.name, "good", diff=record, seconds=seconds)
     if record.verdict == "mismatch":
         return Rung(step.name, "bad", _worst(record), record, seconds)
-    # Nothing was compared: it raised, or what ran was not what should have run.
+    # Nothing was compared: the backend raised, or did not compile the graph.
     return Rung(step.name, "failed", "; ".join(record.notes) or "nothing was compared", record, seconds)
 
 
@@ -179,7 +181,7 @@ def _worst(record: DiffRecord) -> str:
     return f"{worst.path or 'output'}: {worst.reason}" if worst.reason else worst.path
 
 
-def _explanation(first_bad: Step | None, rungs: Sequence[Rung]) -> str:
+def _explanation(first_bad: LadderStep | None, rungs: Sequence[Rung]) -> str:
     if first_bad is None:
         return "Every rung agrees with eager: these inputs show no error."
     rung = next(rung for rung in rungs if rung.name == first_bad.name)

@@ -1,13 +1,13 @@
 """A backend for ``torch.compile`` that runs a rewritten graph.
 
-Dynamo's graph is traced to ATen ops, interpreted once more with the rewrite in force, and what comes of it goes through
-AOTAutograd: autograd derives the backward of the rewritten forward, so there is nothing to rewrite twice. What the host
-does before and after (pad and cast inputs and weights, cut and cast back the results) is outside the graph, as it is on
-a device, whose driver lays tensors out on the way in.
+Dynamo's graph is traced to ATen ops and interpreted once more with the rewrite in force. The graph traced from that
+goes through AOTAutograd, which derives the backward from the rewritten forward, so only the forward is rewritten. The
+host pads and casts inputs and weights before the graph, and cuts and casts back the results after it, as a device's
+driver lays tensors out on the way in.
 
 A rewritten graph is a *program* for one signature of inputs: the sizes to pad and to cut are numbers in it. Where
-Dynamo left sizes open, there is one program for each signature that comes; where it did not, Dynamo compiles again, and
-a call that its guards let through with other inputs is an error.
+Dynamo left sizes open, one program is made for each signature that comes. Where it did not, Dynamo compiles again, and
+a call that its guards let through with another signature is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, RewriteError
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
-from inductor_debug_jupyter.pipeline.fixits.original import Original, Signature, signature
+from inductor_debug_jupyter.pipeline.fixits.original import Original, Signature, fake_results, signature
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.fixits.rewriting import Rewriting, Waste
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import (
@@ -31,7 +31,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.aten_level import (
     traced_aten,
     uses_vmap,
 )
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value, placeholder_roles
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import placeholder_roles
 from inductor_debug_jupyter.pipeline.torch_compat.hooks import tell_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
 
@@ -44,11 +44,11 @@ def op_by_op(graph_module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[
 
 
 class RewritingBackend:
-    """Compiles what a rewrite makes of a graph; sessions that listen are told what that is.
+    """Rewrites a graph, reports the new one to the sessions that listen, and has it compiled.
 
     Args:
         rewrite: the change.
-        then: the backend that is given the rewritten graph.
+        then: the backend that compiles the rewritten graph.
     """
 
     __name__ = "inductor_debug_rewrite"
@@ -59,10 +59,10 @@ class RewritingBackend:
         self.waste = Waste()
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Be a backend. What cannot be rewritten is said when it is called: torch would wrap or swallow it here."""
+        """Compile a graph. A ``RewriteError`` is raised at the first call: torch would wrap or swallow it here."""
         programs = _Programs(self, graph_module)
         examples = [example_value(each) for each in example_inputs]
-        if not any(each is None for each in examples):  # a number that only the data tells
+        if not any(each is None for each in examples):  # an input whose value is known only at run time
             try:
                 programs.make(examples)
             except RewriteError as error:
@@ -78,7 +78,7 @@ def _refusing(error: RewriteError) -> Callable[..., Any]:
 
 
 class _Programs:
-    """What one of Dynamo's graphs is rewritten to, for each signature of its inputs."""
+    """The programs of one of Dynamo's graphs, one for each signature of its inputs."""
 
     def __init__(self, backend: RewritingBackend, graph_module: torch.fx.GraphModule) -> None:
         self._backend = backend
@@ -88,20 +88,20 @@ class _Programs:
         self._made: dict[Signature, _Program] = {}
 
     def call(self, *args: Any) -> Any:
-        """What the original graph gives for these inputs.
+        """Run the program for these inputs.
 
         Raises:
-            RewriteError: it cannot be computed with the rewrite.
+            RewriteError: the rewritten graph cannot compute the original's results for them.
         """
         found = self._made.get(signature(args))
         if found is None:
             if not self._is_open:
-                raise RewriteError(self._strange(args))
+                raise RewriteError(self._other_signature(args))
             found = self.make(args)
         return found(args)
 
     def make(self, args: Sequence[Any]) -> _Program:
-        """The program for the signature of these inputs.
+        """Make the program for the signature of these inputs.
 
         Raises:
             RewriteError: the graph cannot be rewritten.
@@ -123,7 +123,7 @@ class _Programs:
 
     def _rewritten(self, args: Sequence[Any]) -> _Rewritten:
         rewrite, graph_module = self._backend.rewrite, self._graph_module
-        given = [_detached(value) for value in args]
+        given = [value.detach() if isinstance(value, torch.Tensor) else value for value in args]
         plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=uses_vmap(graph_module))
         border = Border(rewrite, plain, self._roles)
         while True:
@@ -137,21 +137,21 @@ class _Programs:
         _name_inputs(graph_module, rewritten)
         tell_rewritten(rewritten)
         original = Original(plain)
-        moved = original.moved(border.outward(_fakes(rewritten), rewriting.results))
+        moved = original.moved(border.outward(fake_results(rewritten), rewriting.results))
         return _Rewritten(rewritten, border, original, rewriting.results, moved)
 
-    def _strange(self, args: Sequence[Any]) -> str:
-        """What is other in these inputs than in those that the graph was made for."""
+    def _other_signature(self, args: Sequence[Any]) -> str:
+        """The first input that differs from those that the only program was made for."""
         (known,) = self._made or [()]
         for (_, name), now, before in zip(self._roles, signature(args), known, strict=False):
             if now != before:
-                return f"{name} is {_words(now)}, and this graph was made for {_words(before)}: it was not run"
+                return f"{name} is {_described(now)}, and this graph was made for {_described(before)}: it was not run"
         return "the graph was made for other inputs: it was not run"
 
 
 @dataclass(frozen=True)
 class _Rewritten:
-    """A rewritten graph, and what is to be done before and after it."""
+    """A rewritten graph, and what the host does before and after it."""
 
     graph_module: torch.fx.GraphModule
     border: Border
@@ -162,13 +162,13 @@ class _Rewritten:
 
 @dataclass(frozen=True)
 class _Program:
-    """A rewritten graph, compiled."""
+    """A compiled rewritten graph."""
 
     about: _Rewritten
     run: Callable[..., Any]
 
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Run it on the user's inputs; what comes out is the original's in shape, dtype, strides and aliases."""
+        """Run on the user's inputs; the results have the original's shapes, dtypes, strides and aliases."""
         about, border = self.about, self.about.border
         inward = border.inward(args)
         border.refuse_overlaps(args, inward)
@@ -181,23 +181,12 @@ class _Program:
 
 
 def _first_line(error: Exception) -> str:
-    """What an error says; fx adds the node and the user's stack."""
+    """An error's own message, without the node and the stack that fx adds below it."""
     return str(error).strip().partition("\n")[0]
 
 
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
-
-
-def _fakes(graph_module: torch.fx.GraphModule) -> list[Any]:
-    """What a traced graph gives, as fake values."""
-    (made,) = graph_module.graph.output_node().args
-    nodes = made if isinstance(made, tuple | list) else (made,)
-    return [node_value(node) if isinstance(node, torch.fx.Node) else node for node in nodes]
-
-
-def _words(part: Any) -> str:
-    """One part of a signature, for people."""
+def _described(part: Any) -> str:
+    """One input's part of a signature, for an error message."""
     shape, strides, dtype, device, grad = part if len(part) == 5 else (part[1], None, None, None, None)
     if dtype is None:
         return repr(shape)
@@ -206,7 +195,7 @@ def _words(part: Any) -> str:
 
 
 def _name_inputs(before: torch.fx.GraphModule, after: torch.fx.GraphModule) -> None:
-    """Placeholders keep their names and what Dynamo noted on them: findings name them."""
+    """Copy the placeholders' names and Dynamo's notes on them: findings name the placeholders."""
     olds, news = (graph.graph.find_nodes(op="placeholder") for graph in (before, after))
     for old, new in zip(olds, news, strict=True):
         new._rename(old.name)

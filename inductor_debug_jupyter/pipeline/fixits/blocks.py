@@ -1,8 +1,8 @@
-"""Which products' results will be looked at in parts of a size that is to be padded: heads, and halves of heads.
+"""Which ``linear`` ops have to pad their results in blocks: those that are later viewed as heads, or halves of heads.
 
 A ``linear`` of 384 features that is then viewed as 12 heads of 32 cannot be padded at its end when 32 is to become 64,
-but in blocks (see :mod:`padded`). What is wanted is known where it is looked at, so it is told backwards through the
-graph, to the product that can give it.
+but in blocks (see :mod:`padded`). The view knows the size of a block, and only the ``linear`` can compute in blocks, so
+the size is passed backwards through the graph, from each node to its operands.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.fixits.reshaping import groups
+from inductor_debug_jupyter.pipeline.fixits.reshaping import dim_order, groups
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value, tensors_of
 
@@ -23,12 +23,12 @@ _ALIKE = frozenset(("clone", "contiguous", "to", "_to_copy", "dropout", "alias",
 
 
 def wanted_blocks(graph: torch.fx.Graph, pads: Mapping[int, int]) -> dict[torch.fx.Node, int]:
-    """Each ``linear`` whose result is looked at in parts of a size that is to be padded, with that size."""
+    """Each ``linear`` whose result has to be padded in blocks, with the size of a block before padding."""
     wanted: dict[torch.fx.Node, dict[int, int]] = {}
     for node in reversed(graph.nodes):
         if node.op != "call_function":
             continue
-        for source, dim, inner in _told_back(node, wanted.get(node, {}), pads):
+        for source, dim, inner in _wanted_of_operands(node, wanted.get(node, {}), pads):
             shape = _shape(source)
             if shape and inner < shape[dim] and shape[dim] % inner == 0:
                 wanted.setdefault(source, {}).setdefault(dim, inner)
@@ -40,10 +40,10 @@ def wanted_blocks(graph: torch.fx.Graph, pads: Mapping[int, int]) -> dict[torch.
     return found
 
 
-def _told_back(
+def _wanted_of_operands(
     node: torch.fx.Node, wanted: Mapping[int, int], pads: Mapping[int, int]
 ) -> Iterator[tuple[torch.fx.Node, int, int]]:
-    """What a node wants of its operands: which one, which dimension, in parts of what size."""
+    """The blocks that a node wants of its operands: operand, dimension, size of a block before padding."""
     args: Any = node.args
     name, source = aten_name(node.target), args[0] if args else None
     if name == "linear" or not isinstance(source, torch.fx.Node):
@@ -55,25 +55,24 @@ def _told_back(
     elif name in _RESHAPED:
         yield from _of_shapes(node, source, wanted, pads)
     elif name in {"transpose", "permute"}:
-        rank = len(_shape(node))
-        order = list(range(rank))
-        if name == "permute":
-            order = [dim % rank for dim in args[1]]
-        else:
-            one, other = args[1] % rank, args[2] % rank
-            order[one], order[other] = other, one
+        order = dim_order(name, args, len(_shape(node)))
         yield from ((source, order[dim], inner) for dim, inner in wanted.items())
     elif name in _ALIKE or torch.Tag.pointwise in getattr(node.target, "tags", ()):
-        rank = len(_shape(node))
-        for operand in node.all_input_nodes:
-            less = rank - len(_shape(operand))
-            yield from ((operand, dim - less, inner) for dim, inner in wanted.items() if dim >= less)
+        yield from _of_elements(node, wanted)
+
+
+def _of_elements(node: torch.fx.Node, wanted: Mapping[int, int]) -> Iterator[tuple[torch.fx.Node, int, int]]:
+    """An op that computes element by element wants of its operands what is wanted of it."""
+    rank = len(_shape(node))
+    for operand in node.all_input_nodes:
+        less = rank - len(_shape(operand))
+        yield from ((operand, dim - less, inner) for dim, inner in wanted.items() if dim >= less)
 
 
 def _of_parts(
     node: torch.fx.Node, source: torch.fx.Node, pads: Mapping[int, int]
 ) -> Iterator[tuple[torch.fx.Node, int, int]]:
-    """``x[..., :32]`` wants the 64 of ``x`` in parts of 32."""
+    """``x[..., :32]`` wants the 64 of ``x`` in blocks of 32."""
     before = _shape(source)
     for made in tensors_of(node_value(node)):
         for dim, (old, new) in enumerate(zip(before, made.shape, strict=True)):
@@ -84,7 +83,7 @@ def _of_parts(
 def _of_shapes(
     node: torch.fx.Node, source: torch.fx.Node, wanted: Mapping[int, int], pads: Mapping[int, int]
 ) -> Iterator[tuple[torch.fx.Node, int, int]]:
-    """A view as heads of 32 wants them in parts of 32; so does one of which such parts are wanted."""
+    """A view as heads of 32 wants blocks of 32; so does a view of which such blocks are wanted."""
     before, after = _shape(source), _shape(node)
     if 0 in before:
         return

@@ -1,6 +1,6 @@
-"""The border between host and rewritten graph: what is padded, cast and laid out on the way in, and cut on the way out.
+"""The border between host and rewritten graph: inputs are padded, cast and laid out, results are cut and cast back.
 
-As on a device, whose driver lays tensors out as it copies them: none of it is in the graph that the target judges.
+None of it is in the graph that the target judges: a device's driver lays tensors out as it copies them, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 
 
 class Border:
-    """What the host does to a graph's inputs and results."""
+    """What the host does to the inputs and results of one graph."""
 
     def __init__(self, rewrite: Rewrite, plain: torch.fx.GraphModule, roles: Sequence[tuple[str, str]]) -> None:
         self._rewrite = rewrite
@@ -48,7 +48,7 @@ class Border:
             self._memory.append(_growth(node, role, rewrite) if is_tensor and not is_exact else {})
 
     def pad_in_blocks(self, number: int, dim: int, block: Block) -> bool:
-        """Have the host pad an input in blocks; whether it does so now and did not before."""
+        """Have the host pad an input in blocks; returns whether that is new."""
         blocks = self._blocks.setdefault(number, {})
         if self._sizes[number] is None or dim in blocks or number in self._exact:
             return False
@@ -57,7 +57,7 @@ class Border:
         return True
 
     def inward(self, args: Sequence[Any]) -> list[Any]:
-        """The graph's inputs as the rewritten graph takes them; differentiable."""
+        """The user's inputs as the rewritten graph takes them; differentiable."""
         return [self._in(number, arg) for number, arg in enumerate(args)]
 
     def _in(self, number: int, arg: Any) -> Any:
@@ -73,7 +73,7 @@ class Border:
         return value
 
     def value(self, number: int, tensor: Any) -> Any:
-        """An input inside the rewritten graph: what it stands for is known."""
+        """An input inside the rewritten graph, with the sizes that it stands for."""
         sizes = self._sizes[number]
         return tensor if sizes is None else self._wrapped(number, tensor)
 
@@ -82,7 +82,7 @@ class Border:
         return wrapped(tensor, self._sizes[number] or (), True, blocks)
 
     def refuse_overlaps(self, args: Sequence[Any], inward: Sequence[Any]) -> None:
-        """Inputs that share memory are copied one by one on the way in: a write into one would not be seen in another.
+        """Refuse inputs that share written memory: each is copied on its own, so a write would not reach the others.
 
         Raises:
             RewriteError: the graph writes into an input that overlaps another, and one of them was copied.
@@ -97,25 +97,27 @@ class Border:
                     )
 
     def write_back(self, args: Sequence[Any], inward: Sequence[Any]) -> None:
-        """What the graph wrote into an input that was copied on the way in; differentiable where the original is."""
+        """Copy what the graph wrote into copied inputs back to the user's; differentiable where the original is."""
         for number in self.written:
             if inward[number] is not args[number]:
-                is_leaf = args[number].is_leaf and args[number].requires_grad  # torch lets nobody but no_grad write it
+                is_leaf = (
+                    args[number].is_leaf and args[number].requires_grad
+                )  # torch allows such a write only under no_grad
                 with torch.set_grad_enabled(torch.is_grad_enabled() and not is_leaf):
                     args[number].copy_(tensor_of(cut(self._wrapped(number, inward[number]))))
 
     @staticmethod
-    def outward(results: Sequence[Any], told: Sequence[Result]) -> list[Any]:
+    def outward(results: Sequence[Any], described: Sequence[Result]) -> list[Any]:
         """The results without padding, in the original's dtypes."""
         return [
             _out(result, about) if isinstance(result, torch.Tensor) else result
-            for result, about in zip(results, told, strict=True)
+            for result, about in zip(results, described, strict=True)
         ]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a result of the graph stands for."""
+    """The sizes, dtype (None: as it is) and blocks that a result of the rewritten graph stands for."""
 
     sizes: tuple[int, ...]
     dtype: torch.dtype | None
@@ -128,7 +130,7 @@ def _out(tensor: torch.Tensor, about: Result) -> torch.Tensor:
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors may have an element in common: whether the stretches of memory that they lie in do."""
+    """Whether the stretches of memory from first to last element of two tensors overlap."""
     if one.layout is not torch.strided or other.layout is not torch.strided or not one.numel() or not other.numel():
         return False
 
@@ -163,7 +165,7 @@ def _growth(node: torch.fx.Node, role: str, rewrite: Rewrite) -> dict[int, int]:
 
 
 def _is_multiplied(node: torch.fx.Node) -> bool:
-    """Whether products and convolutions read an input as it is, or turned, and nothing else does."""
+    """Whether only products and convolutions read an input, directly or transposed."""
     names = {user: aten_name(user.target) for user in node.users}
     turned = [user for user, name in names.items() if name in {"t", "transpose", "permute"}]
     return bool(names) and all(

@@ -1,4 +1,4 @@
-"""What a fix-it is, and which ones a finding suggests."""
+"""What a fix-it is, and which fix-its a finding suggests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inductor_debug_jupyter.pipeline.devices.dtypes import nearest
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint, misaligned
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, place_of
-from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import GraphRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import can_take_apart
 from inductor_debug_jupyter.pipeline.views.words import count
 
@@ -21,14 +21,14 @@ _COST: dict[Kind, int] = {"reorder": 0, "contiguous": 1, "cast": 2, "decompose":
 
 @dataclass(frozen=True)
 class FixIt:
-    """One change that may make a finding go away; an idea until it is verified.
+    """One change that may make a finding go away; unverified until :mod:`verify` tried it.
 
     Attributes:
-        kind: what is done.
+        kind: the kind of change.
         title: one line for people.
         finding: the finding that suggested it, as :func:`finding_key` names it.
         rewrite: the change of the graph.
-        waste: for a padding, the share that it adds to the size that it pads.
+        waste: for padding, the added share of the size that is padded.
     """
 
     kind: Kind
@@ -39,7 +39,7 @@ class FixIt:
 
     @property
     def cost(self) -> tuple[int, float]:
-        """Cheaper ones sort first: what changes no number before what wastes memory."""
+        """Sorts cheaper fix-its first: a change of layout before a padding, which wastes memory."""
         return _COST[self.kind], self.waste
 
     @property
@@ -49,65 +49,92 @@ class FixIt:
 
 
 def finding_key(violation: Violation) -> str:
-    """What stays the same of a finding when the model is captured again."""
+    """Names a finding by what stays the same when the model is captured again."""
     return f"{violation.rule_id}: {violation.title}"
 
 
 def suggestions(
     record: SessionRecord, rules: Sequence[Constraint], severities: Iterable[str] = ("error", "warning")
 ) -> list[FixIt]:
-    """Every change that a finding suggests, each once, cheapest first; ``rules`` are those that found them."""
+    """The changes that the findings suggest, each once, cheapest first; ``rules`` are those that made the findings."""
     local = {each.rule_id for each in rules if isinstance(each, AlignmentConstraint) and each.is_about_products_only}
     found: dict[tuple[str, str], FixIt] = {}
     for violation in record.findings:
         if violation.severity in severities:
-            for fixit in _for(violation, record, around=violation.rule_id in local):
+            for fixit in _suggested_by(violation, record, around=violation.rule_id in local):
                 found.setdefault(fixit.key, fixit)
     return sorted(found.values(), key=lambda fixit: fixit.cost)
 
 
-def _for(violation: Violation, record: SessionRecord, *, around: bool) -> Iterator[FixIt]:
-    key = finding_key(violation)
+def _suggested_by(violation: Violation, record: SessionRecord, *, around: bool) -> Iterator[FixIt]:
     rule = violation.rule_id
     if rule.startswith("align."):
         if rule == "align.innermost" and _is_of_images(violation, record):
-            yield FixIt("reorder", "lay images out with channels innermost", key, Rewrite(channels_last=True))
-        if (sizes := misaligned(violation)) is not None:
-            size, to = sizes
-            waste = (to - size) / size
-            rewrite = Rewrite(around={size: to}) if around else Rewrite(pads={size: to})
-            yield FixIt("pad", f"pad {size} to {to} (+{waste:.0%})", key, rewrite, waste)
+            yield _channels_last(violation)
+        yield from _padding(violation, around=around)
     elif rule == "dtype.unsupported":
-        to_dtype = nearest(violation.observed, violation.allowed.split(", "))
-        if _same_family(violation.observed, to_dtype):
-            title = f"compute in {to_dtype} instead of {violation.observed}"
-            yield FixIt("cast", title, key, Rewrite(casts={violation.observed: to_dtype}))
+        yield from _cast(violation)
     elif rule == "layout.not_channels_last":
-        yield FixIt("reorder", "lay images out with channels innermost", key, Rewrite(channels_last=True))
+        yield _channels_last(violation)
     elif rule.startswith("layout."):
-        places = {(place.module_path, bare_name(place.target)) for place in violation.places}
-        op = bare_name(violation.places[0].target)
-        title = f"copy what {op} reads row by row ({count(len(places), 'place')})"
-        yield FixIt("contiguous", title, key, Rewrite(contiguous=frozenset(place_of(*each) for each in places)))
+        yield _copies(violation)
     elif rule.startswith("op."):
-        op = bare_name(violation.observed)  # not the node's: Inductor's graph may have parts of it already
-        if can_take_apart(op):
-            yield FixIt("decompose", f"take {op} apart", key, Rewrite(decompose=frozenset({op})))
+        yield from _decomposition(violation)
+
+
+def _channels_last(violation: Violation) -> FixIt:
+    title = "lay images out with channels innermost"
+    return FixIt("reorder", title, finding_key(violation), Rewrite(channels_last=True))
+
+
+def _padding(violation: Violation, *, around: bool) -> Iterator[FixIt]:
+    if (sizes := misaligned(violation)) is not None:
+        size, to = sizes
+        waste = (to - size) / size
+        rewrite = Rewrite(around={size: to}) if around else Rewrite(pads={size: to})
+        yield FixIt("pad", f"pad {size} to {to} (+{waste:.0%})", finding_key(violation), rewrite, waste)
+
+
+def _cast(violation: Violation) -> Iterator[FixIt]:
+    to = nearest(violation.observed, violation.allowed.split(", "))
+    if _same_family(violation.observed, to):
+        title = f"compute in {to} instead of {violation.observed}"
+        yield FixIt("cast", title, finding_key(violation), Rewrite(casts={violation.observed: to}))
+
+
+def _copies(violation: Violation) -> FixIt:
+    places = {(place.module_path, bare_name(place.target)) for place in violation.places}
+    op = bare_name(violation.places[0].target)
+    title = f"copy what {op} reads row by row ({count(len(places), 'place')})"
+    rewrite = Rewrite(contiguous=frozenset(place_of(*each) for each in places))
+    return FixIt("contiguous", title, finding_key(violation), rewrite)
+
+
+def _decomposition(violation: Violation) -> Iterator[FixIt]:
+    op = bare_name(violation.observed)  # not the node's: Inductor's graph may have parts of it already
+    if can_take_apart(op):
+        yield FixIt("decompose", f"take {op} apart", finding_key(violation), Rewrite(decompose=frozenset({op})))
 
 
 def _is_of_images(violation: Violation, record: SessionRecord) -> bool:
-    """Whether a finding is about four dimensions, other than those of attention: heads are no channels."""
-    for place in violation.places:
-        for capture in record.captures:
-            if capture.compile_id == place.compile_id and (graph := capture.graph(place.stage)) is not None:
-                names = {bare_name(each.target) for each in graph.calls}
-                if any("attention" in name or name == "bmm" for name in names) and not any("conv" in n for n in names):
-                    continue
-                node = graph.node(place.node)
-                near = [node, *(graph.node(name) for name in node.inputs)] if node is not None else []
-                if any(len(spec.shape) == 4 for each in near if each is not None for spec in each.outputs):
-                    return True
-    return False
+    """Whether a finding is about the four dimensions of an image."""
+    return any(
+        _is_image_at(graph, place.node)
+        for place in violation.places
+        for capture in record.captures
+        if capture.compile_id == place.compile_id and (graph := capture.graph(place.stage)) is not None
+    )
+
+
+def _is_image_at(graph: GraphRecord, name: str) -> bool:
+    """Whether a node makes or reads four dimensions; not in a graph of attention, whose heads are no channels."""
+    names = {bare_name(each.target) for each in graph.calls}
+    has_attention = any("attention" in each or each == "bmm" for each in names)
+    if has_attention and not any("conv" in each for each in names):
+        return False
+    node = graph.node(name)
+    near = [node, *(graph.node(each) for each in node.inputs)] if node is not None else []
+    return any(len(spec.shape) == 4 for each in near if each is not None for spec in each.outputs)
 
 
 def _same_family(dtype: str, other: str) -> bool:

@@ -1,6 +1,6 @@
-"""The fixed model, as what ``torch.compile`` makes of the original: to be called, trained and captured like any other.
+"""The fixed model: the original, compiled with a rewriting backend; it is called, trained and captured like any other.
 
-It is a line of source, too: ``net = fixed(net, pad={784: 832})`` is what a patch writes into the user's cell.
+A patch writes it into the user's cell as one line: ``net = fixed(net, pad={784: 832})``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def fixed(
     decompose: Iterable[str] = (),
     backend: str | Backend | None = None,
 ) -> Any:
-    """A model that computes what the original does, through a graph that was rewritten for a target.
+    """A model that computes what the original does, through a graph that is rewritten for a target.
 
     It shares the original's parameters: training one trains the other. Each new combination of input sizes, strides,
     dtypes and modes is traced and rewritten when it first comes, however many there are: torch's limits on recompiles
     do not apply. At every call, shapes and dtypes of the results are compared with the original's: a call that cannot
-    be computed right is a ``RewriteError``. A model that is fixed already is fixed in both ways; asked for the same
-    once more, it is the same one.
+    be computed right is a ``RewriteError``. Fixing a fixed model adds to what it has; fixing it with the same again
+    returns it.
 
     Args:
         model: a module or function; one that ``torch.compile`` made is taken as what it was made from.
@@ -83,9 +83,9 @@ def rewritten_model(model: Callable[..., Any], rewrite: Rewrite, then: Backend |
 
 
 class _Kept(list[Any]):
-    """What was made of a model, kept with it: a step that fixes its model each time must not compile each time.
+    """The fixed models of one model, kept on it: a training step that calls ``fixed`` must not compile each time.
 
-    It goes with the model; a copy of the model has none.
+    They are freed with the model; a copy of the model starts without any.
     """
 
     def __deepcopy__(self, memo: Any) -> _Kept:
@@ -99,14 +99,14 @@ class _Kept(list[Any]):
 
 
 def _kept_with(model: Callable[..., Any]) -> _Kept:
-    """Where what is made of a model is kept; nowhere if it cannot have attributes."""
+    """The fixed models kept on a model; a list that nobody keeps if the model cannot have attributes."""
     attributes = getattr(model, "__dict__", None)
     kept: _Kept = attributes.setdefault("_inductor_debug_fixed", _Kept()) if isinstance(attributes, dict) else _Kept()
     return kept
 
 
 _made: weakref.WeakKeyDictionary[Callable[..., Any], RewritingBackend] = weakref.WeakKeyDictionary()
-"""What is fixed already, and how."""
+"""Every fixed model, with its backend."""
 
 
 def _backend(backend: str | Backend | None) -> Backend | None:

@@ -1,17 +1,17 @@
 """What a graph writes in place, and how the rewriting keeps every such write.
 
 A padded value is a tensor *and* what is known of it (which sizes it stands for, whether its padding is zero). A write
-in place changes the tensor behind the back of what is known, and behind every view of it. There are two ways out:
+in place changes the tensor and all views of it, but not what is known. So a written memory is either
 
-- **made anew**: nobody looks at the memory through a view of another shape after the write (``relu_`` of what a
-  ``batch_norm`` made). The op without underscore is computed instead, and every name of the memory gets its result.
-- **kept exact**: anything else (``x[:, 0] = 1``, a write into an input). The memory is never padded and is laid out as
-  in the original; views of it and writes into it happen as they stand there.
+- **made anew**: if no view of another shape is read after the write (``relu_`` of a ``batch_norm``). The op without
+  underscore is computed instead, and every node of the memory gets its result; or
+- **kept exact**: in all other cases (``x[:, 0] = 1``, a write into an input). The memory is never padded and laid out
+  as in the original; views of it and writes into it run unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, node_value, storage_of, tensors_of
 
 _STATISTICS = {"batch_norm": (3, 4), "instance_norm": (3, 4)}
-"""Ops that write running statistics (positions of them) when their sixth argument says so; no schema tells."""
+"""Ops that write running statistics (at these positions) if their sixth argument is true; no schema shows it."""
 
 
 class Mutations:
@@ -29,16 +29,14 @@ class Mutations:
     def __init__(self, graph: torch.fx.Graph) -> None:
         self._order = {node: at for at, node in enumerate(graph.nodes)}
         self._inputs = graph.find_nodes(op="placeholder")
+        by_name = {node.name: node for node in graph.nodes}
         self._nodes: dict[int, list[torch.fx.Node]] = {}
+        self._writes: dict[int, list[torch.fx.Node]] = {}
         for node in graph.nodes:
             for storage in _storages(node):
                 self._nodes.setdefault(storage, []).append(node)
-        self._writes: dict[int, list[torch.fx.Node]] = {}
-        by_name = {node.name: node for node in graph.nodes}
-        for node in graph.nodes:
-            for name in mutated_inputs(node) if node.op == "call_function" else ():
-                for storage in _storages(by_name[name]) if name in by_name else ():
-                    self._writes.setdefault(storage, []).append(node)
+            for storage in _written_storages(node, by_name):
+                self._writes.setdefault(storage, []).append(node)
         self._exact = {storage for storage in self._writes if not self._is_made_anew(storage)}
 
     def is_exact(self, node: torch.fx.Node) -> bool:
@@ -50,13 +48,13 @@ class Mutations:
         return any(node in writers for writers in self._writes.values())
 
     def made_anew(self, node: torch.fx.Node) -> Any:
-        """The op without underscore that a node is computed with; None when the node runs as it stands."""
+        """The op without underscore that replaces a node's; None when the node runs unchanged."""
         if not self.writes(node) or self.is_exact(node):
             return None
         return _functional(node.target)
 
     def names_of(self, node: torch.fx.Node) -> list[torch.fx.Node]:
-        """Nodes that stand for the same memory in the same shape: all of them see what a node wrote."""
+        """The nodes of the same memory, shape and strides: all of them see what a node wrote."""
         geometry = _geometry(node)
         return [
             each
@@ -67,7 +65,7 @@ class Mutations:
 
     @property
     def written_inputs(self) -> list[int]:
-        """Numbers of the inputs that the graph writes into: in place, and as running statistics."""
+        """Numbers of the inputs that the graph writes into, in place or as running statistics."""
         return [
             number
             for number, node in enumerate(self._inputs)
@@ -96,7 +94,7 @@ def _keeps(op: torch.fx.Node, statistic: torch.fx.Node) -> bool:
 
 
 def _functional(target: Any) -> Any:
-    """``aten.relu_.default`` → ``aten.relu.default``; None for one that writes into other than its first operand."""
+    """``aten.relu_.default`` → ``aten.relu.default``; None for an op that writes into any operand but its first."""
     name = aten_name(target)
     if not name.endswith("_") or not hasattr(torch.ops.aten, name[:-1]):
         return None
@@ -122,5 +120,11 @@ def _geometry(node: Any) -> tuple[Any, ...] | None:
     return tuple(value.shape), value.stride(), value.storage_offset(), value.dtype
 
 
-def _storages(node: torch.fx.Node) -> Iterable[int]:
+def _written_storages(node: torch.fx.Node, by_name: Mapping[str, torch.fx.Node]) -> Iterator[int]:
+    for name in mutated_inputs(node) if node.op == "call_function" else ():
+        if name in by_name:
+            yield from _storages(by_name[name])
+
+
+def _storages(node: torch.fx.Node) -> set[int]:
     return {storage for each in tensors_of(node_value(node)) if (storage := storage_of(each)[0]) != -1}

@@ -1,4 +1,4 @@
-"""What ``session.fixits()`` answers with: the fix-its that hold, and why the others are not offered."""
+"""What ``session.fixits()`` returns: the verified fix-its, and why the others are not offered."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from inductor_debug_jupyter.pipeline.words import Harmless
 
 
 class Offers(Harmless, tuple[FixTrial, ...]):
-    """Fix-its that were tried and hold, cheapest first.
+    """Verified fix-its, cheapest first.
 
     Attributes:
-        declined: what was tried and is not offered, each with the reason; or why there was nothing to try.
+        declined: fix-its that were tried and failed, each with the reason; or why there was nothing to try.
     """
 
     declined: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""One call of an ATen op with padded operands, and what the rewrite wants of it."""
+"""One call of an ATen op with padded operands, and the sizes that the rewrite wants in memory."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Which sizes to pad to what, as the rewrite wants them.
+class WantedSizes:
+    """Which sizes the rewrite pads, and to what.
 
     Attributes:
         wanted: size → size in memory.
-        asked: operands that were padded in blocks in the middle of the graph, with dimension and block: if one is an
-            input, the host can do that.
+        padded_in_graph: operands that were padded in blocks inside the graph, with dimension and block: if one is an
+            input, the host can pad it instead.
     """
 
     wanted: Mapping[int, int]
-    asked: list[tuple[Value, int, Block]] = field(default_factory=list)
+    padded_in_graph: list[tuple[Value, int, Block]] = field(default_factory=list)
 
     def in_blocks(self, value: Value, dim: int, block: Block) -> Value:
         """An operand with a dimension padded in blocks."""
         if block_of(value, dim) != block:
-            self.asked.append((value, dim, block))
+            self.padded_in_graph.append((value, dim, block))
         return grown_in_blocks(value, dim, block)
 
     def of(self, value: Value, dims: tuple[int, ...]) -> dict[int, int]:
-        """What these dimensions of a value have to be in memory: what they are, or what is wanted."""
+        """The size in memory of these dimensions of a value: the present one, or the wanted one if it is larger."""
         sizes, shape = sizes_of(value), shape_of(value)
         rank = len(sizes)
         return {dim % rank: max(shape[dim], self.wanted.get(sizes[dim], 0)) for dim in dims}
 
 
 @dataclass(frozen=True)
-class OpCall:
-    """One call: the op, its arguments, the sizes that its result stands for (one entry a result)."""
+class PaddedCall:
+    """One call: the op, its arguments, and the sizes that each result stands for."""
 
     target: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     results: tuple[tuple[int, ...], ...]
-    sizes: Sizes
+    sizes: WantedSizes
     inner: int = 0
-    """What blocks of the result will be looked at as, if that is known; see :mod:`blocks`."""
+    """The size of a block in which the result is to be padded, 0 for none; see :mod:`blocks`."""
     strides: tuple[tuple[int, ...], ...] = ()
-    """The results' strides in the original, where they have some."""
+    """The results' strides in the original, for strided results."""
 
     @property
     def name(self) -> str:
@@ -69,11 +69,11 @@ class OpCall:
 
     @property
     def made(self) -> tuple[int, ...]:
-        """What the only result stands for."""
+        """The sizes that the only result stands for."""
         return self.results[0]
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """The op itself, on what is in memory."""
+        """Run the op on the tensors in memory."""
         plain, named = map_kind(Padded, tensor_of, (args, kwargs))
         return self.target(*plain, **named)
 

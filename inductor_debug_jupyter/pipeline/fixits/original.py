@@ -1,9 +1,9 @@
-"""What the graph that was not rewritten takes and gives; every call of the rewritten one is held to it.
+"""Inputs and results of the original graph, to which every call of the rewritten one is held.
 
-A rewritten graph is made for the very inputs that it was traced with: sizes, strides, dtypes. :func:`signature` says
-what those were, and a call with others is never answered by it. What comes out is given the original's strides and
-aliases (a view of an input is a view of that input, not of its padded copy), and the shape and dtype of every result
-are compared with the original's at every call: a padding that was cut to another size is an error, never a result.
+A rewritten graph is made for the sizes, strides and dtypes that it was traced with: :func:`signature` tells them apart,
+and a call with another signature is never answered by it. Results get the original's strides and aliases (a view of an
+input is a view of that input, not of its padded copy), and their shapes and dtypes are compared with the original's at
+every call: a padding that was cut to another size is an error, never a result.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Layout:
         dtype: its dtype.
         storage: which storage; results of the same number share one.
         elements: how many elements that storage has room for.
-        source: number of the input that it is a view of, if it is of one.
+        source: number of the input that it is a view of; None when its memory is no input's.
     """
 
     sizes: tuple[int, ...]
@@ -63,7 +63,7 @@ class Layout:
         return base.as_strided(self.sizes, self.strides, begin + self.offset)
 
     def is_that_of(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor lies in memory like that; the stride of one element says nothing."""
+        """Whether a tensor has this shape, dtype and these strides; the stride of a dimension of 1 does not matter."""
         if tensor.layout is not torch.strided or tuple(tensor.shape) != self.sizes or tensor.dtype != self.dtype:
             return False
         pairs = zip(self.sizes, self.strides, tensor.stride(), strict=True)
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def once(self) -> tuple[slice, ...]:
-        """Every element of the result once, where the same memory stands for several."""
+        """The slices that select every element of memory once, where strides of 0 repeat it."""
         return tuple(
             slice(0, 1) if stride == 0 and size > 1 else slice(None)
             for size, stride in zip(self.sizes, self.strides, strict=True)
@@ -79,7 +79,7 @@ class Layout:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing else is in its storage, and it is laid out as torch does by default."""
+        """Whether it begins its storage and is laid out as torch does by default."""
         expected = 1
         for size, stride in zip(reversed(self.sizes), reversed(self.strides), strict=True):
             if size != 1 and stride != expected:
@@ -88,8 +88,15 @@ class Layout:
         return self.offset == 0
 
 
+def fake_results(graph_module: torch.fx.GraphModule) -> list[Any]:
+    """The results of a traced graph, as fake values."""
+    (made,) = graph_module.graph.output_node().args
+    nodes = made if isinstance(made, tuple | list) else (made,)
+    return [node_value(node) if isinstance(node, torch.fx.Node) else node for node in nodes]
+
+
 class Original:
-    """What one graph gives, read from its fake values."""
+    """The layouts of a graph's results, read from its fake values."""
 
     def __init__(self, plain: torch.fx.GraphModule) -> None:
         self._inputs: dict[int, tuple[int, torch.Tensor]] = {}
@@ -97,10 +104,9 @@ class Original:
             value = node_value(node)
             if isinstance(value, torch.Tensor) and storage_of(value)[0] != -1:
                 self._inputs.setdefault(storage_of(value)[0], (number, value))
-        (made,) = plain.graph.output_node().args
-        nodes = made if isinstance(made, tuple | list) else (made,)
-        values = [node_value(node) if isinstance(node, torch.fx.Node) else node for node in nodes]
-        self.results = tuple(self._layout(value) if isinstance(value, torch.Tensor) else None for value in values)
+        self.results = tuple(
+            self._layout(value) if isinstance(value, torch.Tensor) else None for value in fake_results(plain)
+        )
 
     def _layout(self, value: torch.Tensor) -> Layout:
         storage, size = storage_of(value)
@@ -136,9 +142,9 @@ class Original:
 
         Args:
             results: what the rewritten graph gave, without padding and in the original's dtypes.
-            args: what the user's code gave.
+            args: the user's inputs.
             copied: numbers of the inputs that the host copied on their way into the graph.
-            moved: what :meth:`moved` said.
+            moved: the answer of :meth:`moved`.
         """
         made = list(results)
         together: dict[tuple[int, torch.dtype], list[int]] = {}
@@ -157,7 +163,7 @@ class Original:
         return made
 
     def _in_one_storage(self, numbers: Sequence[int], made: Sequence[Any]) -> list[torch.Tensor]:
-        """Results that share memory, written into memory that they share; differentiable."""
+        """The results copied into one new storage that they share, as the original's do; differentiable."""
         layouts = [layout for number in numbers if (layout := self.results[number]) is not None]
         first = layouts[0]
         if len(layouts) == 1 and first.is_whole:
@@ -171,7 +177,7 @@ class Original:
         """Compare shapes and dtypes with the original's.
 
         Raises:
-            RewriteError: one is another.
+            RewriteError: a number of results, a shape or a dtype differs.
         """
         if len(results) != len(self.results):
             raise RewriteError(f"the rewritten graph gives {len(results)} results, the original {len(self.results)}")

@@ -1,7 +1,7 @@
-"""A tensor that is larger than what it stands for: the padding is at the end of its dimensions, or of their blocks.
+"""A tensor that is larger than the one it stands for: padding is at the end of its dimensions, or of their blocks.
 
-A dimension of 384 that will be looked at as 12 heads of 32 is padded in blocks: 12 × 64 in memory, each 32 followed by
-32 that stand for nothing. So heads can be padded without moving anything once they are computed.
+A dimension of 384 that is later viewed as 12 heads of 32 is padded in blocks: 12 × 64 in memory, each 32 followed by 32
+of padding. So heads are computed where they will be read, and nothing has to be moved.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import torch
 class Padded:
     """``tensor`` stands for one of ``sizes``; ``zero`` when all of the padding is certainly zero.
 
-    The padding is always finite: whatever might make an infinity of it gets another filling first. ``blocks`` are the
-    dimensions that are padded in blocks, with what a block stands for.
+    The padding is always finite: an op that might make an infinity of it gets another filling first. ``blocks`` has the
+    dimensions that are padded in blocks, with the size that a block stands for.
     """
 
     tensor: torch.Tensor
@@ -32,16 +32,16 @@ class Padded:
         return tuple(at for at, size in enumerate(self.sizes) if self.tensor.shape[at] != size)
 
     def block(self, dim: int) -> Block:
-        """How a dimension is padded; one that is not is a block without padding."""
+        """How a dimension is padded; without padding it is one full block."""
         inner = dict(self.blocks).get(dim, self.sizes[dim])
-        if not self.sizes[dim]:  # what has no elements is not padded
+        if not self.sizes[dim]:  # nothing to pad
             return Block(0, self.tensor.shape[dim])
         return Block(inner, self.tensor.shape[dim] * inner // self.sizes[dim])
 
 
 @dataclass(frozen=True)
 class Block:
-    """``inner`` elements, and ``memory`` that they have room in."""
+    """``inner`` elements in room for ``memory``."""
 
     inner: int
     memory: int
@@ -57,7 +57,7 @@ def block_of(value: Value, dim: int) -> Block:
 
 
 def blocks_of(value: Value) -> dict[int, int]:
-    """Dimension → what a block of it stands for; those that are padded in blocks."""
+    """Dimension → the size that a block stands for, for dimensions that are padded in blocks."""
     return dict(value.blocks) if isinstance(value, Padded) else {}
 
 
@@ -77,12 +77,12 @@ def is_zero(value: Value) -> bool:
 
 
 def tensor_of(value: Any) -> Any:
-    """What is in memory."""
+    """The tensor in memory; any other value as it is."""
     return value.tensor if isinstance(value, Padded) else value
 
 
 def wrapped(tensor: torch.Tensor, sizes: Sequence[int], zero: bool, blocks: Mapping[int, int] | None = None) -> Value:
-    """A tensor that stands for one of ``sizes``; itself when that is its own shape. ``blocks``: dimension → inner."""
+    """A tensor that stands for ``sizes``; the tensor itself if that is its shape. ``blocks``: dimension → inner."""
     if tuple(tensor.shape) == tuple(sizes):
         return tensor
     real = {dim: inner for dim, inner in (blocks or {}).items() if inner != sizes[dim] != tensor.shape[dim]}
@@ -90,7 +90,7 @@ def wrapped(tensor: torch.Tensor, sizes: Sequence[int], zero: bool, blocks: Mapp
 
 
 def cut(value: Any, dims: Iterable[int] | None = None) -> Any:
-    """Without the padding, of all dimensions or of these."""
+    """The value without the padding of these dimensions, or of all."""
     if not isinstance(value, Padded):
         return value
     tensor = value.tensor
@@ -109,12 +109,12 @@ def cut(value: Any, dims: Iterable[int] | None = None) -> Any:
 
 
 def without_blocks(value: Any) -> Any:
-    """With padding at the end of dimensions only."""
+    """The value with padding only at the end of dimensions."""
     return cut(value, [dim for dim, _ in value.blocks]) if isinstance(value, Padded) and value.blocks else value
 
 
 def grown_in_blocks(value: Value, dim: int, block: Block) -> Value:
-    """With a dimension padded in blocks; it has no padding yet, or this."""
+    """The value with a dimension padded in these blocks, instead of any padding that it had."""
     dim %= len(sizes_of(value))
     if block_of(value, dim) == block:
         return value
@@ -128,7 +128,7 @@ def grown_in_blocks(value: Value, dim: int, block: Block) -> Value:
 
 
 def grown(value: Value, shape: dict[int, int]) -> Value:
-    """Padded with zeros to these sizes (dimension → size in memory), where it is not as large already."""
+    """The value padded with zeros to at least these sizes (dimension → size in memory)."""
     now = shape_of(value)
     rank = len(now)
     wanted = {dim % rank: size for dim, size in shape.items()}
@@ -144,7 +144,7 @@ def grown(value: Value, shape: dict[int, int]) -> Value:
 
 
 def filled(value: Value, fill: float = 0.0) -> Value:
-    """With this value for padding."""
+    """The value with ``fill`` in its padding."""
     if not isinstance(value, Padded) or (fill == 0.0 and value.zero):
         return value
     tensor = value.tensor
@@ -164,7 +164,7 @@ def filled(value: Value, fill: float = 0.0) -> Value:
 
 
 def with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """A tensor laid out with these strides: itself, or a copy. Where a stride is 0 its elements are all the same."""
+    """The tensor itself or a copy, with these strides; where a stride is 0, its elements are all the same."""
     if tuple(tensor.stride()) == tuple(strides):
         return tensor
     repeated = [dim for dim, stride in enumerate(strides) if stride == 0 and tensor.shape[dim] > 1]

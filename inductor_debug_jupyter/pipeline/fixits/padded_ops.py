@@ -1,8 +1,8 @@
-"""How ATen ops compute with padded tensors: each answers for what its operands stand for, and keeps the padding.
+"""How ATen ops compute with padded tensors: a handler for each op computes its result and keeps the padding.
 
 A handler gets the call's arguments (tensors, :class:`Padded` and plain values) and the sizes that the result has to
-stand for. An op without a handler is given its operands without their padding, so nothing is ever wrong for want of
-one: it only stays as the target refuses it.
+stand for, and returns ``NotImplemented`` where it cannot. Without a handler, an op runs on operands without padding:
+the result is right, and the target still refuses that op.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.fixits import padded_views
-from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall
+from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
+    Value,
     block_of,
     blocks_of,
     cut,
@@ -40,8 +41,8 @@ from inductor_debug_jupyter.pipeline.fixits.padded_pointwise import (
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
 
 
-def compute(call: OpCall) -> Any:
-    """What the call gives: a value, or several where the op does."""
+def compute(call: PaddedCall) -> Any:
+    """The results of a call, with the padding that they can keep."""
     values = of_kind(Padded, (call.args, dict(call.kwargs)))
     handler = _HANDLERS.get(call.name)
     tags = getattr(call.target, "tags", ())
@@ -54,8 +55,8 @@ def compute(call: OpCall) -> Any:
     return without_padding(call)
 
 
-def without_padding(call: OpCall) -> Any:
-    """What the call gives of operands without padding: always right."""
+def without_padding(call: PaddedCall) -> Any:
+    """The results of a call on operands without padding."""
     args, kwargs = map_kind(Padded, cut, (call.args, dict(call.kwargs)))
     return call.target(*args, **kwargs)
 
@@ -63,24 +64,16 @@ def without_padding(call: OpCall) -> Any:
 # Products -------------------------------------------------------------------------------------------------------------
 
 
-def _linear(call: OpCall) -> Any:
+def _linear(call: PaddedCall) -> Any:
     x, weight, bias = (*call.args, None)[:3]
-    sizes, last = call.sizes, len(sizes_of(x)) - 1
-    x = cut(x, [dim for dim in blocks_of(x) if dim != last])
-    if last in blocks_of(x):
-        weight = sizes.in_blocks(weight, 1, block_of(x, last))
-    else:
-        weight = cut(weight, [1]) if 1 in blocks_of(weight) else weight
-        inner = max(sizes.of(x, (-1,))[last], sizes.of(weight, (1,))[1])
-        x, weight = grown(x, {-1: inner}), grown(weight, {1: inner})
-    block = block_of(weight, 0) if 0 in blocks_of(weight) else None  # as another product of it wants it
-    if call.inner:
-        block = Block(call.inner, sizes.wanted.get(call.inner, call.inner))
+    last = len(sizes_of(x)) - 1
+    x, weight = _with_equal_features(x, weight, call.sizes)
+    block = _block_of_outputs(weight, call)
     if block is not None:
-        weight = sizes.in_blocks(weight, 0, block)
-        bias = None if bias is None else filled(sizes.in_blocks(bias, 0, block))
+        weight = call.sizes.in_blocks(weight, 0, block)
+        bias = None if bias is None else filled(call.sizes.in_blocks(bias, 0, block))
     else:
-        weight = grown(weight, {0: sizes.of(weight, (0,))[0]})
+        weight = grown(weight, {0: call.sizes.of(weight, (0,))[0]})
         bias = None if bias is None else filled(grown(bias, {0: shape_of(weight)[0]}))
     if not (is_zero(weight) or is_zero(x)):
         x = filled(x)
@@ -89,7 +82,25 @@ def _linear(call: OpCall) -> Any:
     return wrapped(call.run(x, weight, bias), call.made, leading and is_zero(weight), blocks)
 
 
-def _matmul(call: OpCall) -> Any:
+def _with_equal_features(x: Value, weight: Value, sizes: WantedSizes) -> tuple[Value, Value]:
+    """The operands of ``linear`` with the same padding in the dimension that it sums over."""
+    last = len(sizes_of(x)) - 1
+    x = cut(x, [dim for dim in blocks_of(x) if dim != last])
+    if last in blocks_of(x):
+        return x, sizes.in_blocks(weight, 1, block_of(x, last))
+    weight = cut(weight, [1]) if 1 in blocks_of(weight) else weight
+    inner = max(sizes.of(x, (-1,))[last], sizes.of(weight, (1,))[1])
+    return grown(x, {-1: inner}), grown(weight, {1: inner})
+
+
+def _block_of_outputs(weight: Value, call: PaddedCall) -> Block | None:
+    """The blocks that the result of ``linear`` is padded in: those wanted of it, else those of its weight."""
+    if call.inner:
+        return Block(call.inner, call.sizes.wanted.get(call.inner, call.inner))
+    return block_of(weight, 0) if 0 in blocks_of(weight) else None  # another linear has the same weight
+
+
+def _matmul(call: PaddedCall) -> Any:
     left, right = call.args[:2]
     if len(sizes_of(left)) < 2 or len(sizes_of(right)) < 2:
         return NotImplemented
@@ -108,18 +119,18 @@ def _matmul(call: OpCall) -> Any:
     return wrapped(call.run(left, right), call.made, is_zero(left) and is_zero(right))
 
 
-def _addmm(call: OpCall) -> Any:
+def _addmm(call: PaddedCall) -> Any:
     bias, left, right = call.args
     if call.kwargs or len(sizes_of(bias)) != 1:
         return NotImplemented
-    product = _matmul(OpCall(torch.ops.aten.mm.default, (left, right), {}, call.results, call.sizes))
+    product = _matmul(PaddedCall(torch.ops.aten.mm.default, (left, right), {}, call.results, call.sizes))
     bias = filled(grown(bias, {0: shape_of(product)[1]}))
     made = tensor_of(product) + tensor_of(bias)
     rows = shape_of(product)[0] == sizes_of(product)[0]
     return wrapped(made, call.made, is_zero(product) and rows)
 
 
-def _convolution(call: OpCall) -> Any:
+def _convolution(call: PaddedCall) -> Any:
     x, weight, bias = (*call.args, None)[:3]
     groups = call.args[6] if len(call.args) > 6 else call.kwargs.get("groups", 1)
     if len(sizes_of(x)) != len(sizes_of(weight)):
@@ -147,7 +158,7 @@ def _convolution(call: OpCall) -> Any:
     return wrapped(made, call.made, is_zero(weight))
 
 
-def _attention(call: OpCall) -> Any:
+def _attention(call: PaddedCall) -> Any:
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
     query, key, value = (cut(given[name], range(len(sizes_of(given[name])) - 1)) for name in names[:3])
@@ -177,7 +188,7 @@ def _attention(call: OpCall) -> Any:
 # Over a dimension -----------------------------------------------------------------------------------------------------
 
 
-def _batch_norm(call: OpCall) -> Any:
+def _batch_norm(call: PaddedCall) -> Any:
     x, *rest = call.args
     if not isinstance(x, Padded) or x.dims != (1,):
         return NotImplemented
@@ -185,12 +196,12 @@ def _batch_norm(call: OpCall) -> Any:
     affine = [None if each is None else grown(each, {0: channels}) for each in rest[:4]]
     made = call.run(x, *affine, *rest[4:], **call.kwargs)
     for before, after in zip(rest[2:4], affine[2:], strict=True):
-        if before is not None and tensor_of(before) is not tensor_of(after) and rest[4]:  # copied, to be padded
+        if before is not None and tensor_of(before) is not tensor_of(after) and rest[4]:  # padded in a copy
             cut(before).copy_(tensor_of(after).narrow(0, 0, sizes_of(before)[0]))
     return wrapped(made, call.made, x.zero and affine[1] is not None)
 
 
-def _layer_norm(call: OpCall) -> Any:
+def _layer_norm(call: PaddedCall) -> Any:
     x, shape, weight, bias, eps = (*call.args, *(None, None, 1e-5)[len(call.args) - 2 :])[:5]
     if not isinstance(x, Padded) or len(shape) != 1 or len(sizes_of(x)) - 1 not in x.dims:
         return NotImplemented
@@ -208,7 +219,7 @@ def _layer_norm(call: OpCall) -> Any:
     return wrapped(made.to(tensor.dtype), call.made, zero=True)
 
 
-def _softmax(call: OpCall) -> Any:
+def _softmax(call: PaddedCall) -> Any:
     x, dim, *rest = call.args
     assert isinstance(x, Padded)
     if dim % len(x.sizes) in x.dims:
@@ -218,35 +229,46 @@ def _softmax(call: OpCall) -> Any:
     return filled(made) if call.name == "log_softmax" else made
 
 
-def _reduction(call: OpCall) -> Any:
+def _reduction(call: PaddedCall) -> Any:
     x = call.args[0]
     assert isinstance(x, Padded)
     rank = len(x.sizes)
-    given = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim")
-    dims = tuple(range(rank)) if not given and given != 0 else (given,) if isinstance(given, int) else tuple(given)
-    over = {dim % rank for dim in dims} & set(x.dims)
+    dims = _reduced_dims(call, rank)
+    is_padded_there = bool({dim % rank for dim in dims} & set(x.dims))
     keepdim = bool(call.args[2] if len(call.args) > 2 else call.kwargs.get("keepdim", False))
-    if call.name in {"amax", "amin"} and not x.tensor.is_floating_point():
-        return NotImplemented
-    if call.name in {"amax", "amin"}:
-        x = filled(x, -math.inf if call.name == "amax" else math.inf) if over else x
+    if call.name in _EXTREMES:
+        if not x.tensor.is_floating_point():
+            return NotImplemented
+        x = filled(x, _EXTREMES[call.name]) if is_padded_there else x
         return wrapped(call.run(x, list(dims), keepdim), call.made, zero=False)
-    if call.name == "mean" and over:
+    if call.name == "mean" and is_padded_there:
         count = math.prod(x.sizes[dim] for dim in {dim % rank for dim in dims})
         total = tensor_of(filled(x)).sum(list(dims), keepdim=keepdim) / count
         return wrapped(total, call.made, x.zero)
-    x = filled(x) if over else x
+    x = filled(x) if is_padded_there else x
     return wrapped(call.run(x, *call.args[1:], **call.kwargs), call.made, is_zero(x))
 
 
-def _pooling(call: OpCall) -> Any:
+_EXTREMES = {"amax": -math.inf, "amin": math.inf}
+"""Reductions that ignore padding of this value."""
+
+
+def _reduced_dims(call: PaddedCall, rank: int) -> tuple[int, ...]:
+    """The dimensions that a reduction is over; without any given, all."""
+    given = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim")
+    if isinstance(given, int):
+        return (given,)
+    return tuple(given or range(rank))
+
+
+def _pooling(call: PaddedCall) -> Any:
     x = call.args[0]
     if not isinstance(x, Padded) or x.dims != (len(x.sizes) - 3,):
         return NotImplemented
     return wrapped(call.run(x, *call.args[1:], **call.kwargs), call.made, x.zero)
 
 
-def _cumsum(call: OpCall) -> Any:
+def _cumsum(call: PaddedCall) -> Any:
     x, dim = call.args[:2]
     assert isinstance(x, Padded)
     made = call.run(*call.args, **call.kwargs)
@@ -256,9 +278,9 @@ def _cumsum(call: OpCall) -> Any:
 GROWING = frozenset(
     ("linear", "matmul", "mm", "bmm", "addmm", "conv1d", "conv2d", "conv3d", "scaled_dot_product_attention")
 )
-"""Ops that pad what they are given even where nothing is padded yet."""
+"""Ops that pad their operands by themselves; all others only keep padding."""
 
-_HANDLERS: dict[str, Callable[[OpCall], Any]] = {
+_HANDLERS: dict[str, Callable[[PaddedCall], Any]] = {
     "linear": _linear,
     **dict.fromkeys(("matmul", "mm", "bmm"), _matmul),
     "addmm": _addmm,
@@ -277,17 +299,16 @@ _HANDLERS: dict[str, Callable[[OpCall], Any]] = {
     ),
     "expand": padded_views.expand,
     **dict.fromkeys(("slice", "select", "split", "split_with_sizes", "chunk", "unbind"), padded_views.parts_along),
-    "narrow": lambda call: NotImplemented,
     **dict.fromkeys(("cat", "concat"), padded_views.joined),
     "embedding": padded_views.embedding,
     **dict.fromkeys(AS_POINTWISE, pointwise),
     "dropout": dropout,
 }
 
-_KNOW_BLOCKS: frozenset[Callable[[OpCall], Any]] = frozenset(
+_KNOW_BLOCKS: frozenset[Callable[[PaddedCall], Any]] = frozenset(
     (
         *(pointwise, _linear, _matmul, _attention, padded_views.turned, padded_views.reshape, padded_views.expand),
         *(padded_views.parts_along, padded_views.joined),
     )
 )
-"""Handlers of operands that are padded in blocks; any other is given them without."""
+"""Handlers that can take operands padded in blocks; the others get them padded at the end only."""

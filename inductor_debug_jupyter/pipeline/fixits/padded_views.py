@@ -1,4 +1,4 @@
-"""How ATen ops that only look at a padded tensor otherwise keep its padding: turned, reshaped, cut in parts, joined."""
+"""How padding goes through ATen ops that only move elements: permute, reshape, expand, slice, split, cat."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall
+from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall
 from inductor_debug_jupyter.pipeline.fixits.padded import (
-    Block,
     Padded,
     Value,
     block_of,
@@ -22,34 +21,29 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
-from inductor_debug_jupyter.pipeline.fixits.reshaping import reshaped
+from inductor_debug_jupyter.pipeline.fixits.reshaping import dim_order, reshaped
 
 
-def turned(call: OpCall) -> Any:
-    """Ops whose arguments mean the same for a larger tensor: permute, transpose."""
-    x, rank = call.args[0], len(call.made)
-    if call.name == "permute":
-        order = [dim % rank for dim in call.args[1]]
-    elif call.name in {"t", "transpose", "swapaxes"}:
-        one, other = call.args[1:] if call.name != "t" else (0, rank - 1)
-        order = list(range(rank))
-        if rank:
-            order[one % rank], order[other % rank] = other % rank, one % rank
-    else:
+def turned(call: PaddedCall) -> Any:
+    """Permute, transpose and their like: their arguments mean the same for a padded tensor."""
+    x = call.args[0]
+    if call.name == "movedim":
         x, order = without_blocks(x), []
+    else:
+        order = dim_order(call.name, call.args, len(call.made))
     blocks = {to: blocks_of(x)[dim] for to, dim in enumerate(order) if dim in blocks_of(x)}
     return wrapped(call.run(x, *call.args[1:], **call.kwargs), call.made, is_zero(x), blocks)
 
 
-def reshape(call: OpCall) -> Any:
-    """Another shape for the same elements; the same bits as another dtype are looked at without padding."""
+def reshape(call: PaddedCall) -> Any:
+    """Another shape for the same elements; a view of the bits as another dtype is computed without padding."""
     if getattr(call.target, "_overloadname", "") == "dtype":
         return NotImplemented
     return reshaped(call.args[0], call.made)
 
 
-def expand(call: OpCall) -> Any:
-    """Dimensions of size 1 repeated."""
+def expand(call: PaddedCall) -> Any:
+    """Repeat dimensions of size 1."""
     x = call.args[0]
     sizes, shape = sizes_of(x), shape_of(x)
     target = list(call.made)
@@ -61,8 +55,8 @@ def expand(call: OpCall) -> Any:
     return wrapped(tensor_of(x).expand(target), call.made, is_zero(x), blocks)
 
 
-def parts_along(call: OpCall) -> Any:
-    """Ops that take a part along one dimension: that one loses its padding, unless the part is made of whole blocks."""
+def parts_along(call: PaddedCall) -> Any:
+    """Slice, select, split, …: the dimension loses its padding, unless every part consists of whole blocks."""
     x = call.args[0]
     if not isinstance(x, Padded):
         return NotImplemented
@@ -75,15 +69,15 @@ def parts_along(call: OpCall) -> Any:
         return parts
     x = cut(x, [dim])
     if call.name in {"select", "unbind"}:
-        x = without_blocks(x)  # the other dimensions are counted otherwise afterwards
+        x = without_blocks(x)  # the other dimensions get other numbers
     made = call.run(x, *call.args[1:], **call.kwargs)
     if isinstance(made, torch.Tensor):
         return wrapped(made, call.made, is_zero(x), blocks_of(x))
     return [wrapped(part, sizes, is_zero(x), blocks_of(x)) for part, sizes in zip(made, call.results, strict=True)]
 
 
-def _whole_blocks(call: OpCall, x: Padded, dim: int) -> Any:
-    """The parts in blocks; None when one begins or ends in the middle of a block."""
+def _whole_blocks(call: PaddedCall, x: Padded, dim: int) -> Any:
+    """The parts, still padded in blocks; None when one begins or ends inside a block."""
     block = x.block(dim)
     if dim not in x.dims or call.name in {"select", "unbind"}:
         return None
@@ -105,41 +99,38 @@ def _whole_blocks(call: OpCall, x: Padded, dim: int) -> Any:
     return made[0] if call.name == "slice" else made
 
 
-def _slice(call: OpCall, size: int) -> tuple[int, int, int]:
+def _slice(call: PaddedCall, size: int) -> tuple[int, int, int]:
     given = [*call.args[2:5], None, None, None][:3]
     return slice(*given).indices(size)
 
 
-def joined(call: OpCall) -> Any:
-    """One after the other: what is joined loses its padding there, unless all have the same blocks."""
+def joined(call: PaddedCall) -> Any:
+    """Cat: the dimension loses its padding, unless all operands have the same blocks there."""
     values = list(call.args[0])
     rank = len(call.made)
     dim = (call.args[1] if len(call.args) > 1 else call.kwargs.get("dim", 0)) % rank
     if any(len(sizes_of(value)) != rank for value in values):
         return NotImplemented
-    block = _common_block(values, dim)
-    if block is None:
-        values = [cut(value, [dim]) for value in values]
-    elsewhere = [{at: inner for at, inner in blocks_of(value).items() if at != dim} for value in values]
-    if any(each != elsewhere[0] for each in elsewhere):
-        values = [without_blocks(value) for value in values]
-        block, elsewhere = None, [{}]
+    values, blocks = _with_common_blocks(values, dim)
     memory = {at: max(shape_of(value)[at] for value in values) for at in range(rank) if at != dim}
-    if any(shape_of(value)[at] != memory[at] for value in values for at in elsewhere[0]):
+    if any(shape_of(value)[at] != memory[at] for value in values for at in blocks if at != dim):
         return NotImplemented
     values = [grown(value, memory) for value in values]
-    blocks = {**elsewhere[0], **({dim: block.inner} if block is not None else {})}
     return wrapped(call.run(values, dim), call.made, all(map(is_zero, values)), blocks)
 
 
-def _common_block(values: list[Value], dim: int) -> Block | None:
-    """The block that all have along a dimension, if they are padded."""
-    blocks = {block_of(value, dim) for value in values}
-    block = next(iter(blocks))
-    return block if len(blocks) == 1 and block.inner != block.memory else None
+def _with_common_blocks(values: list[Value], dim: int) -> tuple[list[Value], dict[int, int]]:
+    """The operands of a cat along ``dim``, cut until all have the same blocks; and those blocks."""
+    elsewhere = [{at: inner for at, inner in blocks_of(value).items() if at != dim} for value in values]
+    if any(each != elsewhere[0] for each in elsewhere):
+        return [without_blocks(cut(value, [dim])) for value in values], {}
+    block, *others = {block_of(value, dim) for value in values}
+    if others or block.inner == block.memory:
+        return [cut(value, [dim]) for value in values], elsewhere[0]
+    return values, {**elsewhere[0], dim: block.inner}
 
 
-def embedding(call: OpCall) -> Any:
-    """Rows of a table."""
+def embedding(call: PaddedCall) -> Any:
+    """Look rows up in a table: a padded table gives padded rows."""
     weight = call.args[0]
     return wrapped(call.run(*call.args, **call.kwargs), call.made, is_zero(weight))

@@ -1,4 +1,4 @@
-"""Changes of source as a diff: what is edited where, and what could not be written."""
+"""Edits of cells and files as a unified diff, with the reasons for edits that could not be written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Patch:
-    """``diff`` is a unified diff of the ``texts`` (label → new text); ``unwritten`` says what is not in it, and why."""
+    """``diff`` is a unified diff of the ``texts`` (label → new text); ``unwritten`` has what is not in it, and why."""
 
     diff: str = ""
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -29,14 +29,14 @@ class Edit:
 
 @dataclass(frozen=True)
 class Source:
-    """A cell or a file."""
+    """The text of a cell or a file."""
 
     label: str
     text: str
 
     @cached_property
     def tree(self) -> ast.Module | None:
-        """What Python reads; magics and shell commands are comments. None when that is no Python."""
+        """The syntax tree, with magics and shell commands as comments; None when the text is no Python."""
         lines = ("#" + line[1:] if line.startswith(("%", "!")) else line for line in self.text.split("\n"))
         try:
             return ast.parse("\n".join(lines))
@@ -44,16 +44,16 @@ class Source:
             return None
 
     def at(self, line: int, column: int = 0) -> int:
-        """The byte that a line (from 1) and column (from 0, in bytes) are."""
+        """The offset in bytes of a line (from 1) and a column (from 0, in bytes)."""
         return self._starts[line - 1] + column
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """The first byte of a node, and the first behind it."""
+        """The offsets of a node's first byte and of the first byte behind it."""
         end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or 0
         return self.at(node.lineno, node.col_offset), self.at(end_line, end_column)
 
     def before(self, node: ast.stmt) -> str:
-        """What stands before a statement in its line."""
+        """The text before a statement in its line."""
         return self.text.encode()[self.at(node.lineno) : self.at(node.lineno, node.col_offset)].decode()
 
     def edited(self, edits: Iterable[Edit]) -> str:

@@ -1,8 +1,8 @@
 """A rewrite as one line in front of the user's own call of the model: ``net = fixed(net, pad={784: 832})``.
 
-The model keeps its weights and computes what it did, and nothing of it needs to stand in the user's source: it may be a
-library's. So what the patch does is exactly what was verified. Where the call stands is known to the column, since
-Python tells it of a running frame.
+The model keeps its weights and computes the same, and its own source is not edited: it may be a library's. So the patch
+does exactly what was verified. Python knows the columns of the call in a running frame, so the call is found by its
+position.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 _WIDTH = 100
 _NAME = "fixed"
 _OTHER_NAME = "inductor_debug_fixed"
-"""For a source that has another ``fixed``."""
+"""The import's name in a source that uses the name ``fixed`` for something else."""
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.GeneratorExp, ast.ListComp)
 _SCOPES = (*_INNER, ast.SetComp, ast.DictComp)
 
@@ -27,7 +27,7 @@ def call_patch(rewrite: Rewrite, calls: Iterable[tuple[CallSite | None, str]]) -
     """The lines and their import as a diff of the sources in which models were called.
 
     Args:
-        rewrite: what is to be in force.
+        rewrite: the changes that the patch puts in force.
         calls: where each model was called, and the name of its own ``torch.compile`` backend.
     """
     edits: dict[Source, set[Edit]] = {}
@@ -43,11 +43,11 @@ def call_patch(rewrite: Rewrite, calls: Iterable[tuple[CallSite | None, str]]) -
 
 
 Found = tuple[ast.Call, list[ast.AST]]
-"""A call, and what it stands in, outermost first."""
+"""A call, and the syntax nodes around it, outermost first."""
 
 
 def _located(site: CallSite | None) -> tuple[Source | None, Found | None, str]:
-    """The source of a call and the call in it; else why not, with a place for the code that is to be written."""
+    """The source of a call and the call in it; else the reason, with ``{code}`` where the line to write goes."""
     if site is None:
         why_not = "it is not known where the model is called; in front of that, write: model = {code}"
         return None, None, why_not
@@ -89,7 +89,7 @@ def _names(name: str, names: Iterable[str]) -> list[str]:
 
 
 def _call_at(source: Source, site: CallSite) -> Found | None:
-    """The call that stands there."""
+    """The call at that position."""
     if source.tree is None:
         return None
     for node, around in _walk(source.tree, []):
@@ -127,7 +127,7 @@ def _edits(source: Source, call: ast.Call, around: list[ast.AST], rewrite: Rewri
 
 
 def _statement(callee: ast.expr, around: list[ast.AST]) -> ast.stmt:
-    """What the line goes in front of: the outermost statement, a loop for one, that gives none of its names a value."""
+    """The statement to write the line in front of: the outermost (a loop) that assigns none of the callee's names."""
     names = {node.id for node in ast.walk(callee) if isinstance(node, ast.Name)}
     statements = [each for each in around if isinstance(each, ast.stmt)]
     inner = max((at for at, each in enumerate(statements) if isinstance(each, _SCOPES)), default=-1)
@@ -136,7 +136,7 @@ def _statement(callee: ast.expr, around: list[ast.AST]) -> ast.stmt:
 
 
 def _is_own(callee: ast.expr, around: list[ast.AST]) -> bool:
-    """Whether a name can be given another value there: a function can do that only with names of its own."""
+    """Whether the callee can be assigned there: a function can assign only names of its own."""
     scope = next((each for each in reversed(around) if isinstance(each, _SCOPES)), None)
     if scope is None or not isinstance(callee, ast.Name):
         return scope is None
@@ -148,35 +148,35 @@ def _given_in(statement: ast.stmt) -> set[str]:
 
 
 def _is_place(callee: ast.expr) -> bool:
-    """Whether something can be assigned there: ``net``, ``self.net``, ``nets[0]``."""
+    """Whether the callee is something to assign to: ``net``, ``self.net``, ``nets[0]``."""
     while isinstance(callee, ast.Attribute | ast.Subscript):
         callee = callee.value
     return isinstance(callee, ast.Name)
 
 
 def _imported(tree: ast.Module) -> tuple[str, str]:
-    """What to call the function, and the line that imports it; no line when there is one."""
+    """The function's name in a source, and the line that imports it; no line when the source imports it already."""
     package = __name__.partition(".")[0]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == package:
-            for alias in node.names:
-                if alias.name == _NAME:
-                    return alias.asname or alias.name, ""
-    taken = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    taken |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    taken |= {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        for alias in getattr(node, "names", ())
-        if isinstance(alias, ast.alias)
-    }
-    if _NAME in taken:
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == package)
+    for alias in (alias for node in imports for alias in node.names if alias.name == _NAME):
+        return alias.asname or alias.name, ""
+    if _NAME in {name for node in ast.walk(tree) if (name := _name_in(node))}:
         return _OTHER_NAME, f"from {package} import {_NAME} as {_OTHER_NAME}"
     return _NAME, f"from {package} import {_NAME}"
 
 
+def _name_in(node: ast.AST) -> str:
+    """The name that a syntax node reads, assigns, defines or imports; empty for any other node."""
+    match node:
+        case ast.Name(id=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case ast.alias(name=name, asname=other):
+            return other or name
+    return ""
+
+
 def _import(source: Source, line: str) -> Edit:
-    """Behind the imports at the top, or in front of the first statement."""
+    """Write an import behind the imports at the top, or in front of the first statement."""
     assert source.tree is not None
     body = source.tree.body
     first = (

@@ -1,9 +1,10 @@
-"""Reshape a padded tensor without losing its padding, where the new shape has a place for it."""
+"""Reshape a padded tensor; the padding stays where the new shape has a place for it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
@@ -17,11 +18,11 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
 
 
 def reshaped(value: Value, sizes: Sequence[int]) -> Value:
-    """``value`` as one of ``sizes``.
+    """``value`` with the shape ``sizes``.
 
     Dimensions that become each other form groups (``[4, 784] → [4, 28, 28]``: ``784`` and ``28, 28``). A group keeps
-    its padding when only its first dimension has one, at its end: then it is still at the end of whatever the group
-    becomes. It keeps that of its last dimension in blocks, or takes it out of blocks: ``[12, 32] ↔ [384]``.
+    its padding when only its first dimension has one, at its end: it is at the end of the new group, too. Padding of a
+    group's last dimension becomes blocks, and blocks become padding of the last dimension: ``[12, 32] ↔ [384]``.
     """
     if not isinstance(value, Padded):
         return value.reshape(list(sizes))
@@ -32,19 +33,21 @@ def reshaped(value: Value, sizes: Sequence[int]) -> Value:
     blocks: dict[int, int] = {}
     for old, new in groups(value.sizes, sizes):
         wanted = [sizes[at] for at in new]
-        kept = _kept(old, wanted, value)
-        if kept is None and (in_blocks := _kept_in_blocks(old, wanted, value)) is not None:
+        if (kept := _kept(old, wanted, value)) is not None:
+            memory += kept
+        elif (in_blocks := _kept_in_blocks(old, wanted, value)) is not None:
             kept, at, inner = in_blocks
+            memory += kept
             blocks[new[at]] = inner
-        if kept is None:
+        else:
+            memory += wanted
             lost += [at for at in old if at in value.dims]
-        memory += kept or wanted
     value = cut(value, lost) if lost else value
     return wrapped(tensor_of(value).reshape(memory), sizes, is_zero(value), blocks)
 
 
 def _kept_in_blocks(old: list[int], new: list[int], value: Padded) -> tuple[list[int], int, int] | None:
-    """The sizes in memory that a group becomes, and which of them is in blocks of what; None when none can be."""
+    """The new sizes in memory of a group, which of them is in blocks, and of what size; None when no block fits."""
     real = [at for at in old if value.sizes[at] != 1]
     places = [at for at, size in enumerate(new) if size != 1]
     if [at for at in old if at in value.dims] != real[-1:] or not places:
@@ -56,7 +59,7 @@ def _kept_in_blocks(old: list[int], new: list[int], value: Padded) -> tuple[list
 
 
 def _kept(old: list[int], new: list[int], value: Padded) -> list[int] | None:
-    """The sizes in memory that a group becomes; None when its padding has no place in it."""
+    """The new sizes in memory of a group; None when its padding has no place in them."""
     padded = [at for at in old if at in value.dims]
     if not padded:
         return new
@@ -76,26 +79,29 @@ def groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list
     """Positions of the old and of the new shape that become each other, in order; each group as small as it can be."""
     made: list[tuple[list[int], list[int]]] = []
     left = right = 0
-    while left < len(old) or right < len(new):
-        one, other = [left] if left < len(old) else [], [right] if right < len(new) else []
-        if one and not other:  # what is left over has size 1
-            made.append((one, []))
-            left += 1
-            continue
-        if other and not one:
-            made.append(([], other))
-            right += 1
-            continue
+    while left < len(old) and right < len(new):
+        first, start = left, right
         before, after = old[left], new[right]
         left, right = left + 1, right + 1
         while before != after:
             if before < after:
                 before *= old[left]
-                one.append(left)
                 left += 1
             else:
                 after *= new[right]
-                other.append(right)
                 right += 1
-        made.append((one, other))
+        made.append((list(range(first, left)), list(range(start, right))))
+    made += [([dim], []) for dim in range(left, len(old))]  # the rest has size 1
+    made += [([], [dim]) for dim in range(right, len(new))]
     return made
+
+
+def dim_order(name: str, args: Sequence[Any], rank: int) -> list[int]:
+    """For each dimension of the result of ``permute``, ``transpose``, ``swapaxes`` or ``t``, that of its operand."""
+    if name == "permute":
+        return [dim % rank for dim in args[1]]
+    order = list(range(rank))
+    if rank:
+        one, other = (0, -1) if name == "t" else args[1:]
+        order[one], order[other] = order[other], order[one]
+    return order

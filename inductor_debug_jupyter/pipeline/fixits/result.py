@@ -1,4 +1,4 @@
-"""What ``session.fix_all()`` answers with."""
+"""What ``session.fix_all()`` returns."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from inductor_debug_jupyter.pipeline.words import Harmless
 
 @dataclass(frozen=True)
 class FixResult(Harmless):
-    """The fix-its that together were found, what they leave, and the module that has them.
+    """The fix-its that were chosen, the findings that they leave, and the fixed module.
 
     Attributes:
-        fixits: what was chosen, in the order in which it was found.
+        fixits: the chosen fix-its, in the order in which they were found.
         trial: the model with them, beside the model without; None when nothing helped.
-        remaining: what the target still refuses, and why.
+        remaining: the findings of what the target still refuses, with the reason.
         module: computes what the original does; the original itself when nothing was chosen. Of several models, the
             one that was called first.
-        runs: how often the model was run for it.
-        patch: the line that puts them in force, as a diff of the source that calls the model; what it does is what was
-            verified. Empty when that is no source of the user's; :attr:`unwritten` then says so.
+        runs: how often the model was run for the search.
+        patch: the line that puts the fix-its in force, as a diff of the source that calls the model; it does exactly
+            what was verified. Empty when that source is not the user's, which :attr:`unwritten` says.
         unwritten: why there is no such diff.
-        modules: the same for every model that was called, in the order of their first calls.
+        modules: :attr:`module` for every model that was called, in the order of their first calls.
         left_out: refused graphs that were not tried, and why.
     """
 
@@ -42,12 +42,12 @@ class FixResult(Harmless):
 
     @property
     def accepted(self) -> bool:
-        """Whether the target takes every graph now. One that was refused and was not tried is not taken."""
+        """Whether the target now takes every graph; a refused graph that was not tried counts as not taken."""
         return not self.remaining and not self.left_out
 
     @property
     def answer(self) -> str:
-        """What came out, in a few words."""
+        """The outcome in a few words."""
         if self.remaining:
             return f"{count(len(self.remaining), 'finding')} left"
         return "accepted, but for what was not tried" if self.left_out else "accepted"
@@ -58,7 +58,7 @@ class FixResult(Harmless):
         if self.trial is not None:
             lines += [f"  {line}" for line in self.trial.lines()]
         lines += [f"  ✗ {each}" for each in self.remaining]
-        if self.trial is None:  # it says so otherwise
+        if self.trial is None:  # a trial has its own lines for it
             lines += [f"  left out   {each}" for each in self.left_out]
         if self.patch:
             lines += ["", *self.patch.splitlines()]

@@ -1,4 +1,4 @@
-"""What a fix-it changes in a graph: data, which :mod:`~.backend` carries out."""
+"""The changes of a graph as data; :mod:`~.backend` carries them out."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import torch
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What to change.
+    """The changes of one or more fix-its.
 
     Attributes:
-        pads: size → the size to pad it to, wherever it is.
-        around: likewise, but only what products and convolutions read: what they make is cut at once.
+        pads: size → the size to pad it to, wherever it occurs.
+        around: likewise, but only for operands of products and convolutions, whose results are cut at once.
         casts: dtype → the dtype to use instead, by name.
         channels_last: lay images and the weights that convolve them out with channels innermost.
-        contiguous: copy what these ops read, row by row, before they do: module path and lowered name of each, with
-            ``*`` in the place of a number (``layers.*.attention:bmm``).
+        contiguous: ops whose operands are first copied row by row: module path and lowered name of each, with ``*`` for
+            any number (``layers.*.attention:bmm``).
         decompose: take these ops apart, by lowered name.
     """
 
@@ -32,7 +32,7 @@ class Rewrite:
     decompose: frozenset[str] = frozenset()
 
     def __or__(self, other: Rewrite) -> Rewrite:
-        """Both."""
+        """The changes of both rewrites; of two paddings of a size, the larger one."""
         return Rewrite(
             _larger(self.pads, other.pads),
             _larger(self.around, other.around),
@@ -43,17 +43,17 @@ class Rewrite:
         )
 
     def copies(self, path: str, names: Iterable[str]) -> bool:
-        """Whether what an op in a module reads is copied; ``names`` are those that it may be lowered to."""
+        """Whether the operands of an op in a module are copied; ``names`` are those that it may be lowered to."""
         return any(_pattern(each).fullmatch(f"{path}:{name}") is not None for each in self.contiguous for name in names)
 
     def dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """What a dtype becomes."""
+        """The dtype to use instead of this one."""
         to = self.casts.get(str(dtype).removeprefix("torch."))
         return getattr(torch, to) if to else dtype
 
 
 def place_of(path: str, op: str) -> str:
-    """How a rewrite names an op in a module: alike for the layers of a model."""
+    """How a rewrite names an op in a module; the layers of a model have one name."""
     return re.sub(r"\b[0-9]+\b", "*", path) + f":{op}"
 
 

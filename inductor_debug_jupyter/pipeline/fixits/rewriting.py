@@ -1,7 +1,8 @@
-"""Interpret a graph of ATen ops with a rewrite in force: what is traced of it is the rewritten graph."""
+"""Interpret a graph of ATen ops with a rewrite in force; a trace of that interpretation is the rewritten graph."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
 from inductor_debug_jupyter.pipeline.errors import RewriteError
 from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
-from inductor_debug_jupyter.pipeline.fixits.op_call import OpCall, Sizes
+from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
     Value,
@@ -40,13 +41,13 @@ class Waste:
     padding: int = 0
 
     def add(self, other: Waste) -> None:
-        """Another graph's, too."""
+        """Add those of another graph."""
         self.held += other.held
         self.padding += other.padding
 
     @property
     def share(self) -> float:
-        """Padding over what the tensors stand for."""
+        """Bytes of padding over bytes without it."""
         return self.padding / (self.held - self.padding) if self.held > self.padding else 0.0
 
 
@@ -56,12 +57,12 @@ _LOWERED_ATTENTION = {
 
 
 def _lowered(name: str) -> Collection[str]:
-    """How a rewrite may name an op: as AOTAutograd will."""
+    """The names that a rewrite may use for an op: those after AOTAutograd, which findings show."""
     return MATMULS if name in MATMULS else {name, *lowered_names(name), *_LOWERED_ATTENTION.get(name, ())}
 
 
 _DRAWN_ALIKE = frozenset(("dropout", "dropout_", "feature_dropout", "scaled_dot_product_attention"))
-"""Random ops that draw the same for an operand of any layout, or see to it themselves."""
+"""Random ops that draw the same for any layout of their operand, or whose handler sees to it."""
 
 
 class Rewriting(torch.fx.Interpreter):
@@ -72,7 +73,7 @@ class Rewriting(torch.fx.Interpreter):
         self._rewrite = rewrite
         self._border = border
         self.waste = Waste()
-        self._sizes = Sizes({**rewrite.around, **rewrite.pads})
+        self._sizes = WantedSizes({**rewrite.around, **rewrite.pads})
         self._in_blocks = wanted_blocks(plain.graph, rewrite.pads)
         self._mutations = border.mutations
         self._inputs: list[Any] = []
@@ -80,11 +81,11 @@ class Rewriting(torch.fx.Interpreter):
         self.results: tuple[Result, ...] = ()
 
     def leave_to(self, border: Border) -> bool:
-        """Have the host do what was done to inputs in the middle of the graph; whether there is such a thing."""
+        """Move the padding in blocks of inputs out of the graph, to the host; returns whether there was any."""
         numbers = {id(value): number for number, value in enumerate(self._inputs)}
         found = [
             border.pad_in_blocks(numbers[id(value)], dim, block)
-            for value, dim, block in self._sizes.asked
+            for value, dim, block in self._sizes.padded_in_graph
             if id(value) in numbers
         ]
         return any(found)
@@ -95,7 +96,7 @@ class Rewriting(torch.fx.Interpreter):
         return super().run_node(n)
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """An input, with what the host did to it."""
+        """An input as the host padded it."""
         value = self._border.value(len(self._inputs), super().placeholder(target, args, kwargs))
         self._inputs.append(value)
         self._count(value)
@@ -119,30 +120,39 @@ class Rewriting(torch.fx.Interpreter):
         if not name:
             return super().call_function(target, args, kwargs)
         writes, anew = self._mutations.writes(node), self._mutations.made_anew(node)
-        places = module_path_of(node) if self._rewrite.contiguous else ""
-        if self._rewrite.contiguous and not writes and self._rewrite.copies(places, _lowered(name)):
+        if not writes and self._is_copied(node, name):
             args, kwargs = map_kind(torch.Tensor, torch.Tensor.contiguous, (args, dict(kwargs)))
-        fakes = tensors_of(node_value(node))
-        results = tuple(tuple(each.shape) for each in fakes)
-        if self._rewrite.channels_last and (pooled := _pooled(name, args, results)) is not None:
+        call = self._call(node, anew or target, args, kwargs)
+        if self._rewrite.channels_last and (pooled := _pooled(name, args, call.results)) is not None:
             return pooled
-        inner = self._in_blocks.get(node, 0)
-        strides = tuple(each.stride() for each in fakes if each.layout is torch.strided)
-        call = OpCall(anew or target, tuple(args), dict(kwargs), results, self._sizes, inner, strides)
-        made = compute(call) if anew is not None or not writes else without_padding(call)
-        _check_sizes(made, call)
-        self._count(made)
-        if self._rewrite.around and call.name in GROWING:
-            made = self._cut(made)
+        made = self._computed(call, padded=anew is not None or not writes)
         if anew is not None:
             return self._seen_by_all(node, made)
         return self._exact(node, made, args) if self._mutations.is_exact(node) else made
 
+    def _is_copied(self, node: torch.fx.Node, name: str) -> bool:
+        """Whether the rewrite copies the operands of a node row by row."""
+        return bool(self._rewrite.contiguous) and self._rewrite.copies(module_path_of(node), _lowered(name))
+
+    def _call(self, node: torch.fx.Node, target: Any, args: Any, kwargs: Any) -> PaddedCall:
+        fakes = tensors_of(node_value(node))
+        results = tuple(tuple(each.shape) for each in fakes)
+        strides = tuple(each.stride() for each in fakes if each.layout is torch.strided)
+        inner = self._in_blocks.get(node, 0)
+        return PaddedCall(target, tuple(args), dict(kwargs), results, self._sizes, inner, strides)
+
+    def _computed(self, call: PaddedCall, *, padded: bool) -> Any:
+        """The checked results of a call; ``padded`` when they may keep padding."""
+        made = compute(call) if padded else without_padding(call)
+        _check_sizes(made, call)
+        self._count(made)
+        return self._cut(made) if self._rewrite.around and call.name in GROWING else made
+
     def _refuse_other_bits(self, node: torch.fx.Node) -> None:
-        """The bits of a number say something else in another format.
+        """Refuse to cast a dtype whose bits are viewed as another dtype: a cast number has other bits.
 
         Raises:
-            RewriteError: an op looks at the bits of a dtype that is cast, or makes such a dtype of bits.
+            RewriteError: a node views a cast dtype as another one, or another one as it.
         """
         if getattr(node.target, "_overloadname", "") != "dtype" or aten_name(node.target) != "view":
             return
@@ -151,7 +161,7 @@ class Rewriting(torch.fx.Interpreter):
                 raise RewriteError(f"cast: {value.dtype} is looked at bit by bit ({node.name}) and cannot be cast")
 
     def _drawn(self, node: torch.fx.Node, target: Any, args: Any, kwargs: Any) -> Any:
-        """Random numbers, drawn as in the original: which ones they are depends on sizes, dtype and strides."""
+        """Draw random numbers as the original does: they depend on sizes, dtype and strides."""
         given = [_as_it_was(before, value) for before, value in zip(node.args, args, strict=True)]
         named = {key: _as_it_was(before, kwargs[key]) for key, before in node.kwargs.items()}
         made = target(*given, **named)
@@ -160,7 +170,7 @@ class Rewriting(torch.fx.Interpreter):
         return map_tensors(lambda tensor: tensor.to(self._rewrite.dtype(tensor.dtype)), made)
 
     def _seen_by_all(self, node: torch.fx.Node, made: Any) -> Any:
-        """What an op would have written in place, under every name of that memory."""
+        """Give the result of an op that was made anew to every node of the memory that it would have written."""
         (before,) = tensors_of(node_value(node))
         dtype = self._rewrite.dtype(before.dtype)
         if isinstance(made, Padded):
@@ -173,10 +183,10 @@ class Rewriting(torch.fx.Interpreter):
         return made
 
     def _exact(self, node: torch.fx.Node, made: Any, args: Any) -> Any:
-        """A value whose memory is written in place: without padding, and memory of its own if the original has that.
+        """A value whose memory is written in place: without padding, and a view only if the original is one.
 
         Raises:
-            RewriteError: it would have to be a view, and is none.
+            RewriteError: the original is a view and the value is none.
         """
         before = node_value(node)
         if not isinstance(before, torch.Tensor):
@@ -192,13 +202,13 @@ class Rewriting(torch.fx.Interpreter):
         return tensor.new_empty_strided(before.shape, before.stride()).copy_(tensor)
 
     def _cut(self, made: Any) -> Any:
-        """Without the padding that is there for this one op only."""
+        """Remove the padding that only this op needed."""
         if not isinstance(made, Padded):
             return made
         return cut(made, [dim for dim in made.dims if made.sizes[dim] not in self._rewrite.pads])
 
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """The results, still padded; what they stand for is kept in ``results``."""
+        """The results, still padded; ``results`` keeps the sizes that they stand for."""
         values = args[0] if isinstance(args[0], tuple | list) else (args[0],)
         assert self._node is not None
         befores = self._node.args[0] if isinstance(self._node.args[0], tuple | list) else (self._node.args[0],)
@@ -211,7 +221,7 @@ class Rewriting(torch.fx.Interpreter):
                 tensor = tensor_of(value)
                 size = item_size(str(tensor.dtype).removeprefix("torch."))
                 self.waste.held += tensor.numel() * size
-                self.waste.padding += (tensor.numel() - _elements(value)) * size
+                self.waste.padding += (tensor.numel() - math.prod(sizes_of(value))) * size
 
 
 def _as_it_was(before: Any, value: Any) -> Any:
@@ -223,11 +233,11 @@ def _as_it_was(before: Any, value: Any) -> Any:
     return with_strides(tensor, was.stride())
 
 
-def _check_sizes(made: Any, call: OpCall) -> None:
-    """What an op makes stands for the sizes that it has in the original.
+def _check_sizes(made: Any, call: PaddedCall) -> None:
+    """Check that an op's results stand for the sizes that they have in the original.
 
     Raises:
-        RewriteError: it does not.
+        RewriteError: they do not.
     """
     sizes = tuple(sizes_of(each) for each in leaves(made) if isinstance(each, torch.Tensor | Padded))
     if sizes != call.results:
@@ -236,9 +246,9 @@ def _check_sizes(made: Any, call: OpCall) -> None:
 
 
 def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]) -> Value | None:
-    """The mean over all of an image, with channels innermost: its derivative then is laid out like the image.
+    """The mean over an image, computed with channels innermost, so that its derivative is laid out like the image.
 
-    Autograd spreads the derivative of a mean over rows and columns as torch lays out tensors by default.
+    Autograd lays out the derivative of a mean over rows and columns as torch does by default: channels outermost.
     """
     if name not in {"mean", "adaptive_avg_pool2d"} or not isinstance(args[0], torch.Tensor | Padded):
         return None
@@ -252,13 +262,6 @@ def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]
     tensor = tensor_of(image)
     mean = tensor.permute(0, 2, 3, 1).reshape(sizes[0], sizes[2] * sizes[3], -1).mean(1)
     return wrapped(mean.reshape(*mean.shape, *made[2:]), made, is_zero(image))
-
-
-def _elements(value: Value) -> int:
-    count = 1
-    for size in sizes_of(value):
-        count *= size
-    return count
 
 
 def _result(value: Any, before: Any) -> Result:

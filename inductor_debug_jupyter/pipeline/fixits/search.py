@@ -1,9 +1,9 @@
-"""From the first findings to a graph that the target takes: which fix-its together, cheapest first.
+"""Search for fix-its that together make the target take every graph, cheapest first.
 
-What is refused suggests changes; those of the cheapest kind are tried together, and what is refused *then* suggests the
-next ones (images laid out otherwise need no padding of their rows any more). A change that helps nothing, changes a
-number or makes something worse is let go of. At the end each one that was kept is tried without, the most wasteful
-first, so that none is there for nothing.
+Findings suggest fix-its; those of the cheapest kind are tried together, and the findings *then* suggest the next ones
+(images with channels innermost need no padding of their rows any more). A fix-it is kept if it leaves fewer findings
+and the same numbers. At the end the model is run without each kept one, the most wasteful first, and those that are not
+needed are dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Try = Callable[[Sequence[FixIt]], FixTrial]
 
 @dataclass(frozen=True)
 class Remaining(Harmless):
-    """A finding that no fix-it removes, and why."""
+    """A finding that no fix-it removes, and the reason."""
 
     finding: Violation
     why: str
@@ -36,14 +36,14 @@ class Remaining(Harmless):
 
 
 @dataclass
-class Search:
-    """Looks for fix-its that together make a graph acceptable.
+class FixItSearch:
+    """One search.
 
     Args:
-        attempt: runs the model with some fix-its.
-        rules: what the target demands.
-        before: what was found without any.
-        warnings: once nothing is refused, also look for what makes warnings go away.
+        attempt: runs the model with these fix-its, judges and compares it.
+        rules: the target's rules.
+        before: the record without any fix-it.
+        warnings: once nothing is refused, also search for fix-its of warnings.
         trials: run the model at most so often.
         seconds: begin no run after so many seconds.
     """
@@ -61,9 +61,8 @@ class Search:
     _spent: str = ""
 
     def run(self) -> None:
-        """Search; :attr:`chosen`, :attr:`best` and :meth:`remaining` have the answer."""
-        started = time.monotonic()
-        self._deadline = started + self.seconds
+        """Search; the answer is in :attr:`chosen`, :attr:`best` and :meth:`remaining`."""
+        self._deadline = time.monotonic() + self.seconds
         while (ideas := self._ideas()) and not self._over():
             batch = [idea for idea in ideas if idea.kind == ideas[0].kind]
             if self._take(batch) or len(batch) == 1:
@@ -76,11 +75,11 @@ class Search:
 
     @property
     def record(self) -> SessionRecord:
-        """What is found with the fix-its that were chosen."""
+        """The record of the model with the chosen fix-its."""
         return self.best.after if self.best is not None else self.before
 
     def remaining(self) -> tuple[Remaining, ...]:
-        """What the target still refuses."""
+        """The findings of what the target still refuses."""
         return tuple(Remaining(each, self._why(each)) for each in self.record.findings if each.severity == "error")
 
     def _why(self, finding: Violation) -> str:
@@ -109,11 +108,11 @@ class Search:
         return bool(self._spent)
 
     def _take(self, batch: list[FixIt]) -> bool:
-        """Try more fix-its beside the chosen ones; whether they were kept."""
+        """Try more fix-its beside the chosen ones; returns whether they were kept."""
         alone = len(batch) == 1
         trial = self._tried([*self.chosen, *batch])
         problem = self._problem(trial)
-        if problem == _NO_GAIN and not self._over():  # what is refused instead may have a remedy of its own
+        if problem == _NO_GAIN and not self._over():  # what is refused instead may have a fix-it of its own
             known = {each.key for each in (*self.chosen, *batch)} | set(self._why_not)
             more = [idea for idea in suggestions(trial.after, self.rules, ("error",)) if idea.key not in known]
             new = {finding_key(each) for each in trial.new}

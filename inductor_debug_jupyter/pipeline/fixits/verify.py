@@ -1,7 +1,7 @@
-"""Try a rewrite on the model: run it, capture it, judge it again, and compare its numbers with the original's.
+"""Try fix-its on the models: run, capture and judge them again, and compare their numbers with the originals'.
 
-One run answers everything: the comparison harness runs the model eagerly and through the rewriting backend, with equal
-weights, inputs and random numbers, while a session captures what is compiled.
+One run is enough: the comparison harness runs a model eagerly and through the rewriting backend, with equal weights,
+inputs and random numbers, while a session captures what is compiled.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
 
 
 class Capturing(Protocol):
-    """The session that a trial is captured in."""
+    """The session that captures a trial."""
 
     def open(self) -> None:
         """Start capturing."""
 
     def close(self) -> SessionRecord:
-        """Stop capturing; what was captured, judged."""
+        """Stop capturing; returns the judged record."""
         ...
 
 
 @dataclass(frozen=True)
 class FixTrial(Harmless):
-    """What became of the model under some fix-its together.
+    """The models with some fix-its, beside the models without.
 
     Attributes:
-        fixits: what was applied.
+        fixits: the fix-its that were in force.
         before: the session's record without them.
         after: the record with them.
         diff: how the numbers compare with the original's.
-        waste: padding over what the padded tensors stand for.
-        left_out: which graphs of the session are on neither side, and why.
+        waste: bytes of padding over bytes without it.
+        left_out: graphs of the session that are in neither record, and why.
     """
 
     fixits: tuple[FixIt, ...]
@@ -58,13 +58,13 @@ class FixTrial(Harmless):
 
     @property
     def gone(self) -> tuple[Violation, ...]:
-        """Findings that are no more."""
+        """Findings that the fix-its removed."""
         kept = {finding_key(each) for each in self.after.findings}
         return tuple(each for each in self.before.findings if finding_key(each) not in kept)
 
     @property
     def new(self) -> tuple[Violation, ...]:
-        """Findings that were not there before: what the fix-its make worse."""
+        """Findings that the fix-its brought."""
         known = {finding_key(each) for each in self.before.findings}
         return tuple(each for each in self.after.findings if finding_key(each) not in known)
 
@@ -75,7 +75,7 @@ class FixTrial(Harmless):
 
     @property
     def errors(self) -> tuple[Violation, ...]:
-        """What the target still refuses."""
+        """The findings of what the target still refuses."""
         return tuple(each for each in self.after.findings if each.severity == "error")
 
     @property
@@ -84,7 +84,7 @@ class FixTrial(Harmless):
         return max((each.max_absolute_error or 0.0 for each in self.diff.outputs), default=0.0)
 
     def lines(self) -> list[str]:
-        """Before and after, for people."""
+        """Before and after: findings, memory, coverage, padding, numbers; one line each."""
 
         def count(record: SessionRecord) -> str:
             by = [sum(each.severity == kind for each in record.findings) for kind in ("error", "warning")]
@@ -111,7 +111,7 @@ class FixTrial(Harmless):
 
     @property
     def offer(self) -> str:
-        """The last of its fix-its, and what it does, in one line."""
+        """The last fix-it and its effect, in one line."""
         gone = f"{words.count(len(self.gone), 'finding')} gone"
         new = f", {len(self.new)} new" if self.new else ""
         return f"{self.fixits[-1].title}: {gone}{new}; numbers {self.diff.verdict}, at most {self.max_error:.2g} off"
@@ -134,7 +134,7 @@ class FixTrial(Harmless):
 
 
 def combined(fixits: Sequence[FixIt]) -> Rewrite:
-    """All of them in one rewrite."""
+    """The changes of all fix-its in one rewrite."""
     rewrite = Rewrite()
     for fixit in fixits:
         rewrite |= fixit.rewrite
@@ -142,20 +142,17 @@ def combined(fixits: Sequence[FixIt]) -> Rewrite:
 
 
 def _tolerances(rewrite: Rewrite) -> ComparisonConfig:
-    """What counts as equal: where numbers are kept in another format, what is usual in that one.
+    """The tolerances of the comparison: where a cast is in force, the default ones of its dtype.
 
-    What a cast loses must not be explained by the cast. Strides may differ: fix-its pad, copy and reorder, and cut what
-    comes out.
+    The error that a cast brings is a difference here, and never excused by the cast. Strides may differ: fix-its pad,
+    copy, reorder and cut.
     """
-    usual = [DEFAULT_TOLERANCES[dtype] for dtype in _formats(rewrite) if dtype in DEFAULT_TOLERANCES]
+    dtypes = [getattr(torch, name) for name in rewrite.casts.values()]
+    usual = [DEFAULT_TOLERANCES[dtype] for dtype in dtypes if dtype in DEFAULT_TOLERANCES]
     if not usual:
         return ComparisonConfig(check_strides=False)
     atol, rtol = (max(each) for each in zip(*usual, strict=True))
     return ComparisonConfig(rtol=rtol, atol=atol, check_strides=False)
-
-
-def _formats(rewrite: Rewrite) -> list[torch.dtype]:
-    return [getattr(torch, name) for name in rewrite.casts.values()]
 
 
 def try_fixits(
@@ -167,9 +164,9 @@ def try_fixits(
     backward: bool,
     left_out: tuple[str, ...] = (),
 ) -> FixTrial:
-    """Run every model with these fix-its, and look at everything.
+    """Run every model with these fix-its, capture it, and compare its numbers with the original's.
 
-    ``before`` holds what these calls compile; each runs as it was called.
+    ``before`` is the record of what these calls compile. Each call runs in the modes in which the user made it.
     """
     backend = RewritingBackend(combined(fixits))
     harnesses = [
@@ -193,14 +190,14 @@ def try_fixits(
             report = merged(reports)
     finally:
         after = capturing.close()
-    after = _with_names_that_stay(after, before)
+    after = _with_findings_by_user_name(after, before)
     return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share, left_out)
 
 
-def _with_names_that_stay(after: SessionRecord, before: SessionRecord) -> SessionRecord:
-    """With findings on ops that only the user's own names tell of (``softmax``, which ATen calls ``_softmax``).
+def _with_findings_by_user_name(after: SessionRecord, before: SessionRecord) -> SessionRecord:
+    """Add the findings before that only Dynamo's names show (``softmax``, which ATen calls ``_softmax``).
 
-    A rewritten graph has ATen's names from the start, so that such an op cannot be found there, and is there.
+    A rewritten graph has ATen's names from the start, so the rule cannot find the op there, although it still runs.
     """
     lowered = {capture.compile_id for capture in before.captures if capture.graph("forward") is not None}
     known = {finding_key(each) for each in after.findings}

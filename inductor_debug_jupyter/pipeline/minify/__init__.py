@@ -6,12 +6,13 @@
     print(minifier.minify())              # 1 of 318 ops after 13 evaluations: …
     minifier.generate_repro_script("repro.py")
 
-A failure is an exception, a violation of a rule, or whatever a :class:`FailurePredicate` tells: :class:`Differs` looks
-for wrong numbers, by the policy of ``session.diff()``.
+In: a graph (``tracing`` makes that of a model), its inputs and a failure: an exception, a violation of a rule, or any
+:class:`FailurePredicate`; :class:`Differs` is that of wrong numbers, by the policy of ``session.diff()``. Out: a
+:class:`MinimalRepro` and its script.
 
-- ``predicates`` and ``differs`` say whether a graph fails; ``tracing`` makes the graph of a model, ``cutting`` makes
-  smaller ones, ``search`` decides which to look at, ``minifier`` puts it together.
-- ``backend_source`` and ``script_limit`` are for the script: how it gets at a backend, and which error is a failure.
+- ``predicates`` and ``differs`` decide whether a graph fails, ``cutting`` makes smaller graphs, ``search`` chooses
+  which of them to test, ``minifier`` combines them.
+- ``backend_source`` and ``script_limit`` are for the script: how it imports a backend, and which error is a failure.
 """
 
 from inductor_debug_jupyter.pipeline.minify.backend_source import backend_source

@@ -1,8 +1,7 @@
-"""A backend or adapter → the lines that import or define it in a standalone script, and what the reader must have.
+"""A backend or adapter → the lines that import or define it in a standalone script, and the packages it needs.
 
-torch's own backends need torch only. A third-party one is imported by its name: through the entry point that torch
-finds by itself, from the module that registered it, or as ``module:attribute``. A plain function of a notebook is
-written out.
+torch's own backends need torch only. A third-party one is imported by name: through its entry point, which torch finds,
+from the module that registered it, or as ``module:attribute``. A plain function of a notebook is written out.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ Backend = str | Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class BackendSource:
-    """How a script gets at a backend.
+    """How a script imports or defines a backend.
 
     Attributes:
         text: the lines that import or define it; may be empty.
-        expression: what ``torch.compile`` is given as ``backend``.
+        expression: the ``backend`` argument of ``torch.compile``.
         needs: what must be installed or importable, in words.
     """
 
@@ -41,17 +40,17 @@ class BackendSource:
 
 
 def backend_name(backend: Backend | AcceleratorAdapter) -> str:
-    """What a person calls a backend."""
+    """A backend's readable name."""
     if isinstance(backend, str):
         return backend
     return str(getattr(backend, "name", None) or getattr(backend, "__name__", None) or type(backend).__name__)
 
 
 def backend_source(backend: Backend | AcceleratorAdapter) -> BackendSource:
-    """How a script gets at a backend.
+    """How a script imports or defines a backend.
 
     Raises:
-        ReproError: it cannot leave this process.
+        ReproError: the backend exists only in this process.
         OptionError: there is no backend of that name.
     """
     if type(backend) is BackendAdapter:  # a subclass may do more than its backend
@@ -111,7 +110,7 @@ def _imported(path: str) -> BackendSource:
 
 
 def _adapter(adapter: AcceleratorAdapter) -> BackendSource:
-    """An adapter by the call that made it."""
+    """An adapter: its import, and the call that makes it again."""
     try:
         module, _, name = import_path(type(adapter), "adapter").partition(":")
     except CannotSendError as error:
@@ -133,7 +132,7 @@ def _adapter(adapter: AcceleratorAdapter) -> BackendSource:
 
 
 def _needs_of(text: str) -> str:
-    """What a function needs that is imported rather than written out."""
+    """The packages of a function that is imported rather than written out."""
     words = text.split()
     if words[:1] != ["from"] or "def " in text:
         return NEEDS_TORCH

@@ -1,8 +1,8 @@
-"""Cut a set of nodes out of a graph: what they read from elsewhere becomes an input with the value it had.
+"""Cut a set of nodes out of a graph: values that they read from other nodes become inputs.
 
-The graph is run once, op by op, and what each op made is kept (a copy, so that in-place ops change nothing); of a value
-that was written to before it is read, also what the reader saw. A tuple's ``getitem`` goes with the op that made the
-tuple. Numbers are written into the graph.
+The graph is run once, op by op, and a copy of each op's result is kept, so that later writes in place do not change it;
+if a value was written to before a node reads it, also a copy of what that node read. A tuple's ``getitem`` stays with
+the op that makes the tuple. Numbers become constants of the graph.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NUMBERS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.Siz
 
 
 class _Recording(torch.fx.Interpreter):
-    """Runs a graph and keeps every value; remembers the node that raised.
+    """Runs a graph and keeps a copy of every value, and the name of the node that raised.
 
-    ``seen_by`` has what a node saw of a value that was written to after it was made: (reader, value) → a copy.
+    ``seen_by`` has the values that were written to before a node read them: (reader, value) → a copy.
     """
 
     def __init__(self, gm: torch.fx.GraphModule, *, gradients: bool) -> None:
@@ -52,7 +52,7 @@ class _Recording(torch.fx.Interpreter):
 
 
 def _version(value: Any) -> int | None:
-    """How often a tensor was written to; None of what is no tensor, or does not count."""
+    """How often a tensor was written to; None for anything else, and for inference tensors."""
     return value._version if isinstance(value, torch.Tensor) and not value.is_inference() else None
 
 
@@ -73,8 +73,8 @@ class GraphCutter:
     Args:
         gm: the whole graph; it is only read.
         inputs: its inputs.
-        hoist_attributes: whether what the graph takes from its module becomes an input, too.
-        gradients: whether what becomes an input requires a gradient where the value did.
+        hoist_attributes: whether the module's attributes become inputs, too.
+        gradients: whether new inputs require a gradient where their value did.
     """
 
     def __init__(
@@ -87,10 +87,9 @@ class GraphCutter:
             raise UsageError(f"the graph takes {len(placeholders)} inputs, {len(inputs)} were given")
         recording = _Recording(gm, gradients=gradients)
         try:
-            # The user's random numbers go on as if nothing had been.
             with torch.random.fork_rng(), torch.set_grad_enabled(gradients or torch.is_grad_enabled()):
                 recording.run(*map(copy_of, inputs))
-        except Exception:  # the failure that is to be reduced; what ran before it is known
+        except Exception:  # the failure that is to be reduced
             if recording.raised_at is None:
                 raise
         self.values = recording.values
@@ -104,7 +103,7 @@ class GraphCutter:
         ]
 
     def _is_reached(self, node: torch.fx.Node) -> bool:
-        """What comes after the node that raised has not run: nothing is known of it, and it is not needed."""
+        """Whether a node ran or raised; those behind the one that raised have no value and are not needed."""
         return node.name in self.values or node.name == self.raised_at
 
     def cut(self, kept: Iterable[str]) -> tuple[torch.fx.GraphModule, list[Any]]:
@@ -130,7 +129,7 @@ class GraphCutter:
         return graph_module, inputs
 
     def _value_of(self, placeholder: torch.fx.Node, name: str) -> Any:
-        """An input's value as its first reader saw it: what wrote to it before may have been cut off."""
+        """An input's value as its first reader read it, since a write before that may have been cut off."""
         first = next((node.name for node in placeholder.graph.nodes if node in placeholder.users), "")
         return copy_of(self._seen_by.get((first, name), self.values[name]))
 
@@ -140,14 +139,14 @@ class GraphCutter:
                 keep.add(node.name)
 
     def _takes_item(self, node: torch.fx.Node) -> bool:
-        """Whether a node takes one item of a tuple that another op made; indexing a tensor is an op of its own."""
+        """Whether a node takes an item of a tuple; indexing a tensor is an op."""
         if node.op != "call_function" or node.target is not operator.getitem:
             return False
         source = node.args[0]
         return isinstance(source, torch.fx.Node) and type(self.values.get(source.name)) in (tuple, list)
 
     def _hoist(self, graph: torch.fx.Graph, keep: set[str]) -> dict[str, str]:
-        """Give every operand that is not kept a placeholder, or its number; old name → new name."""
+        """Replace every operand that is not kept by a placeholder or a number; old name → placeholder."""
         hoisted: dict[str, str] = {}
         first = next(iter(graph.nodes))
         for node in list(graph.nodes):
@@ -158,20 +157,14 @@ class GraphCutter:
             if node.op == "get_attr" and not (self.hoist_attributes and isinstance(value, torch.Tensor)):
                 keep.add(node.name)
             elif value is None or isinstance(value, _NUMBERS):
-                number = tuple(value) if isinstance(value, torch.Size) else value
-                for reader in readers:
-                    _replace_operand(reader, node, number)
+                _replace_by_number(node, value, readers)
             else:
                 with graph.inserting_before(first):
-                    new = graph.placeholder(f"{node.name}_value")
-                new.meta = {key: node.meta[key] for key in ("val", "example_value", "tensor_meta") if key in node.meta}
-                for reader in readers:
-                    reader.replace_input_with(node, new)
-                hoisted[node.name] = new.name
+                    hoisted[node.name] = _replace_by_input(graph, node, readers)
         return hoisted
 
     def _tensors_of(self, graph: torch.fx.Graph, node: torch.fx.Node) -> list[torch.fx.Node]:
-        """A node as results; of a tuple, the items that nobody takes yet."""
+        """The tensors of a node to return: itself, or the items of a tuple that no node reads."""
         value = self.values.get(node.name)
         if not isinstance(value, (tuple, list)):
             return [node]
@@ -181,6 +174,17 @@ class GraphCutter:
         return [graph.call_function(operator.getitem, (node, place)) for place in places]
 
 
-def _replace_operand(reader: torch.fx.Node, old: torch.fx.Node, value: Any) -> None:
-    reader.args = torch.fx.map_arg(reader.args, lambda node: value if node is old else node)
-    reader.kwargs = torch.fx.map_arg(reader.kwargs, lambda node: value if node is old else node)
+def _replace_by_number(old: torch.fx.Node, value: Any, readers: Iterable[torch.fx.Node]) -> None:
+    number = tuple(value) if isinstance(value, torch.Size) else value
+    for reader in readers:
+        reader.args = torch.fx.map_arg(reader.args, lambda node: number if node is old else node)
+        reader.kwargs = torch.fx.map_arg(reader.kwargs, lambda node: number if node is old else node)
+
+
+def _replace_by_input(graph: torch.fx.Graph, old: torch.fx.Node, readers: Iterable[torch.fx.Node]) -> str:
+    """Have the readers of a node read a new placeholder; returns its name."""
+    new = graph.placeholder(f"{old.name}_value")
+    new.meta = {key: old.meta[key] for key in ("val", "example_value", "tensor_meta") if key in old.meta}
+    for reader in readers:
+        reader.replace_input_with(old, new)
+    return new.name

@@ -1,9 +1,9 @@
-"""Wrong numbers as a failure to reduce: what a backend computes is not what eager computes.
+"""Wrong numbers as a failure to reduce: a backend (the candidate) does not compute what eager mode does.
 
-Whether it is wrong is for :class:`KernelDiffHarness` to say, by the same policy as ``session.diff()``: both sides start
-from the same generators, what rounding explains is no failure, inputs that are written to are compared, and with
-``backward`` gradients. The script cannot import that; it holds :mod:`repro.rounding_check`, which measures what
-rounding explains at each element, and a limit half-way between that and the error that was seen when it was made.
+:class:`KernelDiffHarness` decides, by the same policy as ``session.diff()``: candidate and reference start from the
+same generators, an error that rounding explains is no failure, inputs that are written to are compared, and with
+``backward`` gradients. The script cannot import the harness; it contains :mod:`repro.rounding_check`, which measures
+what rounding explains at each element, and a limit half-way between that and the error when the script was made.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def failure(graph, inputs):
 
 
 class Differs:
-    """What a backend computes is not what eager computes, by the policy of :class:`KernelDiffHarness`.
+    """A backend does not compute what eager mode does, by the policy of :class:`KernelDiffHarness`.
 
     Args:
         backend: a backend's name, a backend, or an adapter.
@@ -81,7 +81,7 @@ class Differs:
         self._limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
-        """Run both and compare; a backend that raises does not differ: that is another failure."""
+        """Run and compare candidate and reference; an exception is another failure, and no difference."""
         with _seeded():
             record = self._harness(gm, inputs).compare().record
         if record.verdict == "mismatch":
@@ -107,7 +107,7 @@ class Differs:
         return harness
 
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
-        """A script that runs both, measures what rounding explains, and compares."""
+        """A script that runs candidate and reference, measures what rounding explains, and compares."""
         found = backend_source(self.backend)
         exact = needs.exact
         try:
@@ -136,7 +136,7 @@ class Differs:
         return graph_script(gm, inputs, check, size=needs.size, exact=exact, setup=setup)
 
     def _limit(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[float, float, str]:
-        """From which error on the script calls it a failure, the least rounding error of an op, and what both are.
+        """The error from which on the script reports a failure, the least rounding error of an op, and a comment.
 
         Raises:
             ReproError: a script cannot tell the error from rounding.
@@ -145,7 +145,7 @@ class Differs:
         unit = _unit(harness)
         with _seeded():
             explained = explained_error(gm, inputs, backward=self.needs_gradients, unit=unit)
-            if harness.candidate.close is not None:  # a process of its own: it is not to be run in this one
+            if harness.candidate.close is not None:  # it runs in a process of its own, and not in this one
                 harness.candidate.close()
                 return explained, unit, f"rounding explains {explained:.3g}"
             assert harness.candidate.compiler is not None, "_harness has looked"
@@ -159,7 +159,7 @@ class Differs:
 
 
 def _unit(harness: KernelDiffHarness) -> float:
-    """The rounding error of the format that a device declares to compute in; 0 when it is the tensors' own."""
+    """The rounding error of the format that a device declares to compute in; 0 if that is the tensors' own."""
     declared = harness.held_as
     return 0.0 if declared is None else float(torch.finfo(declared).eps)
 
@@ -173,7 +173,7 @@ def _worst(record: DiffRecord) -> str:
 
 @contextmanager
 def _seeded() -> Iterator[None]:
-    """Random numbers from the script's seed; the user's own go on afterwards as if nothing had been."""
+    """Start from the script's seed; the user's generators are restored afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(_SEED)
         yield

@@ -24,7 +24,7 @@ from inductor_debug_jupyter.pipeline.minify.predicates import (
     ScriptNeeds,
     StillFound,
 )
-from inductor_debug_jupyter.pipeline.minify.search import Search
+from inductor_debug_jupyter.pipeline.minify.search import DeltaDebugging
 from inductor_debug_jupyter.pipeline.minify.tracing import dynamo_graph
 from inductor_debug_jupyter.pipeline.records import Violation
 from inductor_debug_jupyter.pipeline.repro import check_shows_alone
@@ -39,17 +39,17 @@ Failure = BaseException | Violation | Sequence[Violation] | None
 
 @dataclass(frozen=True)
 class MinimalRepro(Harmless):
-    """What a reduction came to.
+    """The result of a reduction.
 
     Args:
         gm: the smallest failing graph.
         inputs: its inputs.
         reason: how it fails.
-        kept: the names of the whole graph's nodes that are left.
+        kept: the names of the nodes that are left of the whole graph.
         total_ops: how many ops the whole graph has.
-        evaluations: how many graphs were looked at.
-        nearest_passing: of the graphs that were seen not to fail, the one that differs least; None when all failed.
-        passing_reason: what that one does instead.
+        evaluations: how many graphs were tested.
+        nearest_passing: of the graphs that did not fail, the one that differs least; None when all failed.
+        passing_reason: what that graph does instead.
         is_complete: False when the limit of evaluations ended the search early.
     """
 
@@ -84,13 +84,13 @@ class Minifier:
         run: how to run a graph, ``run(gm, inputs)``; by default it is called. A text is a backend's name.
         backend: a torch.compile backend, by name or itself, or an adapter, to run the graph with.
         fails: for any other failure, ``fails(gm, inputs)`` or a :class:`FailurePredicate` such as :class:`Differs`.
-        rules: the rules to check a violation against; those of ``target`` when not said.
-        target: a device profile; ``INDUCTOR_DEBUG_TARGET`` or ``default`` when not said.
+        rules: the rules to check a violation against; by default those of ``target``.
+        target: a device profile; by default ``INDUCTOR_DEBUG_TARGET`` or ``default``.
         setup: lines of Python that the script runs first, such as settings of torch.
-        max_evaluations: how many graphs to look at.
+        max_evaluations: how many graphs to test at most.
 
     Raises:
-        UsageError: the arguments say nothing that could be reduced.
+        UsageError: the arguments name no failure to reduce.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Minifier:
 
     @classmethod
     def of_model(cls, model: Callable[..., Any], inputs: Any, error: Failure = None, **options: Any) -> Minifier:
-        """The same for a model: the one graph that Dynamo makes of it is reduced.
+        """A minifier of the one graph that Dynamo makes of a model.
 
         Args:
             model: a module or a function.
@@ -132,17 +132,17 @@ class Minifier:
             options: as for :class:`Minifier`.
 
         Raises:
-            UsageError: Dynamo breaks the graph, or the arguments say nothing that could be reduced.
+            UsageError: Dynamo breaks the graph, or the arguments name no failure to reduce.
         """
         args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
         args = args if isinstance(args, (tuple, list)) else (args,)
-        # Wrong numbers are looked for in the grad mode of a comparison, and the model is traced in the same one.
+        # A comparison runs in this grad mode, so the model is traced in it, too.
         with torch.set_grad_enabled(getattr(options.get("fails"), "needs_gradients", torch.is_grad_enabled())):
             gm, values = dynamo_graph(model, *args, **kwargs)
         return cls(gm, values, error, **options)
 
     def whole(self) -> Outcome:
-        """Whether the whole graph fails, and in what way (or what happens instead); the answer is kept."""
+        """Whether the whole graph fails, and how (or what happens instead); computed once."""
         return self._whole
 
     @cached_property
@@ -150,7 +150,7 @@ class Minifier:
         return self.predicate(self.gm, [copy_of(value) for value in self.inputs])
 
     def minify(self) -> MinimalRepro:
-        """Find the smallest failing graph; the answer is kept.
+        """Find the smallest failing graph; computed once.
 
         Raises:
             UsageError: the whole graph does not fail in this way.
@@ -168,10 +168,10 @@ class Minifier:
             hoist_attributes=not self.predicate.needs_roles,
             gradients=getattr(self.predicate, "needs_gradients", False),
         )
-        search = Search(lambda kept: self.predicate(*cutter.cut(kept)), self.max_evaluations)
+        search = DeltaDebugging(lambda kept: self.predicate(*cutter.cut(kept)), self.max_evaluations)
         kept = search.smallest(cutter.candidates, self._guess(cutter))
         total = len(calls_of(self.gm))
-        if kept is None:  # cutting alone makes the failure go away: the graph stays as it is
+        if kept is None:  # cutting alone makes the failure go away
             names, looks = tuple(cutter.candidates), len(search.seen) + 1
             return MinimalRepro(self.gm, self.inputs, whole.reason, names, total, looks, is_complete=False)
         passing = search.nearest_passing(kept)
@@ -189,14 +189,14 @@ class Minifier:
         )
 
     def _guess(self, cutter: GraphCutter) -> list[str]:
-        """Where to look first: the node that raised, or those that a violation speaks of."""
+        """The nodes to test first: the one that raised, or those of the violation."""
         if cutter.raised_at is not None:
             return [cutter.raised_at]
         likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillFound) else []
         return [name for name in likely if name in cutter.candidates]
 
     def repro_script(self) -> str:
-        """The text of the standalone script; whether it fails alone, :meth:`generate_repro_script` looks.
+        """The text of the standalone script; :meth:`generate_repro_script` also checks that it fails alone.
 
         Raises:
             ReproError: the graph cannot be written as one.
@@ -211,9 +211,9 @@ class Minifier:
         return self.predicate.script(minimal.gm, minimal.inputs, needs)
 
     def generate_repro_script(self, path: str | Path | Shelf | None = None) -> Path:
-        """Write the standalone script, once it has shown the failure in a fresh interpreter.
+        """Run the standalone script in a fresh interpreter, and write it if it shows the failure.
 
-        It goes to ``path``, or to ``repros/`` of a session's shelf or of the artifact folder.
+        The file is ``path``, or in ``repros/`` of a session's shelf or of the artifact folder.
 
         Raises:
             ReproError: the graph cannot be written as a script, or the script does not fail alone; nothing is written.

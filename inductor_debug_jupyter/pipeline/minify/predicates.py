@@ -1,6 +1,6 @@
-"""Whether a smaller graph still fails in the same way.
+"""Predicates: whether a smaller graph still fails in the same way.
 
-A predicate answers with a reason, never with a bare bool, and knows how to write itself into a standalone script.
+A predicate returns a reason, never a bare bool, and can write itself into a standalone script.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.repro import FailureCheck, function_source,
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether a graph fails, and in what way (or what happened instead)."""
+    """Whether a graph fails, and how (or what happened instead)."""
 
     fails: bool
     reason: str
@@ -31,7 +31,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ScriptNeeds:
-    """What a script is made with, beside the graph."""
+    """What a script needs beside the graph and its inputs; see :func:`graph_script`."""
 
     size: str = ""
     exact: bool = True
@@ -40,15 +40,15 @@ class ScriptNeeds:
 
 
 class FailurePredicate(Protocol):
-    """Tells whether a graph fails, and writes the script that tells it elsewhere."""
+    """Decides whether a graph fails, and writes the script that decides it elsewhere."""
 
     needs_roles: bool
-    """Whether it matters that parameters stay the module's own instead of becoming inputs."""
+    """Whether parameters have to stay the module's own instead of becoming inputs."""
     needs_gradients: bool
-    """Whether a value that becomes an input must require a gradient where the value did."""
+    """Whether new inputs have to require a gradient where their value did."""
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
-        """Look at one graph. It may change the inputs: they are copies."""
+        """Test one graph. It may change the inputs: they are copies."""
         ...
 
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
@@ -61,7 +61,7 @@ class FailurePredicate(Protocol):
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The error itself, without torch's wrapping of what a backend raised."""
+    """The error that a backend raised, without torch's wrapping."""
     while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
         error = inner
     return error
@@ -73,7 +73,7 @@ def first_line(error: BaseException) -> str:
 
 
 def runner_of(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdapter | None) -> Callable[..., Any]:
-    """``(gm, inputs) → outputs``: plainly, by the caller's function, or through torch.compile."""
+    """``(gm, inputs) → outputs``: a plain call, the user's function, or torch.compile."""
     if run is not None:
         return run
     if backend is None:
@@ -84,7 +84,7 @@ def runner_of(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdap
 
 
 def _run_source(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdapter | None) -> tuple[str, str]:
-    """The same as text: it defines ``run(graph, inputs)``; and what that needs."""
+    """The source of :func:`runner_of` as ``run(graph, inputs)``, and the packages that it needs."""
     if run is not None:
         text, name = function_source(run, "run=")
         body = f"return {name}(torch.fx.symbolic_trace(graph), inputs)"
@@ -119,7 +119,7 @@ class RaisesSame:
         return type(self.error).__name__, first_line(self.error)
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
-        """Run it and look."""
+        """Run the graph and compare what it raises."""
         try:
             self._runner(gm, inputs)
         except Exception as raised:
@@ -154,7 +154,7 @@ def failure(graph, inputs):
 
 
 class StillFound:
-    """A rule still finds the same: same rule id, same title."""
+    """A rule still makes the same finding: same rule id, same title."""
 
     needs_roles = True
     needs_gradients = False
@@ -169,9 +169,9 @@ class StillFound:
             )
 
     def likely(self, gm: torch.fx.GraphModule) -> list[str]:
-        """The nodes of a graph that the violation's first place speaks of, by name or by the user's line.
+        """The nodes of the violation's first place, by name or by the user's line.
 
-        A guess to start from: the place may be of a graph that this one was lowered to.
+        Only a guess to start from: the place may be in a graph that this one was lowered to.
         """
         if not self.violation.places:
             return []
@@ -192,7 +192,7 @@ class StillFound:
     def find(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any]
     ) -> tuple[CompileCapture | None, Violation | None, str]:
-        """The same violation in a graph, with the capture that it is in; else what was found instead."""
+        """The same violation in a graph, with its capture; else what was found instead."""
         captures = capture_graph(gm, inputs)
         found = check(captures, self.rules)
         for violation in found:
@@ -202,12 +202,12 @@ class StillFound:
         return None, None, "; ".join(map(str, found)) or "the rule finds nothing"
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
-        """Check it: nothing is run."""
+        """Check the graph with the rule; it is not run."""
         _, violation, reason = self.find(gm, inputs)
         return Outcome(violation is not None, reason)
 
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
-        """A script that watches the ops for the violation's evidence."""
+        """A script that runs the graph and looks for the violation's evidence in every op."""
         capture, violation, reason = self.find(gm, inputs)
         if capture is None or violation is None:
             raise ReproError(f"{self.violation.rule_id}: the rule does not find it in the reduced graph ({reason})")
@@ -215,7 +215,7 @@ class StillFound:
 
 
 class CallerSays:
-    """What a function of the caller's says: ``fails(gm, inputs) → bool`` or :class:`Outcome`."""
+    """The user's own function decides: ``fails(gm, inputs) → bool`` or :class:`Outcome`."""
 
     needs_roles = False
     needs_gradients = False
@@ -224,12 +224,12 @@ class CallerSays:
         self.fails = fails
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
-        """Ask."""
-        said = self.fails(gm, inputs)
-        return said if isinstance(said, Outcome) else Outcome(bool(said), f"fails= said {said!r}")
+        """Call the function."""
+        answer = self.fails(gm, inputs)
+        return answer if isinstance(answer, Outcome) else Outcome(bool(answer), f"fails= said {answer!r}")
 
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
-        """A script that asks the same function."""
+        """A script that calls the same function."""
         text, name = function_source(self.fails, "fails=")
         source = f"{text}\n\n\ndef failure(graph, inputs):\n"
         source += f'    return "{name} says so" if {name}(torch.fx.symbolic_trace(graph), inputs) else None\n'

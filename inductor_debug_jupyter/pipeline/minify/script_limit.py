@@ -1,9 +1,9 @@
-"""From which error on a script calls its graph wrong: half-way between what rounding explains and what was seen.
+"""The limit of a script: the error from which on it reports a failure, half-way between rounding and what was seen.
 
-Errors are in floors, as :mod:`repro.rounding_check` measures them in the script. What a healthy backend may have
-depends on the graph: a long sum in another order is off by more floors than one multiplication. So the graph also runs
-in float64, which is as right as a backend can be, and the distance of eager from that tells. Half-way is the geometric
-mean: both are known to a factor.
+Errors are in floors, as :mod:`repro.rounding_check` measures them in the script. The error of a healthy backend depends
+on the graph: a long sum in another order is off by more floors than one multiplication. So the graph also runs in
+float64, as exact as a backend can be, and the distance of eager from that is what rounding explains. Half-way is the
+geometric mean, since each is known to a factor.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, 
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 LEAST: Final = 8.0
-"""So many floors are always rounding: vector libraries differ by that much in what they call ``erf``."""
+"""Up to so many floors are always rounding: vector libraries differ by that much in ``erf``."""
 LEAST_NARROW: Final = 2.0
 """The same where all numbers are in 16 bits or fewer: both sides compute in float32 and round once."""
 MOST: Final = 16.0
 """More floors than this are never rounding: fault-free Inductor stays within 12 (GPT-2, ViT, ConvNet, a long sum)."""
 HIGHEST_LIMIT: Final = 1000.0
-"""No script asks for more floors than this, however large the error was."""
+"""The highest limit of a script, however large the error was."""
 
 
 def limit_between(explained: float, seen: float) -> float:
@@ -54,7 +54,7 @@ def explained_error(gm: torch.fx.GraphModule, inputs: Sequence[Any], *, backward
     try:
         with torch.autocast("cpu", enabled=False):
             healthy = _measured(gm, inputs, _in_float64, backward=backward, unit=unit)
-    except Exception:  # an op that has no float64, or names a dtype: then the most that was ever seen
+    except Exception:  # an op has no float64 kernel, or names a dtype: MOST holds
         healthy = math.inf
     return min(max(LEAST_NARROW if narrow else LEAST, 2 * healthy), MOST)
 
@@ -74,12 +74,14 @@ def _measured(
 
 
 def _in_float64(graph: torch.nn.Module) -> Callable[..., Any]:
-    """The graph in float64, with results in the dtypes that it has otherwise."""
+    """The graph in float64, with its results cast to their usual dtypes."""
 
     def run(*inputs: Any) -> Any:
         with torch.random.fork_rng(), torch.no_grad():
             usual = copy.deepcopy(graph)(*map(copy_of, inputs))
-        wide = [value.double() if _widens(value) else value for value in inputs]
+        wide = [
+            value.double() if rounding_check.rounds(value) and not value.is_complex() else value for value in inputs
+        ]
         found = copy.deepcopy(graph).double()(*wide)
         with torch.no_grad():  # an input that the graph wrote to
             for value, written in zip(inputs, wide, strict=True):
@@ -90,12 +92,8 @@ def _in_float64(graph: torch.nn.Module) -> Callable[..., Any]:
     return run
 
 
-def _widens(value: Any) -> bool:
-    return rounding_check.rounds(value) and not value.is_complex()
-
-
 def _as_usual(found: Any, usual: Any) -> Any:
-    """The same results in their usual dtypes."""
+    """The results in their usual dtypes."""
     if isinstance(found, torch.Tensor):
         return found.to(usual.dtype)
     if isinstance(found, (tuple, list)):

@@ -1,7 +1,7 @@
 """Delta debugging: the smallest set of items that still fails.
 
-Halves are tried first, then what is left when one part is taken away, in ever finer parts. What comes out is minimal in
-the sense that no single item can be taken away. Every set is looked at once at most.
+Halves are tested first, then the set without one part, in ever finer parts. The result is minimal in the sense that no
+single item can be taken away. No set is tested twice.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from inductor_debug_jupyter.pipeline.minify.predicates import Outcome
 
 
 @dataclass
-class Search:
-    """A search and what it has seen.
+class DeltaDebugging:
+    """One search, with the outcome of every set that it tested.
 
     Args:
-        test: looks at one set of items.
-        limit: how many sets to look at before settling for the smallest failing one so far.
+        test: tests one set of items.
+        limit: how many sets to test before the smallest failing one so far is the answer.
     """
 
     test: Callable[[tuple[str, ...]], Outcome]
@@ -38,7 +38,7 @@ class Search:
         return self.seen[key].fails
 
     def smallest(self, items: Sequence[str], guess: Sequence[str] = ()) -> list[str] | None:
-        """The smallest failing subset; ``guess`` is looked at first. None when the whole set does not fail."""
+        """The smallest failing subset; ``guess`` is tested first. None when the whole set does not fail."""
         if guess and self.fails(guess):
             kept = list(guess)
         elif self.fails(items):
@@ -61,7 +61,7 @@ class Search:
         return kept
 
     def nearest_passing(self, kept: Sequence[str]) -> tuple[str, ...] | None:
-        """Of the sets that were seen to pass, the one that differs least from the smallest failing one."""
+        """Of the sets that passed, the one that differs least from the smallest failing one."""
         smallest = frozenset(kept)
         passing = [items for items, outcome in self.seen.items() if not outcome.fails]
         if not passing:

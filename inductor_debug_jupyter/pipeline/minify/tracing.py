@@ -13,10 +13,9 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, 
 
 
 def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
-    """The graph of a model and that graph's inputs (its parameters are among them).
+    """The graph of a model and that graph's inputs, with the model's parameters among them.
 
-    The model is traced and not run; the user's own compiles of it, and how often torch will compile it again, stay as
-    they are.
+    The model is traced and not run. The user's own compiles of it, and torch's count of recompiles, do not change.
 
     Raises:
         UsageError: Dynamo breaks the graph, or sees none.
@@ -46,4 +45,4 @@ def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[
 
 
 class _SeenError(Exception):
-    """Raised in the place of the graph: it is not to run."""
+    """Raised instead of running the graph."""

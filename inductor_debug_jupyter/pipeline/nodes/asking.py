@@ -1,4 +1,4 @@
-"""From a name to a handle."""
+"""From a node's name to its handle."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.nodes.handle import NodeHandle
 from inductor_debug_jupyter.pipeline.nodes.kernels import kernel_values
-from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, find_node
+from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.parts import InParts
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
-from inductor_debug_jupyter.pipeline.nodes.traces import Traces
+from inductor_debug_jupyter.pipeline.nodes.traces import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
@@ -31,11 +31,11 @@ def node_handle(
     *,
     candidate: Any = None,
     gradients: Sequence[torch.Tensor] | None = None,
-    traces: Traces | None = None,
+    traces: TracedCalls | None = None,
 ) -> NodeHandle:
-    """A handle on a captured node. See :meth:`DebugSession.node` for the arguments; ``calls`` can be run again.
+    """A handle on a captured node. See :meth:`DebugSession.node` for the arguments.
 
-    ``traces`` is where is kept what helps with the next question.
+    ``calls`` returns the kept calls; ``traces`` keeps traced calls from one handle to the next.
 
     Raises:
         NotFoundError: there is no such node.
@@ -46,18 +46,7 @@ def node_handle(
         raise OptionError(f"candidate={candidate!r}; allowed: a backend that runs here, not a recording")
     fused = backend.name == INDUCTOR and backend.compiler is not None
     captured = find_node(captures, name, stage, compile_id, to_run=not fused)
-    fetch = _fetch(captured, calls, backend, gradients, fused, traces)
-    return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)
 
-
-def _fetch(
-    captured: CapturedNode,
-    calls: Callable[[], Sequence[ModelCall]],
-    backend: Backend,
-    gradients: Sequence[torch.Tensor] | None,
-    fused: bool,
-    traces: Traces | None,
-) -> Callable[[], NodeValues]:
     def fetch() -> NodeValues:
         kept = calls()
         with unheard():
@@ -68,4 +57,4 @@ def _fetch(
                 again = Reexecution(kept, gradients, InParts(backend), afterwards=True, traces=traces)
             return again.values([captured])[captured.stage, captured.record.name]
 
-    return fetch
+    return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)

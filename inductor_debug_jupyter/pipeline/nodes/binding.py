@@ -1,7 +1,7 @@
 """Put a node's inputs, its output and a callable of it into a namespace, under names that are free there.
 
-A name that the user has is never taken: all three get another stem (``addmm_3_v2``), and that is said. What was bound
-here before, and is still what was bound, is replaced: pressing a button twice leaves one set of names.
+A name that the user uses is never overwritten: all three values get another stem (``addmm_3_v2``), which :class:`Bound`
+shows. A name that still has the value bound here before is replaced: pressing a button twice leaves one set of names.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SUFFIXES = {"inputs": "_inputs", "output": "_output", "function": ""}
 
 @dataclass(frozen=True)
 class Bound(Harmless):
-    """What was bound.
+    """The names that were bound.
 
     Attributes:
-        names: ``inputs``, ``output`` and ``function`` → the name in the namespace; what there is none of is left out.
-        instead_of: the name that was taken, when others had to be chosen.
+        names: ``inputs``, ``output`` and ``function``, as far as they exist → the name in the namespace.
+        instead_of: the name that was taken already, when others had to be chosen.
         lines: Python that uses the names, to copy.
     """
 
@@ -36,8 +36,8 @@ class Bound(Harmless):
     lines: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        told = f"bound {', '.join(self.names.values())}"
-        return f"{told} ({self.instead_of} was taken)" if self.instead_of else told
+        bound = f"bound {', '.join(self.names.values())}"
+        return f"{bound} ({self.instead_of} was taken)" if self.instead_of else bound
 
     def __repr__(self) -> str:
         return "\n".join([str(self), *self.lines])
@@ -45,12 +45,12 @@ class Bound(Harmless):
 
 @dataclass
 class _Bindings:
-    """What was bound in one namespace: name → the objects, held weakly."""
+    """The names bound in one namespace → weak references to their objects."""
 
     held: dict[str, tuple[weakref.ref[Any], ...]] = field(default_factory=dict)
 
     def is_ours(self, name: str, value: Any) -> bool:
-        """Whether a name still has what was bound to it here."""
+        """Whether a name still has the value that was bound here."""
         marks, parts = self.held.get(name, ()), _parts(value)
         same = len(marks) == len(parts) > 0
         return same and all(mark() is part for mark, part in zip(marks, parts, strict=True))
@@ -60,11 +60,11 @@ class _Bindings:
 
 
 _bindings: dict[int, _Bindings] = {}
-"""By the id of the namespace; a namespace that gets the id of one that is gone has none of its objects."""
+"""By the id of the namespace; a new namespace with the id of a freed one has none of its objects."""
 
 
 def _parts(value: Any) -> list[Any]:
-    """What can be held weakly of a value: itself, or for containers what is in them."""
+    """The objects of a value that can be referenced weakly: itself, or the items of a container."""
     if isinstance(value, dict):
         value = tuple(value.values())
     parts = value if isinstance(value, tuple | list) else (value,)

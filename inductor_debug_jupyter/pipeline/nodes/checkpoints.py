@@ -1,14 +1,14 @@
-"""Values of a graph's run that are kept, so that the next question about it does not start from the beginning.
+"""Checkpoints: values of a graph's run that are kept, so that the next node does not need a run from the beginning.
 
-While a graph runs, whatever is still needed later is kept at places that lie √n nodes apart: a checkpoint. A later
-question goes back from its node only as far as values that are kept, and runs what lies between. A node that draws
-random numbers has the generator's state before it kept too; without it, the draws before it run again, in their order.
+Every √n nodes of a run, the values that are still needed later are kept. To reach another node, only the nodes between
+kept values and that node run. Before a node that draws random numbers the generator's state is kept too; without it,
+the draws before that node run again, in their order.
 
-All checkpoints of a session together stay within a budget. Those that were not used for the longest time go first; what
-is larger than the budget is not kept. Whatever is missing is computed again, so that only the time depends on it.
+All checkpoints of a session stay within a budget of bytes. The least recently used go first; a value larger than the
+budget is not kept. A missing value is computed again, so checkpoints only save time.
 
-Nothing is kept that shares memory with an argument of the graph: that is the user's own, is there anyhow, and must not
-be held. Nor is anything kept once a node has written somewhere: see :func:`stepping.resumable`.
+Values that share memory with an argument of the graph are not kept: that memory is the user's, and must not be held.
+Nor is any value kept after a node has written somewhere: see :func:`stepping.resumable`.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ import torch
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import storage_of, tensors_of
 
 BUDGET: Final = 256 << 20
-"""Bytes that all checkpoints of a session may have."""
+"""The most bytes of all checkpoints of a session."""
 
 Place = int | str
-"""Where in a graph: a number of a checkpoint, or what else is kept of its run."""
+"""The number of a checkpoint in a graph, or the name of something else that is kept of its run."""
 
 
 def storages(values: Any) -> dict[int, int]:
-    """The memory that values are in → its bytes."""
+    """The storages of values → their bytes."""
     return {key: size or 0 for key, size in map(storage_of, tensors_of(values))}
 
 
 class Checkpoints:
-    """All that is kept for one session.
+    """The checkpoints of one session.
 
     Args:
-        budget: the most bytes of it.
+        budget: their most bytes.
     """
 
     def __init__(self, budget: int = BUDGET) -> None:
         self.budget = budget
         self.nbytes = 0
-        """What is kept just now."""
+        """Bytes that are kept now."""
         self._sizes: OrderedDict[tuple[GraphRun, Place], int] = OrderedDict()
 
     def limit(self, budget: int) -> None:
-        """Another budget, from now on."""
+        """Set another budget."""
         self.budget = budget
         self._make_room(0)
 
     def add(self, run: GraphRun, place: Place, values: Mapping[str, Any]) -> bool:
-        """Keep values at a place; whether they were."""
+        """Keep values at a place if they fit into the budget; returns whether they did."""
         size = sum(storages(list(values.values())).values())
         if size > self.budget:
             return False
@@ -63,12 +63,12 @@ class Checkpoints:
         return True
 
     def touch(self, run: GraphRun, places: Iterable[Place]) -> None:
-        """These were of use."""
+        """Mark these places as used last."""
         for place in places:
             self._sizes.move_to_end((run, place))
 
     def drop(self, run: GraphRun) -> None:
-        """Let go of everything of a run."""
+        """Free the values of a run."""
         for place in list(run.places):
             self._forget(run, place)
 
@@ -82,17 +82,17 @@ class Checkpoints:
 
 
 class GraphRun:
-    """What is kept of one run of one graph, from one set of arguments.
+    """The kept values of one run of one graph, from one set of arguments.
 
     Args:
-        checkpoints: where it is counted.
-        random_state: the generator's, when the graph begins.
+        checkpoints: those of the session, which count the bytes.
+        random_state: the generator's state where the graph begins.
     """
 
     def __init__(self, checkpoints: Checkpoints, random_state: torch.Tensor) -> None:
         self.random_state = random_state
         self.places: dict[Place, dict[str, Any]] = {}
-        """Place → values by node. A node's value stands at one place only."""
+        """Place → values by node. A node's value is at one place only."""
         self._checkpoints = checkpoints
 
     def known(self) -> dict[str, Any]:
@@ -101,11 +101,11 @@ class GraphRun:
         return {name: value for values in numbered for name, value in values.items()}
 
     def keep(self, place: Place, values: Mapping[str, Any]) -> bool:
-        """Keep values at a place if they fit into the budget; whether they did."""
+        """As :meth:`Checkpoints.add`."""
         return self._checkpoints.add(self, place, values)
 
     def used(self, names: Iterable[str]) -> None:
-        """These values were of use: they are kept longest."""
+        """Mark the places of these values as used last."""
         wanted = set(names)
         self._checkpoints.touch(self, [each for each, values in self.places.items() if not wanted.isdisjoint(values)])
 
@@ -114,9 +114,9 @@ class GraphRun:
         return self.places.get(f"before {draw}", {}).get(draw)
 
     def keep_state(self, draw: str) -> None:
-        """The generator is where it is before this node."""
+        """Keep the generator's present state as that before this node."""
         self.keep(f"before {draw}", {draw: torch.get_rng_state()})
 
     def end(self) -> None:
-        """Nothing of it is of use any more."""
+        """Free all values."""
         self._checkpoints.drop(self)

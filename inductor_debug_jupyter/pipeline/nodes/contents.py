@@ -17,13 +17,13 @@ _THREADS: Final = 4
 
 
 def contents_of(values: Iterable[Any]) -> tuple[Any, ...] | None:
-    """Something that is equal for equal contents, and as good as never otherwise; None when that cannot be told."""
+    """A fingerprint: equal for equal contents, and hardly ever for others; None for tensors that are not plain."""
     with ThreadPoolExecutor(_THREADS) as pool:  # a checksum does not hold Python's lock
-        told = list(pool.map(_told, values))
-    return None if None in told else tuple(told)
+        prints = list(pool.map(_fingerprint, values))
+    return None if None in prints else tuple(prints)
 
 
-def _told(tensor: Any) -> Any:
+def _fingerprint(tensor: Any) -> Any:
     if not isinstance(tensor, torch.Tensor):
         return repr(tensor)
     if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:

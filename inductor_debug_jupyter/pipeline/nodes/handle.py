@@ -1,4 +1,4 @@
-"""One node of a captured graph, in the user's hands."""
+"""What ``session.node(name)`` returns: a handle on one node of a captured graph."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from inductor_debug_jupyter.pipeline.words import Harmless
 
 
 class NodeHandle(Harmless):
-    """A node: what it was given, what it made, and a callable of just its op.
+    """A node: its inputs, its output, and a callable of just its op.
 
-    Nothing runs before something is asked for; the kept call then runs again, once, up to this node. From then on the
-    node's tensors are kept in here. They are copies: whatever is done to them changes nothing else.
+    The first use of its values runs the kept call again, once, up to this node; then they are kept here. They are
+    copies: changing them changes nothing else.
 
     Args:
         captured: the node.
         fetch: runs the call again.
-        candidate: whose values they are; empty for the reference.
+        candidate: the backend that computes the values; empty for the reference.
     """
 
     def __init__(self, captured: CapturedNode, fetch: Callable[[], NodeValues], candidate: str = "") -> None:
@@ -45,7 +45,7 @@ class NodeHandle(Harmless):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The node's name."""
         return self.record.name
 
     @property
@@ -55,7 +55,7 @@ class NodeHandle(Harmless):
 
     @property
     def compile_id(self) -> str:
-        """The compile that it is of."""
+        """The compile id of its capture."""
         return self._captured.capture.compile_id
 
     @property
@@ -65,28 +65,28 @@ class NodeHandle(Harmless):
 
     @property
     def module_path(self) -> str:
-        """The module that it is in."""
+        """The path of the module that calls it."""
         return self.record.module_path
 
     @property
     def source(self) -> SourceLine | None:
-        """The user's line, as deep as can be outside torch."""
+        """The user's line: the deepest frame outside torch."""
         return self.record.source
 
     # What it computes -------------------------------------------------------------------------------------------
 
     @property
     def values(self) -> NodeValues:
-        """Everything at once; runs the call again if that was not done yet."""
+        """All values of the node; runs the call again if they are not known yet."""
         if self._values is None:
             self._values = self._fetch()
         return self._values
 
     def inputs(self) -> dict[str, Any]:
-        """What it was given: a dict, in the op's order, by the op's names for its arguments.
+        """The node's inputs by the op's names for its arguments, in their order.
 
-        Values are tensors; numbers where a size is symbolic; lists for an argument that is a list. Of a kernel: what it
-        reads, by the node whose value that is. Constants are not inputs: they are part of :meth:`as_function`.
+        Values are tensors; numbers where a size is symbolic; lists for an argument that is a list. A kernel's inputs
+        have the names of the nodes whose values they are. Constants are no inputs: :meth:`as_function` contains them.
 
         Raises:
             NotFoundError: the call cannot be run again, or gives other graphs now.
@@ -94,7 +94,7 @@ class NodeHandle(Harmless):
         return self.values.inputs
 
     def run(self) -> Any:
-        """What it made: a tensor, or a tuple of them.
+        """The node's output: a tensor, or a tuple of them.
 
         Raises:
             NotFoundError: as :meth:`inputs`; or the value lives only inside a fused kernel.
@@ -104,7 +104,7 @@ class NodeHandle(Harmless):
         return self.values.output
 
     def outputs(self) -> dict[str, Any]:
-        """Everything that can be seen of what was made, by node: of an op its output, of a kernel all that it writes.
+        """All visible outputs by node: of an op its only one, of a kernel all that it writes.
 
         Raises:
             NotFoundError: as :meth:`inputs`.
@@ -112,9 +112,9 @@ class NodeHandle(Harmless):
         return self.values.outputs
 
     def as_function(self) -> NodeFunction:
-        """A callable of just this op: takes the same inputs, by position or name, and answers as :meth:`run`.
+        """A callable of just this op: takes the inputs, by position or name, and returns the same as :meth:`run`.
 
-        Of a kernel: a callable of just that kernel, which answers with a dict of all that it writes, by node.
+        For a kernel: a callable of just that kernel, which returns a dict of all that it writes, by node.
 
         Raises:
             NotFoundError: as :meth:`inputs`.
@@ -127,22 +127,22 @@ class NodeHandle(Harmless):
 
     @property
     def note(self) -> str:
-        """What to know about these values; empty when they were computed by eager mode's own ops."""
+        """How these values were computed; empty when eager mode's own ops did."""
         return self.values.note
 
     @property
     def kernel(self) -> str:
-        """The kernel that they are of; empty without one."""
+        """The kernel that computed them; empty without one."""
         return self.values.kernel
 
     def into(self, namespace: MutableMapping[str, Any] | None = None, prefix: str = "") -> Bound:
-        """Bind ``<name>_inputs``, ``<name>_output`` and, as ``<name>``, the callable; what was bound is told.
+        """Bind ``<name>_inputs``, ``<name>_output`` and, as ``<name>``, the callable; returns the names.
 
         Args:
-            namespace: where to; by default the globals of whoever calls, in a notebook the user's own.
+            namespace: by default the caller's globals, in a notebook the user's own.
             prefix: what every name begins with.
 
-        Names that are taken stay as they are: others are chosen, and that is said.
+        Names that are taken stay as they are: others are chosen, which the answer shows.
 
         Raises:
             NotFoundError: as :meth:`inputs`.
@@ -180,16 +180,16 @@ class NodeHandle(Harmless):
             made = ", ".join(map(str, self.record.outputs))
             lines.append(f"  makes {made or 'no tensor'}; .inputs(), .run() and .as_function() run the call again")
             return "\n".join(lines)
-        lines += [f"  {name}: {told(value)}" for name, value in self._values.inputs.items()]
-        lines += [f"  → {name}: {told(value)}" for name, value in self._values.outputs.items()]
+        lines += [f"  {name}: {described(value)}" for name, value in self._values.inputs.items()]
+        lines += [f"  → {name}: {described(value)}" for name, value in self._values.outputs.items()]
         lines += [f"  {text}" for text in (self._values.hidden, self._values.note) if text]
         return "\n".join(lines)
 
 
-def told(value: Any) -> str:
-    """A value in a few words: of a tensor dtype, shape and strides."""
+def described(value: Any) -> str:
+    """A value in a few words: for a tensor its dtype, shape and strides."""
     if isinstance(value, torch.Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} stride {tuple(value.stride())}"
     if isinstance(value, list | tuple):
-        return f"{type(value).__name__} of {len(value)}: {'; '.join(told(each) for each in value[:4])}"
+        return f"{type(value).__name__} of {len(value)}: {'; '.join(described(each) for each in value[:4])}"
     return clip(repr(value), 60)

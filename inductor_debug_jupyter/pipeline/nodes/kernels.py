@@ -1,15 +1,16 @@
-"""A node as Inductor computed it: the kernel that it went into, with what that was given and what it wrote.
+"""A node as Inductor computes it: the kernel that it is fused into, with that kernel's inputs and outputs.
 
-The kept call is compiled with Inductor once more and run up to that kernel, fused as it is. Inductor knows of most
-buffers which node's value they hold; a node that is in none of them lives inside a kernel only, and has no value that
-anybody could look at: what is around it can be had.
+The kept call is compiled with Inductor once more and run up to that kernel. Inductor knows of most buffers which node's
+value they hold; a node without a buffer exists only inside a kernel and has no value that could be read, but the
+kernel's inputs and outputs have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ from inductor_debug_jupyter.pipeline.views.words import count
 def kernel_values(
     calls: Sequence[ModelCall], wanted: CapturedNode, gradients: Sequence[torch.Tensor] | None = None
 ) -> NodeValues:
-    """What the kernel that computes a node is given and writes.
+    """The inputs and outputs of the kernel that computes a node.
 
     Raises:
         NotFoundError: the captured graph does not come out again, or no kernel computes the node.
@@ -63,18 +64,38 @@ def kernel_values(
 
 @dataclass(frozen=True)
 class _Argument:
-    """One argument of the kernel: what it is called, what it is for, and its value or, if written, its form."""
+    """One argument of the kernel. ``value`` is a number or a tensor; in a :class:`NodeFunction`, a meta tensor."""
 
     label: str
     role: Role
     value: Any
-    """A number, or an empty tensor of the form that the kernel was compiled for."""
     keyword: str = ""
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is a tensor that the kernel reads."""
+        return self.role != "out" and isinstance(self.value, torch.Tensor)
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it is a tensor that the kernel writes."""
+        return self.role != "in" and isinstance(self.value, torch.Tensor)
+
+    @property
+    def output_name(self) -> str:
+        """The node whose value it holds after the kernel."""
+        return self.label.removesuffix("_before") if self.role == "in_out" else self.label
+
+    def memory(self, inputs: Mapping[str, Any], device: Any) -> Any:
+        """What the kernel is called with: a number, or new memory with the input in it."""
+        if not isinstance(self.value, torch.Tensor):
+            return self.value
+        return _laid_out(self.value, _fitting(self, inputs[self.label]) if self.is_input else None, device)
 
 
 @dataclass
 class _Watch:
-    """Waits for the kernel."""
+    """Compiles with Inductor, waits for the kernel, and stops the call behind it."""
 
     wanted: CapturedNode
     problem: InductorDebugError | None = None
@@ -92,7 +113,7 @@ class _Watch:
     # Compiling --------------------------------------------------------------------------------------------------
 
     def compile(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Be a backend: Inductor, watched."""
+        """Compile a graph with Inductor, and note whether it is the captured one."""
         why_not = same_dynamo_graph(self.wanted.capture, graph_record("dynamo", graph_module))
         self._compiling = not self.recognised and not why_not
         self.recognised |= self._compiling
@@ -102,8 +123,9 @@ class _Watch:
         return run
 
     def generated(self, graph: GeneratedGraph) -> None:
-        """Look for the kernel in a wrapper that was just written."""
-        if not self._compiling or self._graph is not None or graph.is_backward != self._is_backward:
+        """Search the kernel in a wrapper that Inductor just wrote."""
+        is_backward = self.wanted.stage.endswith("backward")
+        if not self._compiling or self._graph is not None or graph.is_backward != is_backward:
             return
         name = self.wanted.record.name
         holding = [call for call in graph.calls if name in call.nodes]
@@ -121,25 +143,21 @@ class _Watch:
         index = self._call.index
         self._last = max(call.index for call in graph.calls if index in {call.index, call.made_by})
 
-    @property
-    def _is_backward(self) -> bool:
-        return self.wanted.stage.endswith("backward")
-
     # Running ----------------------------------------------------------------------------------------------------
 
     def begin(self, graph: GeneratedGraph, inputs: Mapping[str, Any]) -> None:
-        """Nothing more needs to run if there is no such kernel."""
+        """Stop the call if there is no such kernel."""
         if graph is self._graph and self.problem is not None:
             raise ReachedError
 
     def before(self, graph: GeneratedGraph, call: KernelCall, given: GivenArguments) -> None:
-        """Keep what the kernel is given."""
+        """Copy the kernel's inputs."""
         if graph is self._graph and call is self._call:
             self._given = given
             self._inputs = own_copies(dict(_inputs_of(given)))
 
     def after(self, graph: GeneratedGraph, call: KernelCall, values: Mapping[str, torch.Tensor]) -> None:
-        """Keep what the kernel wrote; then everything is known."""
+        """Copy the kernel's outputs, and stop the call."""
         if graph is not self._graph or self._call is None or self._call.index not in {call.index, call.made_by}:
             return
         for name, value in values.items():
@@ -149,7 +167,7 @@ class _Watch:
             raise ReachedError
 
     def end(self, graph: GeneratedGraph, outputs: Any) -> None:
-        """A wrapper that is over is of no interest."""
+        """Nothing is needed at the end of a wrapper."""
 
     def _answer(self) -> NodeValues:
         assert self._call is not None
@@ -157,7 +175,8 @@ class _Watch:
         hidden = ""
         if name not in self._outputs:
             seen = ", ".join(self._outputs) or "none of its nodes"
-            hidden = f"{name} lives only inside kernel {kernel}; of its {self._size()} these can be seen: {seen}"
+            nodes = count(len(self._call.origins), "node")
+            hidden = f"{name} lives only inside kernel {kernel}; of its {nodes} these can be seen: {seen}"
         function = None if self._given is None else _function(name, kernel, self._given)
         return NodeValues(
             self._inputs,
@@ -169,13 +188,9 @@ class _Watch:
             hidden=hidden,
         )
 
-    def _size(self) -> str:
-        assert self._call is not None
-        return count(len(self._call.origins), "node")
-
 
 def as_node_or_buffer(graph: GeneratedGraph, name: str, value: torch.Tensor) -> torch.Tensor:
-    """A buffer in the shape of its node, where that can be."""
+    """A buffer in the shape of its node, if it has one."""
     node = next((each for each in graph.graph_module.graph.nodes if each.name == name), None)
     shaped = as_node(value, node) if node is not None else None
     return value if shaped is None else shaped
@@ -187,20 +202,16 @@ def _arguments(given: GivenArguments) -> list[_Argument]:
     found += [_Argument(*plan.keywords[name], value, name) for name, value in given.kwargs.items()]
     taken: dict[str, int] = {}
     named = []
-    for each in found:  # the same buffer may be given twice, and a buffer that is also written has a value before
+    for each in found:  # a buffer may be an argument twice, and one that is also written has a value before
         label = f"{each.label}_before" if each.role == "in_out" else each.label
         taken[label] = taken.get(label, 0) + 1
         label = label if taken[label] == 1 else f"{label}_{taken[label]}"
-        named.append(_Argument(label, each.role, each.value, each.keyword))
+        named.append(replace(each, label=label))
     return named
 
 
 def _inputs_of(given: GivenArguments) -> list[tuple[str, torch.Tensor]]:
-    return [
-        (each.label, each.value)
-        for each in _arguments(given)
-        if each.role != "out" and isinstance(each.value, torch.Tensor)
-    ]
+    return [(each.label, each.value) for each in _arguments(given) if each.is_input]
 
 
 def _form(tensor: torch.Tensor) -> torch.Tensor:
@@ -209,37 +220,29 @@ def _form(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _function(name: str, kernel: str, given: GivenArguments) -> NodeFunction:
-    """A callable of just the kernel: takes what it reads, answers with what it writes, by node."""
+    """A callable of just the kernel: takes its inputs, returns its outputs by node."""
     device = next((each.device for each in (*given.args, *given.kwargs.values()) if hasattr(each, "device")), "cpu")
     arguments = [
-        _Argument(each.label, each.role, _form(each.value) if isinstance(each.value, torch.Tensor) else each.value,
-                  each.keyword)
+        replace(each, value=_form(each.value)) if isinstance(each.value, torch.Tensor) else each
         for each in _arguments(given)
-    ]  # fmt: skip
-    names = tuple(each.label for each in arguments if each.role != "out" and isinstance(each.value, torch.Tensor))
-    run, result = given.function, given.plan.result
+    ]
+    apply = partial(_run_kernel, given.function, given.plan.result, arguments, device)
+    return NodeFunction(name, kernel, tuple(each.label for each in arguments if each.is_input), apply)
 
-    def apply(inputs: dict[str, Any]) -> dict[str, Any]:
-        args, kwargs, written = [], {}, {}
-        for each in arguments:
-            value = each.value
-            if isinstance(value, torch.Tensor):
-                given = None if each.role == "out" else _fitting(each, inputs[each.label])
-                value = _laid_out(value, given, device)
-                if each.role != "in":
-                    written[each.label.removesuffix("_before") if each.role == "in_out" else each.label] = value
-            if each.keyword:
-                kwargs[each.keyword] = value
-            else:
-                args.append(value)
-        made = run(*args, **kwargs)
-        return {**written, result: made} if result else written
 
-    return NodeFunction(name, kernel, names, apply)
+def _run_kernel(
+    run: Callable[..., Any], result: str, arguments: Sequence[_Argument], device: Any, inputs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Call a kernel on new memory; returns its outputs, and what it returns under the name ``result``."""
+    values = [(each, each.memory(inputs, device)) for each in arguments]
+    args = [value for each, value in values if not each.keyword]
+    made = run(*args, **{each.keyword: value for each, value in values if each.keyword})
+    written = {each.output_name: value for each, value in values if each.is_output}
+    return {**written, result: made} if result else written
 
 
 def _laid_out(form: torch.Tensor, given: torch.Tensor | None, device: Any) -> torch.Tensor:
-    """New memory laid out as the kernel expects it, with a given content; an expanded dimension is there once."""
+    """New memory with the strides of ``form`` and the contents of ``given``; an expanded dimension is stored once."""
     once = [1 if stride == 0 else size for size, stride in zip(form.shape, form.stride(), strict=True)]
     made = torch.empty_strided(once, form.stride(), dtype=form.dtype, device=device)
     if given is not None:
@@ -248,10 +251,10 @@ def _laid_out(form: torch.Tensor, given: torch.Tensor | None, device: Any) -> to
 
 
 def _fitting(argument: _Argument, value: Any) -> torch.Tensor:
-    """An input, if it is what the kernel was compiled for: a kernel checks nothing, and would read past the end."""
+    """An input of the shape and dtype that the kernel was compiled for; a kernel would read past the end of others."""
     form = argument.value
     if not isinstance(value, torch.Tensor) or value.shape != form.shape or value.dtype != form.dtype:
-        told = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        given = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
         allowed = f"{form.dtype}{list(form.shape)}"
-        raise UsageError(f"{argument.label} is {told}; allowed: {allowed}, which the kernel was compiled for")
+        raise UsageError(f"{argument.label} is {given}; allowed: {allowed}, which the kernel was compiled for")
     return value.detach()

@@ -1,4 +1,4 @@
-"""The graphs of one compile as they came out again, and which of their nodes the captured ones are."""
+"""The graphs of one compile, traced again, and which of their nodes the captured ones are."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class LiveGraphs:
         return same_dynamo_graph(self.capture, graph_record("dynamo", graph_module))
 
     def names(self, stage: str, wanted: Sequence[CapturedNode]) -> dict[str, str]:
-        """Name in the graph that was made again → the captured one; without those that cannot be told for certain.
+        """Names in the graph that was traced again → captured names; ambiguous nodes are left out.
 
         Raises:
-            NotFoundError: one of them is not there, or is something else now.
+            NotFoundError: a node is missing there, or has another op or other tensors.
         """
         if not wanted:
             return {}

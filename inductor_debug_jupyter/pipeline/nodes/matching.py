@@ -1,9 +1,9 @@
-"""Which captured node is meant, and which node of a graph that is made again it is.
+"""Find a captured node by name, and find it again in a graph that is traced anew.
 
-The kept call is traced once more, so the same nodes come out under the same names; that is checked, never assumed.
-What Inductor was given has other ops than eager mode runs (a decomposed ``layer_norm``), and so other roundings. So a
-node of such a graph that is one of eager mode's own ops is looked for in the graph without decompositions: the node of
-the same op, from the same Dynamo node, with the same tensors, if both graphs have equally many of these.
+The kept call is traced once more and gives the same nodes under the same names; that is checked, never assumed. The
+graph that Inductor compiles has other ops than eager mode runs (a decomposed ``layer_norm``), and so rounds otherwise.
+A node of it that eager mode has too is therefore matched in the graph without decompositions: the node of the same op,
+from the same Dynamo node, with the same tensors, if both graphs have equally many of these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SEARCHED = (*RUN_STAGES, "joint", "post_grad", f"post_grad{BACKWARD}")
 
 @dataclass(frozen=True, slots=True)
 class CapturedNode:
-    """A node and the graph that it stands in: one of :data:`RUN_STAGES`, or post-grad if it need not be run."""
+    """A node of a captured graph: of one of :data:`RUN_STAGES`, or of post-grad if it need not be run."""
 
     capture: CompileCapture
     stage: str
@@ -31,7 +31,7 @@ class CapturedNode:
 
     @property
     def graph(self) -> GraphRecord:
-        """The graph that it stands in."""
+        """The graph of the node."""
         return self.capture.graphs[self.stage]
 
 
@@ -40,29 +40,39 @@ def find_node(
 ) -> CapturedNode:
     """The captured node of that name.
 
-    Without ``stage`` the forward is looked through first, then the backward and the Dynamo graph. A node of the joint
-    or post-grad graph is the node of that name in the forward or backward; with ``to_run=False`` a post-grad node may
-    be in neither.
+    Without ``stage`` the forward is searched first, then the backward and the Dynamo graph. A node of the joint or
+    post-grad graph stands for the node of that name in the forward or backward; with ``to_run=False`` a post-grad node
+    may be in neither.
 
     Raises:
         OptionError: there is no such stage.
         NotFoundError: there is no such node, or it is in no graph that can be run.
     """
+    graphs = _searched_graphs(captures, stage, compile_id)
+    for capture, each, graph in graphs:
+        if (record := graph.node(name)) is not None and record.op != "output":
+            return _in_a_graph_that_runs(capture, each, record, to_run)
+    names = [node.name for _, _, graph in graphs for node in graph.nodes]
+    where = " ".join(filter(None, ["no captured", stage, "graph", compile_id and f"of {compile_id}"]))
+    raise NotFoundError(f"{where} has a node {name!r}{near(name, names)}")
+
+
+def _searched_graphs(
+    captures: Sequence[CompileCapture], stage: str, compile_id: str
+) -> list[tuple[CompileCapture, str, GraphRecord]]:
     if stage and stage not in _SEARCHED:
         raise OptionError(f"stage={stage!r}; allowed: {', '.join(_SEARCHED)}")
     known = [capture.compile_id for capture in captures]
     if compile_id and compile_id not in known:
         raise NotFoundError(f"compile_id={compile_id!r} was not captured; captured: {', '.join(known) or 'nothing'}")
-    asked = [capture for capture in captures if compile_id in {"", capture.compile_id}]
     stages = [each for each in _SEARCHED if not stage or each in {stage, f"{stage}{BACKWARD}"}]
-    for capture in asked:
-        for each in stages:
-            graph = capture.graph(each)
-            if graph is not None and (record := graph.node(name)) is not None and record.op != "output":
-                return _in_a_graph_that_runs(capture, each, record, to_run)
-    names = [node.name for capture in asked for each in stages for node in getattr(capture.graph(each), "nodes", ())]
-    where = " ".join(filter(None, ["no captured", stage, "graph", compile_id and f"of {compile_id}"]))
-    raise NotFoundError(f"{where} has a node {name!r}{near(name, names)}")
+    return [
+        (capture, each, graph)
+        for capture in captures
+        if compile_id in {"", capture.compile_id}
+        for each in stages
+        if (graph := capture.graph(each)) is not None
+    ]
 
 
 def _in_a_graph_that_runs(capture: CompileCapture, stage: str, record: NodeRecord, to_run: bool) -> CapturedNode:
@@ -85,7 +95,7 @@ def _in_a_graph_that_runs(capture: CompileCapture, stage: str, record: NodeRecor
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence: names that are like one that is not there."""
+    """The end of an error message: known names that resemble an unknown one."""
     close = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=4, cutoff=0.6)
     return f"; near: {', '.join(close)}" if close else ""
 
@@ -101,9 +111,8 @@ def same_dynamo_graph(captured: CompileCapture, again: GraphRecord) -> str:
     old, new = ([_signature(node) for node in each.calls] for each in (graph, again))
     for at, (before, now) in enumerate(zip(old, new, strict=False)):
         if before != now:
-            return (
-                f"at {graph.calls[at].name}: {_told(graph.calls[at])} was captured, now it is {_told(again.calls[at])}"
-            )
+            was, now_is = _described(graph.calls[at]), _described(again.calls[at])
+            return f"at {graph.calls[at].name}: {was} was captured, now it is {now_is}"
     return "" if len(old) == len(new) else f"it has {len(new)} ops, and {len(old)} were captured"
 
 
@@ -116,27 +125,27 @@ def _tensors(specs: Iterable[TensorSpec]) -> tuple[Any, ...]:
     return tuple((tuple(size if isinstance(size, int) else "?" for size in spec.shape), spec.dtype) for spec in specs)
 
 
-def _told(node: NodeRecord) -> str:
+def _described(node: NodeRecord) -> str:
     return " ".join([node.name, node.target, *map(str, node.outputs)])
 
 
 def by_name(captured: NodeRecord, again: GraphRecord) -> str:
-    """The node of that name in the graph that was made again.
+    """The node of that name in the graph that was traced again.
 
     Raises:
-        NotFoundError: it is not there, or is something else.
+        NotFoundError: it is missing, or has another op or other tensors.
     """
     found = again.node(captured.name)
     if found is None:
         close = near(captured.name, (node.name for node in again.nodes))
         raise NotFoundError(f"run again, the {again.stage} graph has no node {captured.name!r}{close}")
     if _signature(found) != _signature(captured):
-        raise NotFoundError(f"run again, {captured.name} is {_told(found)}; captured was {_told(captured)}")
+        raise NotFoundError(f"run again, {captured.name} is {_described(found)}; captured was {_described(captured)}")
     return found.name
 
 
 def by_op(captured: NodeRecord, graph: GraphRecord, again: GraphRecord) -> str:
-    """The same op in a graph without decompositions; empty when that cannot be told for certain."""
+    """The same op in a graph without decompositions; empty when that is ambiguous."""
     if captured.composite or not captured.origins:
         return ""
     key = _kind(captured, graph)
@@ -147,6 +156,6 @@ def by_op(captured: NodeRecord, graph: GraphRecord, again: GraphRecord) -> str:
 
 
 def _kind(node: NodeRecord, graph: GraphRecord) -> tuple[Any, ...]:
-    """The op, the Dynamo nodes that it comes from, its tensors and those that it reads."""
+    """A node's op, the Dynamo nodes that it comes from, its tensors and those that it reads."""
     read = tuple(_tensors(graph.by_name[name].outputs) for name in node.inputs if name in graph.by_name)
     return node.target, node.origins, _tensors(node.outputs), read

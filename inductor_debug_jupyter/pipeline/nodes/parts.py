@@ -1,7 +1,7 @@
-"""A node as any other backend computes it: its graph in parts, each compiled so that every value is an output.
+"""A node as a candidate computes it: its graph in parts, each compiled so that every value is an output.
 
-The parts run one after the other on the backend's own values, up to the one with the node. Writing every value to
-memory undoes what the backend may have fused. A backward starts from what the forward saved in eager mode.
+The parts run one after the other on the candidate's own values, up to the part with the node. Since every value is
+written to memory, the candidate cannot fuse. A backward starts from what the forward saved in eager mode.
 """
 
 from __future__ import annotations
@@ -17,24 +17,20 @@ from inductor_debug_jupyter.pipeline.diff.localize import as_compiler
 from inductor_debug_jupyter.pipeline.diff.localize_ops import with_attributes
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, Window, window_of, windows
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
-from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues, OpCall, own_copies
+from inductor_debug_jupyter.pipeline.nodes.values import NodeCall, NodeFunction, NodeValues, own_copies
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 
 
 @dataclass(frozen=True)
 class InParts:
-    """Computes wanted nodes on a backend; a :class:`Collector`.
-
-    Args:
-        backend: it.
-    """
+    """Computes wanted nodes on a candidate's backend; a :class:`Collector`."""
 
     backend: Backend
 
     def __call__(
         self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any], wanted: Sequence[str], to_the_end: bool
     ) -> tuple[dict[str, NodeValues], Any]:
-        """The values of the wanted nodes; only the first is looked for, and nothing is run after it."""
+        """The values of the first wanted node; nothing runs after it."""
         assert self.backend.compiler is not None
         assert not to_the_end
         name = wanted[0]
@@ -46,7 +42,7 @@ class InParts:
         args.clear()
         compiler = as_compiler(self.backend.compiler)
         values = self._run_to(node, graph_module, known, compiler)
-        call = OpCall.of(node, graph_module)
+        call = NodeCall.of(node, graph_module)
         missing = [each.name for each in node.all_input_nodes if each.name not in values]
         if missing:
             raise NotFoundError(f"{name} reads {missing[0]}, which is not one tensor that {self.backend.name} computes")
@@ -62,7 +58,7 @@ class InParts:
     def _run_to(
         self, node: torch.fx.Node, graph_module: torch.fx.GraphModule, known: dict[str, Any], compiler: Compiler
     ) -> dict[str, Any]:
-        """Every value of the part that the node is in, and what that starts from."""
+        """The values of the part that contains the node, and that part's inputs."""
         for part, needed in _parts_to(node, graph_module):
             given = with_attributes(graph_module, part, known)
             try:
@@ -77,9 +73,9 @@ class InParts:
         raise NotFoundError(f"{node.name} is in no part of the graph that {self.backend.name} could be given")
 
     def _alone(
-        self, node: torch.fx.Node, graph_module: torch.fx.GraphModule, call: OpCall, compiler: Compiler
+        self, node: torch.fx.Node, graph_module: torch.fx.GraphModule, call: NodeCall, compiler: Compiler
     ) -> Callable[[dict[str, Any]], Any]:
-        """Just this op, compiled by the backend the first time that it is called."""
+        """A function of just this op, compiled by the backend when it is first called."""
         window = window_of([node])
         alone, _ = window.graph_module(graph_module)
         made: list[Callable[..., Any]] = []
@@ -97,7 +93,7 @@ class InParts:
 
 
 def _parts_to(node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> list[tuple[Window, set[str]]]:
-    """The parts up to that with the node, each with the values that are still needed after it."""
+    """The parts up to that with the node, each with the names of values that later parts need."""
     parts: list[Window] = []
     for part in windows(graph_module):
         parts.append(part)

@@ -1,14 +1,15 @@
-"""Run a kept call again, as far as some captured nodes, and keep what they were given and what they made.
+"""Run a kept call again up to some captured nodes, and copy their inputs and outputs.
 
-The call runs on copies of the model and of its inputs, from the random numbers that it began with, so that the user's
-things stay as they are. Dynamo traces it again; the graph that was captured is recognised, lowered once more, and run
-node by node. Graphs before it run as they are; as soon as the last wanted node has its value, everything stops.
+The call runs on copies of the model and of its inputs, from the generator's state at its first run, so the user's
+objects do not change. Dynamo traces it again; the captured graph is recognised, lowered once more, and run node by
+node. Graphs before it run unchanged; the call is stopped as soon as the last wanted node has its value.
 
-With ``traces`` most of that is done once: see there.
+With ``traces``, a call is traced only once for all its nodes.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -26,9 +27,10 @@ from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs, is_inductors
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, Stepper, as_it_is, resumable
 from inductor_debug_jupyter.pipeline.nodes.traces import (
+    CallStart,
     Entry,
-    Question,
-    Traces,
+    TracedCall,
+    TracedCalls,
     as_called,
     in_order,
     is_training,
@@ -47,19 +49,19 @@ DECOMPOSED = (
 
 
 class Collector(Protocol):
-    """Who computes wanted nodes of a graph; see :class:`Stepper` for the reference."""
+    """Computes wanted nodes of a graph; :func:`eager_mode` is the reference."""
 
     def __call__(
         self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any], wanted: Sequence[str], to_the_end: bool
     ) -> tuple[dict[str, NodeValues], Any]:
-        """What the wanted nodes have, and what the graph returns if it is to be run to its end."""
+        """The values of the wanted nodes, and the graph's results if it runs to its end."""
         ...
 
 
 def eager_mode(
     stage: str, graph_module: torch.fx.GraphModule, args: list[Any], wanted: Sequence[str], to_the_end: bool
 ) -> tuple[dict[str, NodeValues], Any]:
-    """The reference: each op as eager mode runs it. A Dynamo graph may write anywhere, so all of it is run."""
+    """The reference: each op as eager mode runs it. A Dynamo graph may write anywhere, so all its nodes run."""
     is_dynamo = stage == "dynamo"
     stepper = Stepper(graph_module, args, wanted)
     with torch.set_grad_enabled(is_dynamo and torch.is_grad_enabled()):
@@ -70,7 +72,7 @@ def eager_mode(
 
 
 def resumed(stage: str, entry: Entry, wanted: Sequence[str]) -> dict[str, NodeValues]:
-    """The reference, from the nearest checkpoints. The arguments stay as they are."""
+    """The reference, run from the nearest checkpoints; the arguments are not changed."""
     is_dynamo = stage == "dynamo"
     stepper = Stepper(entry.graph_module, entry.args, wanted, borrowed=True)
     with torch.set_grad_enabled(is_dynamo and torch.is_grad_enabled()):
@@ -83,12 +85,12 @@ def resumed(stage: str, entry: Entry, wanted: Sequence[str]) -> dict[str, NodeVa
 
 @dataclass
 class _Again:
-    """One compile that is looked for while a call runs again, and what was found.
+    """Waits for one captured compile while a call runs again, and collects the wanted nodes.
 
     Args:
-        live: where its graphs go.
+        live: gets the compile's graphs.
         wanted: the nodes, all of this compile.
-        collector: who computes them; None leaves that to be done afterwards, with :attr:`stopped_at`.
+        collector: computes them; None stops the call before their graph and fills :attr:`stopped_at`.
     """
 
     live: LiveGraphs
@@ -97,30 +99,25 @@ class _Again:
     found: dict[tuple[str, str], NodeValues] = field(default_factory=dict)
     problem: InductorDebugError | None = None
     unlike: list[str] = field(default_factory=list)
+    recognised: bool = False
     stopped_at: tuple[str, torch.fx.GraphModule, list[Any], dict[str, str]] | None = None
-    """Stage, graph, its arguments, and the names of the wanted nodes in it → the captured ones."""
-    _recognised: bool = False
+    """Stage, graph, its arguments, and the names of the wanted nodes in it → the captured names."""
 
     def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
-        """Whether a Dynamo graph is the one."""
+        """Choose who runs a Dynamo graph: this object if it is the captured one."""
         why_not = self.live.why_not(graph_module)
-        if self._recognised or why_not:
+        if self.recognised or why_not:
             self.unlike.append(why_not)
             return _Passing()
-        self._recognised = True
+        self.recognised = True
         return self
 
-    @property
-    def recognised(self) -> bool:
-        """Whether the compile was seen again."""
-        return self._recognised
-
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
-        """Remember a graph of it."""
+        """Keep a graph of the compile."""
         self.live.graphs[stage] = graph_module
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Run a graph of it, as far as something is wanted."""
+        """Run a graph of the compile as far as its nodes are wanted."""
         here = [each for each in self.wanted if each.stage == stage and (stage, each.record.name) not in self.found]
         later = {each.stage for each in self.wanted} - {stage} - {key[0] for key in self.found}
         try:
@@ -130,7 +127,10 @@ class _Again:
             if self.collector is None and names:
                 self.stopped_at = stage, graph_module, list(args), names
                 raise ReachedError
-            found, result = self._collect(stage, graph_module, args, names, bool(later))
+            found: dict[str, NodeValues] = {}
+            result: Any = None
+            if self.collector is not None and names:
+                found, result = self.collector(stage, graph_module, args, list(names), bool(later))
         except InductorDebugError as error:
             self.problem = error
             raise ReachedError from None
@@ -139,22 +139,15 @@ class _Again:
             raise ReachedError
         return result
 
-    def _collect(
-        self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any], names: dict[str, str], to_the_end: bool
-    ) -> tuple[dict[str, NodeValues], Any]:
-        if self.collector is None or not names:
-            return {}, None
-        return self.collector(stage, graph_module, args, list(names), to_the_end)
-
 
 class _Passing:
-    """A graph of which nothing is wanted."""
+    """Runs graphs of which no node is wanted."""
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
-        """Nothing to remember."""
+        """Nothing is kept."""
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Run it as it is."""
+        """Run the whole graph."""
         return as_it_is(graph_module, args)
 
 
@@ -164,24 +157,24 @@ class Reexecution:
 
     Args:
         calls: the calls that were kept.
-        gradients: what a backward starts from; see :class:`Call`.
-        collector: who computes wanted nodes; the reference by default.
-        afterwards: whether it can do so only when the call is over: a backend cannot compile in the middle of one. It
-            is then asked for the nodes of one graph only.
-        traces: what is kept from one question to the next.
+        gradients: the gradients that a backward starts from; see :class:`Call`.
+        collector: computes wanted nodes; the reference by default.
+        afterwards: run the collector after the call, since a backend cannot compile inside one. It then gets the nodes
+            of one graph only.
+        traces: keeps traced calls for later nodes.
     """
 
     calls: Sequence[ModelCall]
     gradients: Sequence[torch.Tensor] | None = None
     collector: Collector = eager_mode
     afterwards: bool = False
-    traces: Traces | None = None
+    traces: TracedCalls | None = None
 
     def values(self, wanted: Sequence[CapturedNode]) -> dict[tuple[str, str], NodeValues]:
-        """Stage and name → what each wanted node was given and made. All of them are of one compile.
+        """Stage and name → the values of each wanted node. All of them are of one compile.
 
         Raises:
-            NotFoundError: the captured graph does not come out again, or one of its nodes does not.
+            NotFoundError: tracing does not give the captured graph again, or not one of its nodes.
             InductorDebugError: the model raised.
         """
         capture = wanted[0].capture
@@ -197,8 +190,8 @@ class Reexecution:
     def _one_way(
         self, capture: CompileCapture, wanted: Sequence[CapturedNode], way: str
     ) -> dict[tuple[str, str], NodeValues]:
-        if self.traces is not None and (question := self.traces.ask(self.calls, capture, way)) is not None:
-            found = self._from_trace(question, wanted)
+        if self.traces is not None and (start := self.traces.start(self.calls, capture, way)) is not None:
+            found = self._without_tracing(start, wanted)
             if found is not None:
                 return found
 
@@ -221,42 +214,38 @@ class Reexecution:
             return {(stage, captured): computed[live] for live, captured in names.items()}
         return again.found
 
-    def _from_trace(
-        self, question: Question, wanted: Sequence[CapturedNode]
+    def _without_tracing(
+        self, start: CallStart, wanted: Sequence[CapturedNode]
     ) -> dict[tuple[str, str], NodeValues] | None:
-        """The same without tracing; None when it must be traced after all."""
-        trace = question.trace
+        """The values of the wanted nodes from a call that was traced before; None when it must be traced anew."""
         found: dict[tuple[str, str], NodeValues] = {}
         for stage in dict.fromkeys(each.stage for each in wanted):
             try:
-                names = trace.live.names(stage, [each for each in wanted if each.stage == stage])
-            except NotFoundError:  # an input, which Dynamo names after the frame that it traces; or it is told there
+                names = start.traced.live.names(stage, [each for each in wanted if each.stage == stage])
+            except NotFoundError:  # an input, which Dynamo names after the frame; a new trace raises all other cases
                 return None
             if not names:
                 continue
-            if (entry := question.entry(stage, self.gradients)) is None:
+            if (entry := start.entry(stage, self.gradients)) is None:
                 return None
-            with as_called(trace.call, trace.training), nullcontext() if stage == "dynamo" else as_aot_runs():
-                torch.set_rng_state(entry.run.random_state)
-                if self.collector is eager_mode:
-                    computed = resumed(stage, entry, list(names))
-                else:
-                    args = clone_inputs(entry.args)
-                    computed, _ = self.collector(stage, entry.graph_module, args, list(names), False)
+            computed = self._computed(start.traced, stage, entry, list(names))
             found |= {(stage, captured): computed[live] for live, captured in names.items()}
         return found
 
+    def _computed(self, traced: TracedCall, stage: str, entry: Entry, names: list[str]) -> dict[str, NodeValues]:
+        with as_called(traced.call, traced.training), nullcontext() if stage == "dynamo" else as_aot_runs():
+            torch.set_rng_state(entry.run.random_state)
+            if self.collector is eager_mode:
+                return resumed(stage, entry, names)
+            return self.collector(stage, entry.graph_module, clone_inputs(entry.args), names, False)[0]
+
 
 class Watcher(Protocol):
-    """What is told while a call runs again."""
+    """The backend's view of one run: whether it was given the captured compile, and why other graphs are not it."""
 
     problem: InductorDebugError | None
     unlike: list[str]
-
-    @property
-    def recognised(self) -> bool:
-        """Whether the compile was seen again."""
-        ...
+    recognised: bool
 
 
 W = TypeVar("W", bound=Watcher)
@@ -269,27 +258,25 @@ def run_again(
     backend_of: Callable[[W], Callable[..., Any]],
     gradients: Sequence[torch.Tensor] | None = None,
 ) -> W:
-    """Run the calls, that of the capture's name first, until the captured compile was seen again; who watched that.
+    """Run the calls, that of the capture's name first, until the captured compile is recognised; returns its watcher.
 
     Raises:
-        NotFoundError: the captured graph does not come out again.
+        NotFoundError: no call gives the captured graph again.
         InductorDebugError: the model raised.
     """
     unlike: list[str] = []
-    for call in in_order(calls, capture):
-        for kind in kinds_of_sizes(capture):
-            watching = watcher()
-            with sizes(kind), random_state_kept(), call.modes.again():
-                if call.random_state is not None:
-                    torch.set_rng_state(call.random_state)
-                execution = _execute(call, capture, backend_of(watching), gradients)
-            if watching.recognised:
-                if execution.error and not execution.error.startswith(ReachedError.__name__):
-                    raise InductorDebugError(f"{call.name}, run again, raised {execution.error}")
-                return watching
-            unlike += [why for why in watching.unlike if why]
-            if execution.error:
-                unlike.append(f"it raised {execution.error}")
+    for call, kind in itertools.product(in_order(calls, capture), kinds_of_sizes(capture)):
+        watching = watcher()
+        with sizes(kind), random_state_kept(), call.modes.again():
+            if call.random_state is not None:
+                torch.set_rng_state(call.random_state)
+            error = _execute(call, capture, backend_of(watching), gradients).error
+        if not watching.recognised:
+            unlike += filter(None, [*watching.unlike, error and f"it raised {error}"])
+            continue
+        if error and not error.startswith(ReachedError.__name__):
+            raise InductorDebugError(f"{call.name}, run again, raised {error}")
+        return watching
     names = ", ".join(call.name for call in calls)
     raise NotFoundError(
         f"{names}, run again, does not give the graph of compile {capture.compile_id} any more"
@@ -307,7 +294,7 @@ def _execute(
 
 
 def _ways(capture: CompileCapture, wanted: Iterable[CapturedNode]) -> tuple[str, ...]:
-    """How to lower: first to eager mode's own ops; then, for what is not among them, as it was captured."""
+    """How to lower: first to eager mode's own ops; then, for nodes that are not among them, as Inductor does."""
     if all(each.stage == "dynamo" for each in wanted):
         return ("dynamo",)
     return ("aot", "inductor") if is_inductors(capture) else ("aot",)

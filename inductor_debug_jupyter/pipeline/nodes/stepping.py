@@ -1,8 +1,8 @@
-"""Run a graph up to some of its nodes, and let go of every value after its last use.
+"""Run a graph up to some of its nodes; every value is freed after its last use.
 
-Only what the wanted nodes are computed from is run, and what draws random numbers or writes somewhere before them:
-those must happen in their order, or later values were others. With checkpoints (a :class:`GraphRun`), less: what is
-kept of an earlier run of the same graph is not run again.
+Only the nodes that the wanted ones depend on run, and earlier nodes that draw random numbers or write in place: their
+order decides later values. With checkpoints (a :class:`GraphRun`), nodes whose values are kept from an earlier run of
+the same graph do not run again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch.fx.node import map_arg
 
 from inductor_debug_jupyter.pipeline.diff.state import clone_inputs
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import GraphRun, storages
-from inductor_debug_jupyter.pipeline.nodes.values import NodeValues, OpCall, own_copies
+from inductor_debug_jupyter.pipeline.nodes.values import NodeCall, NodeValues, own_copies
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
     drops_nothing,
     is_aten,
@@ -29,11 +29,11 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
 
 
 class ReachedError(Exception):
-    """Everything that was wanted is known: nothing after it needs to run."""
+    """Stops a call: all wanted values are known."""
 
 
 def as_it_is(graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-    """Run a whole graph; arguments are let go of after their last use."""
+    """Run a whole graph; arguments are freed after their last use."""
     return torch.fx.Interpreter(graph_module).boxed_run(args)
 
 
@@ -42,8 +42,8 @@ def nodes_to_run(
 ) -> list[torch.fx.Node]:
     """The nodes to run, in order, so that the wanted ones have their values.
 
-    With ``everything``, all that stands before them, as a Dynamo graph needs it: its nodes write into each other and
-    change the state of torch (``with torch.autocast``). What ends such a state after the wanted nodes is run too.
+    With ``everything``, all nodes before them, for a Dynamo graph: its nodes write in place and change the state of
+    torch (``with torch.autocast``). Nodes behind the wanted ones that end such a state run, too.
     """
     order = list(graph_module.graph.nodes)
     last = max(at for at, node in enumerate(order) if node.name in wanted)
@@ -52,20 +52,29 @@ def nodes_to_run(
         states = {node for node in before if _is_of_state(node)}
         after = [node for node in order[last + 1 :] if _is_of_state(node) and states.issuperset(node.all_input_nodes)]
         return [*before, *after]
+    acting = [node for node in before if node.name in wanted or _writes(node) or _draws(node)]
+    needed = _with_all_before(acting, lambda node: node.all_input_nodes)
+    return [node for node in before if node in needed]
+
+
+def _with_all_before(
+    nodes: Iterable[torch.fx.Node], before: Callable[[torch.fx.Node], Iterable[torch.fx.Node]]
+) -> set[torch.fx.Node]:
+    """These nodes, those that ``before`` names for each of them, and so on."""
     needed: set[torch.fx.Node] = set()
-    waiting = [node for node in before if node.name in wanted or _acts(node)]
+    waiting = list(nodes)
     while waiting:
         node = waiting.pop()
         if node not in needed:
             needed.add(node)
-            waiting.extend(node.all_input_nodes)
-    return [node for node in before if node in needed]
+            waiting.extend(before(node))
+    return needed
 
 
 def resumable(graph_module: torch.fx.GraphModule, wanted: Collection[str]) -> bool:
-    """Whether every value up to the wanted nodes is the same whenever it is computed.
+    """Whether every value up to the wanted nodes can be computed again at any time.
 
-    It is as long as nothing was written to, and random numbers come from the generator whose state is kept.
+    It can if no node writes in place, and random numbers come from the CPU's generator, whose state is kept.
     """
     left = set(wanted)
     for node in graph_module.graph.nodes:
@@ -81,26 +90,18 @@ def resumable(graph_module: torch.fx.GraphModule, wanted: Collection[str]) -> bo
 def nodes_to_resume(
     graph_module: torch.fx.GraphModule, wanted: Collection[str], known: Collection[str], run: GraphRun
 ) -> list[torch.fx.Node]:
-    """The nodes to run, in order, so that the wanted ones have their values, given those that are known."""
+    """The nodes to run, in order, so that the wanted ones have their values, if those of ``known`` have theirs."""
     order = list(graph_module.graph.nodes)
     draws = [node for node in order if _draws(node)]
     draw_before = dict(zip(draws[1:], draws, strict=False))
-    needed: set[torch.fx.Node] = set()
-    waiting = [node for node in order if node.name in wanted]
-    while waiting:
-        node = waiting.pop()
-        if node in needed:
-            continue
-        needed.add(node)
-        waiting.extend(each for each in node.all_input_nodes if each.name not in known)
+
+    def before(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+        yield from (each for each in node.all_input_nodes if each.name not in known)
         if node in draw_before and run.state(node.name) is None:
-            waiting.append(draw_before[node])  # it leaves the generator as this one finds it
+            yield draw_before[node]  # leaves the generator in the state that this node needs
+
+    needed = _with_all_before((node for node in order if node.name in wanted), before)
     return [node for node in order if node in needed]
-
-
-def _acts(node: torch.fx.Node) -> bool:
-    """Whether a node does something beside its result."""
-    return _writes(node) or _draws(node)
 
 
 def _draws(node: torch.fx.Node) -> bool:
@@ -112,7 +113,7 @@ def _writes(node: torch.fx.Node) -> bool:
 
 
 def _is_of_state(node: torch.fx.Node) -> bool:
-    """Whether a node may be there for the state of torch: it calls something that makes no tensor."""
+    """Whether a node may change the state of torch: it calls a function that makes no tensor."""
     return node.op == "call_function" and not tensors_of(node_value(node))
 
 
@@ -121,9 +122,9 @@ class Stepper:
 
     Args:
         graph_module: the graph.
-        args: its arguments; the list is emptied, so that what is not needed can go.
+        args: its arguments; the list is emptied, so that arguments can be freed.
         wanted: nodes whose inputs and output are kept.
-        borrowed: whether the arguments are somebody else's: what may be written to is then copied.
+        borrowed: whether the arguments are the user's: they are copied if a node may write into them.
     """
 
     def __init__(
@@ -139,13 +140,13 @@ class Stepper:
         args.clear()
 
     def reach(self, *, everything: bool = False) -> None:
-        """Run as far as the wanted nodes."""
+        """Run up to the wanted nodes."""
         self._run(nodes_to_run(self._module, self._wanted, everything=everything))
 
     def resume(self, run: GraphRun) -> None:
-        """Run to the wanted nodes from what is kept of the graph's run, and keep more of it.
+        """Run to the wanted nodes from the values kept in ``run``, and keep more of them.
 
-        The graph must be :func:`resumable`, and the generator where the run begins.
+        The graph must be :func:`resumable`, and the generator in its state at the beginning of ``run``.
         """
         known = run.known()
         nodes = nodes_to_resume(self._module, self._wanted, known, run)
@@ -154,7 +155,7 @@ class Stepper:
         self._run(nodes, {each: known[each.name] for each in read}, _Keeper(self._module, run, known, self._args))
 
     def finish(self) -> Any:
-        """Run all of it; what the graph returns."""
+        """Run all nodes; returns the graph's results."""
         return self._run(list(self._module.graph.nodes))
 
     def _run(
@@ -164,25 +165,22 @@ class Stepper:
         keeper: _Keeper | None = None,
     ) -> Any:
         uses = Counter(each for node in nodes for each in node.all_input_nodes)
-        needed = {node.name for node in nodes}
-        self._args = {name: value for name, value in self._args.items() if name in needed}
+        self._free_all_args_but({node.name for node in nodes})
         if self._borrowed and any(map(_may_write, nodes)):
             self._args = clone_inputs(self._args)
         values: dict[torch.fx.Node, Any] = dict(known or {})
-        result: Any = None
         for node in nodes:
             if node.op == "output":
-                result = map_arg(node.args[0], values.__getitem__)
-                break
+                return map_arg(node.args[0], values.__getitem__)
             if keeper is not None:
                 keeper.before(node, values)
             values[node] = self._value(node, values.__getitem__)
-            for each in node.all_input_nodes:
-                uses[each] -= 1
-            for each in {node, *node.all_input_nodes}:
-                if uses[each] <= 0:
-                    values.pop(each, None)
-        return result
+            uses.subtract(node.all_input_nodes)
+            _free_unused(node, uses, values)
+        return None
+
+    def _free_all_args_but(self, needed: Collection[str]) -> None:
+        self._args = {name: value for name, value in self._args.items() if name in needed}
 
     def _value(self, node: torch.fx.Node, look_up: Callable[[torch.fx.Node], Any]) -> Any:
         wanted = node.name in self._wanted
@@ -195,7 +193,7 @@ class Stepper:
         args, kwargs = map_arg((node.args, node.kwargs), look_up)
         call, inputs = None, {}
         if wanted and node.op != "get_attr":
-            call = OpCall.of(node, self._module)
+            call = NodeCall.of(node, self._module)
             nodes = {each.name: each for each in node.all_input_nodes}
             inputs = own_copies(call.inputs(lambda name: look_up(nodes[name])))  # before: the op may write into them
         value = getattr(self._interpreter, node.op)(node.target, args, kwargs)
@@ -206,8 +204,14 @@ class Stepper:
         return value
 
 
+def _free_unused(node: torch.fx.Node, uses: Mapping[torch.fx.Node, int], values: dict[torch.fx.Node, Any]) -> None:
+    for each in (node, *node.all_input_nodes):
+        if uses[each] <= 0:
+            values.pop(each, None)
+
+
 def _may_write(node: torch.fx.Node) -> bool:
-    """Whether a node might change what it is given: of an op that is not torch's own only its author knows."""
+    """Whether a node may write into its operands: only ATen ops declare that they do not."""
     if not node.op.startswith("call_") or node.target is operator.getitem:
         return False
     return _writes(node) or not is_aten(node.target)
@@ -218,8 +222,8 @@ class _Keeper:
 
     Args:
         graph_module: the graph.
-        run: where they are kept.
-        known: the values that are.
+        run: keeps them.
+        known: the values that it keeps already.
         args: the graph's arguments.
     """
 
@@ -235,7 +239,7 @@ class _Keeper:
         self._place = 0
 
     def before(self, node: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> None:
-        """A node is about to run, from these values; the generator is put where the node finds it."""
+        """Make a checkpoint of ``values`` if one is due before this node; set the generator's state for its draw."""
         place = self._at[node] // self._apart
         if place > self._place:
             self._place = place
@@ -244,7 +248,7 @@ class _Keeper:
                 self._known |= kept.keys()
         if _draws(node):
             state = self._run.state(node.name)
-            if state is None:  # the draw before has just left it so, or the run begins so
+            if state is None:  # the generator has the state that the draw before left, or that at the beginning
                 self._run.keep_state(node.name)
             else:
                 torch.set_rng_state(state)

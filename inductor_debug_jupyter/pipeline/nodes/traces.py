@@ -1,20 +1,19 @@
-"""What a call was traced to, kept from one question to the next.
+"""Traced calls, kept from one node to the next.
 
-The first question about a compile has Dynamo trace the call, in one graph, and lowers it; a :class:`Trace` is that. The
-next one calls the traced function again: Dynamo checks its own guards for the model as it is now, and the graph is
-given its arguments, the user's own tensors. Before anything runs the call is stopped. So a question costs neither
-tracing nor a copy of the model, and what the guards hold for (attributes, globals, shapes) is as it was.
+The first node of a compile has Dynamo trace its call as one graph and lower it: a :class:`TracedCall`. For the next
+node the traced function is called again: Dynamo checks its own guards against the model as it is now (attributes,
+globals, shapes), the graph receives its arguments, which are the user's own tensors, and the call is stopped before
+the graph runs. So the next node needs neither a trace nor a copy of the model.
 
-Tensors may have other contents all the same. Each question takes a checksum of every argument: if one differs, what
-was kept of the graph's run (see ``checkpoints``) is dropped. A write through ``.data``, which torch does not count, is
-noticed too.
+The guards do not check the contents of tensors. So every argument gets a checksum, and if one differs, the checkpoints
+of the graph's run are dropped. A checksum also notices a write through ``.data``, which torch does not count.
 
-A backward begins from what the forward saved. For that the call runs once to its backward, on a copy of the model;
-what was saved is kept as any other checkpoint, except for what are arguments of the forward: these are looked up again.
+A backward begins from what the forward saved. To get that, the call runs once to its backward, on a copy of the model;
+the saved values are kept like a checkpoint, except arguments of the forward, which are looked up again.
 
-Not kept, but traced anew by each question, are calls that are not one graph (between two graphs any Python may run),
-those with symbolic sizes (which sizes are open depends on calls before), and arguments that are not plain tensors.
-What a candidate computes is never kept: whoever writes a backend changes it between two questions.
+Not kept, but traced anew for each node, are calls of several graphs (any Python may run between two graphs), calls with
+symbolic sizes (earlier calls decide which sizes are open), and calls with arguments that are not plain tensors. Values
+that a candidate computes are never kept: a backend under development changes between two uses.
 """
 
 from __future__ import annotations
@@ -47,19 +46,19 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, 
 log = logging.getLogger("inductor_debug_jupyter")
 
 MOST_TRACES: Final = 8
-"""So many are kept for a session: one for each compile, and for each way to lower it, that was asked about."""
+"""The most traced calls of a session: one for each compile and each way to lower it."""
 
 Runner = Callable[[str, torch.fx.GraphModule, list[Any]], Any]
 """Runs a graph: stage, graph, arguments."""
 
 
 class _ChangedError(Exception):
-    """Dynamo's guards do not hold any more: it would trace again."""
+    """Dynamo's guards do not hold any more, so it traces again."""
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """Where a graph begins: its arguments, which are not ours, and what is kept of its run."""
+    """The beginning of a graph: its arguments, which are the user's, and the kept values of its run."""
 
     graph_module: torch.fx.GraphModule
     args: list[Any]
@@ -68,30 +67,30 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Borrowed:
-    """An argument of the backward that is in the memory of one of the forward's."""
+    """An argument of the backward that shares memory with an argument of the forward."""
 
     argument: int
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
-    """In that memory, counted from where the forward's argument begins."""
+    """Elements from the beginning of the forward's argument."""
 
     def of(self, args: Sequence[Any]) -> torch.Tensor:
-        """The same of these arguments of the forward."""
+        """The backward's argument, from these arguments of the forward."""
         whole = args[self.argument].detach()
         return torch.as_strided(whole, self.shape, self.stride, whole.storage_offset() + self.offset)
 
 
 @dataclass(frozen=True, eq=False)
 class _Saved:
-    """The backward's arguments: borrowed ones, and for others None; those are kept as :data:`_SAVED` of the run."""
+    """The backward's arguments: borrowed ones, or None for those that the run keeps under :data:`_SAVED`."""
 
     gradients: tuple[Any, ...] | None
     borrowed: list[_Borrowed | None]
     run: GraphRun
 
     def args(self, forward_args: Sequence[Any]) -> list[Any] | None:
-        """The arguments; None when some were let go of."""
+        """The arguments; None when the kept ones were freed."""
         kept = self.run.places.get(_SAVED)
         if kept is None:
             return None
@@ -101,13 +100,13 @@ class _Saved:
 _SAVED = "saved"
 
 
-class Trace:
+class TracedCall:
     """One call of a model, traced and lowered.
 
     Args:
         call: the call.
-        live: where its graphs go.
-        checkpoints: where what is kept of their runs goes.
+        live: gets its graphs.
+        checkpoints: keep values of their runs.
     """
 
     def __init__(self, call: ModelCall, live: LiveGraphs, checkpoints: Checkpoints) -> None:
@@ -128,12 +127,12 @@ class Trace:
     # While the call runs ----------------------------------------------------------------------------------------
 
     def recognise(self, graph_module: torch.fx.GraphModule) -> None:
-        """There is a Dynamo graph; an exception ends the call."""
+        """Check that a Dynamo graph is the first and the captured one; an exception ends the call."""
         if self.live.graphs or self.live.why_not(graph_module):
             raise _ChangedError
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """A graph of it is called."""
+        """Run a graph of the call with the runner that is in force."""
         assert self._runner is not None
         return self._runner(stage, graph_module, args)
 
@@ -149,14 +148,14 @@ class Trace:
         finally:
             self._runner = None
 
-    # Questions --------------------------------------------------------------------------------------------------
+    # Between calls ----------------------------------------------------------------------------------------------
 
-    def ask(self) -> Question | None:
-        """Where its first graph begins for the model as it is now; None when the call does not lead there any more."""
-        noted: list[Question] = []
+    def start(self) -> CallStart | None:
+        """The beginning of its first graph for the model as it is now; None when the call does not get there."""
+        noted: list[CallStart] = []
 
         def note(stage: str, _: torch.fx.GraphModule, args: list[Any]) -> Any:
-            noted.append(Question(self, stage, list(args), torch.get_rng_state()))
+            noted.append(CallStart(self, stage, list(args), torch.get_rng_state()))
             raise ReachedError
 
         model = plain_model(self.call.model)
@@ -164,23 +163,23 @@ class Trace:
             with self._running(note), self._kept_call.calling(model) as called:
                 args, kwargs = clone_inputs((self.call.args, dict(self.call.kwargs)))
                 called(*args, **kwargs)
-        except Exception as error:  # whatever the model or the compiler raises; the ordinary way tells it
+        except Exception as error:  # whatever the model or the compiler raises; tracing anew raises it, too
             if not noted:
                 log.debug("%s is not kept: %s", self.call.name, error)
         return noted[0] if noted else None
 
-    def check(self, contents: tuple[Any, ...]) -> None:
-        """Let go of what was computed from other contents of the arguments."""
+    def drop_unless(self, contents: tuple[Any, ...]) -> None:
+        """Free the values that were computed from other contents of the arguments."""
         if contents != self._contents:
             self.end()
             self._contents = contents
 
     def run_of(self, stage: str, random_state: torch.Tensor) -> GraphRun:
-        """What is kept of a graph's run."""
+        """The kept values of a graph's run."""
         return self._runs.setdefault(stage, GraphRun(self._checkpoints, random_state))
 
     def backward(self, forward_args: list[Any], gradients: Sequence[torch.Tensor] | None) -> Entry | None:
-        """Where the backward begins; None when the call did not get there."""
+        """The beginning of the backward; None when the call did not get there."""
         given = None if gradients is None else contents_of(gradients)
         if gradients is not None and given is None:
             return None
@@ -204,7 +203,7 @@ class Trace:
     def _run_to_backward(
         self, gradients: Sequence[torch.Tensor] | None
     ) -> tuple[list[Any], list[Any], torch.Tensor] | None:
-        """The forward's arguments, the backward's and the generator's state there, of a run on copies."""
+        """Run on copies; returns the forward's arguments, the backward's and the generator's state between them."""
         forward: list[Any] = []
         noted: list[tuple[list[Any], list[Any], torch.Tensor]] = []
 
@@ -224,7 +223,7 @@ class Trace:
         return noted[0] if noted else None
 
     def end(self) -> None:
-        """Let go of everything that was computed."""
+        """Free all kept values."""
         for run in self._runs.values():
             run.end()
         self._runs.clear()
@@ -235,55 +234,55 @@ class Trace:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """A trace and where its first graph begins just now; not to be kept, since the arguments are the user's."""
+class CallStart:
+    """A traced call at the beginning of its first graph; not to be kept, since the arguments are the user's."""
 
-    trace: Trace
+    traced: TracedCall
     stage: str
     args: list[Any]
     random_state: torch.Tensor
 
     def entry(self, stage: str, gradients: Sequence[torch.Tensor] | None) -> Entry | None:
-        """Where a graph begins; None when that cannot be told in this way."""
-        graph_module, contents = self.trace.live.graphs.get(stage), contents_of(self.args)
+        """The beginning of a graph; None when the call has to be traced anew for it."""
+        graph_module, contents = self.traced.live.graphs.get(stage), contents_of(self.args)
         if graph_module is None or contents is None:
             return None
         if stage == "dynamo" and graph_module.graph.find_nodes(op="get_attr"):
-            return None  # it may write into what it holds
-        self.trace.check(contents)
+            return None  # it may write into its constants
+        self.traced.drop_unless(contents)
         if stage == "backward":
-            return self.trace.backward(self.args, gradients)
-        return Entry(graph_module, list(self.args), self.trace.run_of(stage, self.random_state))
+            return self.traced.backward(self.args, gradients)
+        return Entry(graph_module, list(self.args), self.traced.run_of(stage, self.random_state))
 
 
 class _Relay:
-    """Stands between torch, which keeps what a backend gives it, and a trace, which must be free to go."""
+    """Refers weakly to a traced call: torch keeps what a backend returns, and the traced call has to be freed."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._held = weakref.ref(trace)
+    def __init__(self, traced: TracedCall) -> None:
+        self._held = weakref.ref(traced)
 
     @property
-    def _trace(self) -> Trace:
-        trace = self._held()
-        assert trace is not None, "only a trace calls what it compiled"
-        return trace
+    def _traced(self) -> TracedCall:
+        traced = self._held()
+        assert traced is not None, "only a traced call runs what it compiled"
+        return traced
 
     def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
-        """Be asked who runs a graph."""
-        self._trace.recognise(graph_module)
+        """Check a Dynamo graph; this object runs it."""
+        self._traced.recognise(graph_module)
         return self
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
-        """Pass a graph on."""
-        self._trace.live.graphs[stage] = graph_module
+        """Keep a graph."""
+        self._traced.live.graphs[stage] = graph_module
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Pass a call on."""
-        return self._trace.run(stage, graph_module, args)
+        """Run a graph."""
+        return self._traced.run(stage, graph_module, args)
 
 
-class Traces:
-    """What is kept for the questions of one session.
+class TracedCalls:
+    """The traced calls of one session.
 
     Args:
         budget: bytes of checkpoints.
@@ -291,52 +290,52 @@ class Traces:
 
     def __init__(self, budget: int = BUDGET) -> None:
         self.checkpoints = Checkpoints(budget)
-        self._traces: OrderedDict[tuple[int, str, str], tuple[ModelCall, Trace | None]] = OrderedDict()
+        self._traced: OrderedDict[tuple[int, str, str], tuple[ModelCall, TracedCall | None]] = OrderedDict()
         """By call, compile and way; None where the call cannot be kept."""
 
-    def ask(self, calls: Sequence[ModelCall], capture: CompileCapture, way: str) -> Question | None:
-        """Where the captured compile begins; None when it is to be traced anew by each question."""
+    def start(self, calls: Sequence[ModelCall], capture: CompileCapture, way: str) -> CallStart | None:
+        """The beginning of the captured compile; None when it has to be traced anew for each node."""
         self._forget_all_but(calls)
         if kinds_of_sizes(capture) != ("fixed",):
             return None
         for call in in_order(calls, capture):
             key = id(call), capture.compile_id, way
-            if key in self._traces:
-                trace = self._traces[key][1]
-                if trace is None:
+            if key in self._traced:
+                traced = self._traced[key][1]
+                if traced is None:
                     continue
-                self._traces.move_to_end(key)
-                if question := trace.ask():
-                    return question
-                trace.end()
-            trace = Trace(call, LiveGraphs(capture, way), self.checkpoints)
-            question = trace.ask()
-            self._traces[key] = call, trace if question else None
-            if question:
+                self._traced.move_to_end(key)
+                if start := traced.start():
+                    return start
+                traced.end()
+            traced = TracedCall(call, LiveGraphs(capture, way), self.checkpoints)
+            start = traced.start()
+            self._traced[key] = call, traced if start else None
+            if start:
                 self._limit()
-                return question
+                return start
         return None
 
     def _forget_all_but(self, calls: Sequence[ModelCall]) -> None:
-        for key, (call, trace) in list(self._traces.items()):
+        for key, (call, traced) in list(self._traced.items()):
             if not any(call is each for each in calls):
-                self._forget(key, trace)
+                self._forget(key, traced)
 
     def _limit(self) -> None:
-        kept = [(key, trace) for key, (_, trace) in self._traces.items() if trace is not None]
-        for key, trace in kept[:-MOST_TRACES]:
-            self._forget(key, trace)
+        kept = [(key, traced) for key, (_, traced) in self._traced.items() if traced is not None]
+        for key, traced in kept[:-MOST_TRACES]:
+            self._forget(key, traced)
 
-    def _forget(self, key: tuple[int, str, str], trace: Trace | None) -> None:
-        if trace is not None:
-            trace.end()
-        del self._traces[key]
+    def _forget(self, key: tuple[int, str, str], traced: TracedCall | None) -> None:
+        if traced is not None:
+            traced.end()
+        del self._traced[key]
 
 
 def _borrowed(
     args: Sequence[Any], forward_args: Sequence[Any], forward: torch.fx.GraphModule
 ) -> list[_Borrowed | None]:
-    """Which of the backward's arguments are in the memory of the forward's."""
+    """Which of the backward's arguments share memory with an argument of the forward that is not written."""
     written = {name for node in forward.graph.nodes for name in mutated_inputs(node)}
     placeholders = forward.graph.find_nodes(op="placeholder")
     homes = {
@@ -360,7 +359,7 @@ def _borrowed(
 
 @contextmanager
 def as_called(call: ModelCall, training: bool) -> Iterator[None]:
-    """The state of torch that a call runs in; the user's random numbers are as before afterwards."""
+    """The modes and the generator's state of a call's first run; the user's state is restored afterwards."""
     with random_state_kept(), torch.inference_mode(False), torch.set_grad_enabled(training), call.modes.again():
         if call.random_state is not None:
             torch.set_rng_state(call.random_state)
@@ -378,6 +377,6 @@ def in_order(calls: Sequence[ModelCall], capture: CompileCapture) -> list[ModelC
 
 
 def kinds_of_sizes(capture: CompileCapture) -> tuple[str, ...]:
-    """Which sizes to leave open so that a compile comes out again: one after the other is tried."""
+    """Which sizes to leave open when a call is traced again, in the order in which they are tried."""
     symbolic = any(graph.symbols for graph in capture.graphs.values())
     return ("usual", "open") if symbolic else ("fixed",)

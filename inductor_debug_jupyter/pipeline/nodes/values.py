@@ -1,8 +1,8 @@
-"""What a node was given, what it made, and a callable of just that.
+"""A node's inputs, its output, and a callable of just that node.
 
-Inputs are the arguments in which values of the graph stand, by the op's own names for them, in its order: a tensor, a
-number of a symbolic size, or for an argument that is a list (``cat``) a list of them. What is constant in the graph (a
-dimension, a scale) is part of the callable.
+Inputs are the arguments that contain values of the graph, by the op's own names for them, in its order: a tensor, a
+number for a symbolic size, or a list of them for an argument that is a list (``cat``). The callable contains the
+constants of the graph (a dimension, a scale).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class NodeFunction(Harmless):
     Args:
         name: the node.
         what: the op or kernel.
-        names: its inputs, in order; they can be given by position or by name.
-        apply: what to do with inputs by name.
+        names: its inputs, in order; callers can give them by position or by name.
+        apply: runs it on inputs by name.
     """
 
     def __init__(self, name: str, what: str, names: tuple[str, ...], apply: Callable[[dict[str, Any]], Any]) -> None:
@@ -38,16 +38,16 @@ class NodeFunction(Harmless):
         self._apply = apply
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run it.
+        """Run the op or kernel.
 
         Raises:
-            UsageError: these are not its inputs.
+            UsageError: an input is missing, unknown or given twice.
         """
         given = {**dict(zip(self.names, args, strict=False)), **kwargs}
         twice = [name for name in self.names[: len(args)] if name in kwargs]
         if len(args) > len(self.names) or twice or given.keys() != set(self.names):
-            told = ", ".join([f"{len(args)} by position", *kwargs])
-            raise UsageError(f"{self.name} takes {len(self.names)} inputs ({', '.join(self.names)}); given: {told}")
+            received = ", ".join([f"{len(args)} by position", *kwargs])
+            raise UsageError(f"{self.name} takes {len(self.names)} inputs ({', '.join(self.names)}); given: {received}")
         return self._apply(given)
 
     def __repr__(self) -> str:
@@ -56,15 +56,15 @@ class NodeFunction(Harmless):
 
 @dataclass(frozen=True, eq=False)
 class NodeValues:
-    """What is known of a node once it ran.
+    """The values of a node that ran.
 
     Attributes:
         inputs: by name, in order.
-        output: what it made; None when ``hidden`` says why that cannot be had.
-        function: a callable of just this.
-        note: what to know about these values, if anything.
-        kernel: the kernel that they are of, on a backend that has kernels.
-        outputs: everything that can be seen, by node; for one op that is its output.
+        output: None when ``hidden`` says why it has none.
+        function: a callable of just this node.
+        note: how the values were computed, if not by eager mode's own ops.
+        kernel: the kernel that computed them, on a backend that has kernels.
+        outputs: all visible outputs by node; for an op only its own.
         hidden: one sentence when the node has no value of its own.
     """
 
@@ -79,22 +79,22 @@ class NodeValues:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The place of a graph's value among the arguments."""
+    """Stands for the value of another node among a node's arguments."""
 
     node: str
 
 
 @dataclass(frozen=True, eq=False)
-class OpCall:
-    """One node without its graph: what it calls, and with which arguments.
+class NodeCall:
+    """A node's call without its graph: the function and its arguments.
 
     Attributes:
-        name: the node's.
-        op: kind of call, as torch calls it.
-        what: the op, readable.
-        target: what is called; for a method its name.
-        arguments: name → value, with slots where values of the graph go.
-        positional: how many of them are given by position.
+        name: the node's name.
+        op: torch's kind of call (``call_function``, …).
+        what: the op's readable name.
+        target: the function; for a method its name.
+        arguments: name → value, with slots for the values of other nodes.
+        positional: how many arguments are positional.
     """
 
     name: str
@@ -105,8 +105,8 @@ class OpCall:
     positional: int
 
     @classmethod
-    def of(cls, node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> OpCall:
-        """Take it over from a graph."""
+    def of(cls, node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> NodeCall:
+        """The call of a node of this graph."""
         named = {**dict(zip(argument_names(node), node.args, strict=True)), **node.kwargs}
         arguments = {
             key: _replaced(value, torch.fx.Node, lambda each: _Slot(each.name)) for key, value in named.items()
@@ -116,15 +116,19 @@ class OpCall:
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The arguments in which values of the graph stand."""
-        return tuple(name for name, value in self.arguments.items() if _slots(value))
+        """The arguments that contain values of other nodes."""
+        return tuple(
+            name for name, value in self.arguments.items() if any(isinstance(leaf, _Slot) for leaf in _leaves(value))
+        )
 
     def inputs(self, look_up: Callable[[str], Any]) -> dict[str, Any]:
-        """Inputs, given what each node's value is."""
-        return {name: _filled(self.arguments[name], look_up) for name in self.input_names}
+        """The inputs by name; ``look_up`` gives the value of a node."""
+        return {
+            name: _replaced(self.arguments[name], _Slot, lambda slot: look_up(slot.node)) for name in self.input_names
+        }
 
     def by_node(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Inputs by name → values by node.
+        """From inputs by name to values by node.
 
         Raises:
             UsageError: a list has another length than in the graph.
@@ -138,7 +142,7 @@ class OpCall:
         return found
 
     def apply(self, given: Mapping[str, Any]) -> Any:
-        """Call it with inputs by name."""
+        """Call the function with inputs by name."""
         filled = [given.get(name, value) for name, value in self.arguments.items()]
         args = filled[: self.positional]
         kwargs = dict(zip(list(self.arguments)[self.positional :], filled[self.positional :], strict=True))
@@ -147,17 +151,12 @@ class OpCall:
         return self.target(*args, **kwargs)
 
     def function(self) -> NodeFunction:
-        """A callable of it."""
+        """The call as a callable."""
         return NodeFunction(self.name, self.what, self.input_names, self.apply)
 
 
-def _filled(value: Any, look_up: Callable[[str], Any]) -> Any:
-    """The same with a value in each slot."""
-    return _replaced(value, _Slot, lambda slot: look_up(slot.node))
-
-
 def _replaced(value: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
-    """The same structure (lists, tuples, dicts, slices) with everything of one class replaced."""
+    """The same structure (lists, tuples, dicts, slices) with all leaves of one class replaced."""
     made = map_aggregate(value, lambda leaf: replace(leaf) if isinstance(leaf, kind) else leaf)
     return list(made) if isinstance(made, list) else made
 
@@ -168,10 +167,6 @@ def _leaves(value: Any) -> list[Any]:
     return found
 
 
-def _slots(value: Any) -> list[_Slot]:
-    return [leaf for leaf in _leaves(value) if isinstance(leaf, _Slot)]
-
-
 def own_copies(values: Any) -> Any:
-    """Copies that nobody else has: strides kept, without gradients; what shared memory shares it still."""
+    """Detached copies with the same strides; tensors that shared memory share it in the copies."""
     return clone_inputs(map_tensors(torch.Tensor.detach, values))

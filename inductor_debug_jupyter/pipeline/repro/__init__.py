@@ -1,8 +1,9 @@
 """A captured graph → one standalone script that needs torch and nothing else.
 
-:func:`violation_script` works from records, :func:`graph_script` from a live graph and its inputs;
-``rounding_check`` is the code by which a script tells wrong numbers from rounding. :func:`check_shows_alone` runs a
-script in a fresh interpreter: one that does not fail there is not handed over.
+In: a violation and its capture (``script``, which ``single_op`` cuts down to one op), or a live graph, its inputs and a
+check (``graph_script``). Out: the text of a script, which ``fresh_run`` runs in a fresh interpreter: the user gets only
+scripts that fail there. ``values`` writes inputs as Python, ``functions`` the user's functions; ``rounding_check`` is
+the code by which a script tells wrong numbers from rounding.
 """
 
 from inductor_debug_jupyter.pipeline.repro.fresh_run import check_shows_alone

@@ -1,7 +1,7 @@
-"""Run a script in a fresh interpreter before anybody is told that it shows a failure.
+"""Run a script in a fresh interpreter, before the user gets it as a repro.
 
-What fails in a process that has compiled, patched and seeded a lot need not fail alone. A script that does not is no
-repro, and is not handed over.
+A failure in a process that has compiled, patched and seeded a lot may not show in a fresh one; a script that does not
+fail there is no repro.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from inductor_debug_jupyter.pipeline.isolation import DEFAULT_SECONDS
 
 
 def check_shows_alone(script: str, seconds: float = DEFAULT_SECONDS) -> str:
-    """Run a script as its reader will; what it printed. Whatever can be imported here can be imported there.
+    """Run a script in a fresh interpreter with this one's import path; returns what it printed.
 
     Raises:
-        ReproError: it did not end with exit code 0, by which it says that the failure shows.
+        ReproError: it did not end with exit code 0, which means that the failure shows.
     """
     with tempfile.TemporaryDirectory(prefix="inductor_debug_repro_") as folder:
         path = Path(folder) / "repro.py"

@@ -1,13 +1,14 @@
-"""A function of the user's → text that defines or imports it in a standalone script.
+"""A user's function → text that defines or imports it in a standalone script.
 
-A plain function whose names are all torch's, the standard library's, or constants is written out: notebooks define
-backends in cells. One from an installed package is imported. Anything else cannot leave this process.
+A plain function that uses only torch, the standard library and constants is written out, since notebooks define
+backends in cells. A function of an installed package is imported. Any other exists only in this process.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import importlib.metadata
 import inspect
 import sys
@@ -23,10 +24,10 @@ def function_source(function: Any, what: str) -> tuple[str, str]:
 
     Args:
         function: the function, or the name of a backend.
-        what: what to call it in an error (``backend``).
+        what: its role, for an error message (``backend``).
 
     Raises:
-        ReproError: it cannot be written.
+        ReproError: it can neither be written out nor imported.
     """
     if isinstance(function, str):
         return "", repr(function)
@@ -66,7 +67,7 @@ def _written_out(function: Any) -> str | None:
 
 
 def _global_names(function: FunctionType) -> set[str]:
-    """Names that a function, and functions inside it, look up outside."""
+    """The global names that a function, and functions inside it, use."""
     names: set[str] = set()
     pending = [function.__code__]
     while pending:
@@ -74,20 +75,14 @@ def _global_names(function: FunctionType) -> set[str]:
         pending += [constant for constant in code.co_consts if inspect.iscode(constant)]
         names |= {
             instruction.argval
-            for instruction in _instructions(code)
+            for instruction in dis.get_instructions(code)
             if instruction.opname in {"LOAD_GLOBAL", "LOAD_NAME"}
         }
     return names
 
 
-def _instructions(code: Any) -> Any:
-    import dis
-
-    return dis.get_instructions(code)
-
-
 def _definition(name: str, value: Any) -> str | None:
-    """A line that gives ``name`` its value in a script, or None."""
+    """A line that defines or imports ``name`` in a script; None when its value is not allowed there."""
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}" if _is_standard(value.__name__) else None
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -104,7 +99,7 @@ def _is_standard(module: str) -> bool:
 
 
 def _drop_annotations(defined: ast.FunctionDef) -> None:
-    """Annotations name types that the script does not import."""
+    """Remove annotations: they name types that the script does not import."""
     for node in ast.walk(defined):
         if isinstance(node, ast.FunctionDef):
             node.returns = None

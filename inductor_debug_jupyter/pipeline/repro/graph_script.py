@@ -1,8 +1,8 @@
-"""A live graph, its inputs and a check → one script for somebody who has torch but not this tool.
+"""A live graph, its inputs and a check → one script for a reader who has torch but not this package.
 
-The graph is written as torch.fx writes it, names that the script needs are imported, and a ``failure(graph, inputs)``
-looks whether the failure shows: it answers with what it saw, or None. Nothing is pickled. Exit code 0: the failure
-shows; 1: it does not.
+The graph is written as torch.fx writes it, the names that it uses are imported, and ``failure(graph, inputs)`` returns
+a description of the failure, or None if it does not show. Nothing is pickled. Exit code 0: the failure shows; 1: it
+does not.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ _NAMESPACES = frozenset({"aten", "prims", "prim", "inductor", "higher_order"})
 
 @dataclass(frozen=True)
 class FailureCheck:
-    """How a script tells whether the failure shows.
+    """The check of a script.
 
-    ``source`` defines ``failure(graph, inputs)``; ``title`` is one line for people; ``imports`` are the lines that
-    ``source`` needs; ``needs`` says what must be installed to run it.
+    ``source`` defines ``failure(graph, inputs)``; ``title`` is the script's first line; ``imports`` are the lines that
+    ``source`` needs; ``needs`` names the packages that have to be installed.
     """
 
     source: str
@@ -95,10 +95,10 @@ def graph_script(
     Args:
         gm: the graph.
         inputs: its inputs.
-        check: how to tell.
+        check: decides whether the failure shows.
         size: how much of the whole graph this is, for the reader.
         exact: keep the exact values of large inputs instead of drawing them from a seed.
-        setup: lines to run first, such as settings of torch; they are the caller's code and go in as they are.
+        setup: the caller's lines to run first, such as settings of torch.
 
     Raises:
         ReproError: the graph or an input cannot be written.
@@ -130,7 +130,7 @@ def calls_of(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 
 def _comment(text: str) -> str:
-    """Somebody's text as one harmless line inside a docstring."""
+    """Any text as one line that is safe inside a docstring."""
     line = "".join(char if char.isprintable() else " " for char in " ".join(text.split()))
     return line.replace("\\", "\\\\").replace('"', "'")
 
@@ -158,7 +158,7 @@ def _graph_source(gm: torch.fx.GraphModule) -> tuple[list[str], str, str]:
 
 
 def _check_node(node: torch.fx.Node) -> None:
-    """Refuse what a script cannot hold, and names that are not names."""
+    """Refuse nodes that cannot be written as Python, or whose names are no identifiers."""
     target = node.target
     if node.op == "get_attr":
         raise ReproError(f"{node.name}: the graph holds a part of its module, which a standalone script cannot")
@@ -180,7 +180,7 @@ def _import(name: str, value: Any) -> str:
 
 
 def _member(name: str, module: torch.nn.Module) -> list[str]:
-    """A module of torch's own as the call that makes it, with its values."""
+    """The lines that make one of torch's own modules, with its parameters."""
     kind = type(module)
     if not kind.__module__.startswith("torch.nn.modules.") or getattr(torch.nn, kind.__name__, None) is not kind:
         raise ReproError(f"the graph calls a {kind.__name__}, which is not one of torch's own modules")

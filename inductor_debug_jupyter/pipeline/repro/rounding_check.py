@@ -1,13 +1,13 @@
-"""Whether two executions of one graph differ by more than rounding explains; written into scripts that need torch only.
+"""Whether two executions of one graph differ by more than rounding explains; also the source of standalone scripts.
 
-:data:`SOURCE` is the text of this module's functions: a standalone script holds the very code that measured the failure
-when the script was made. Both sides start from the same inputs, weights and seed. Compared are the outputs, whatever
-inputs and buffers hold afterwards, and with ``backward`` the gradients.
+:data:`SOURCE` is the text of this module's functions: a script contains the very code that measured the failure when
+the script was made. Reference and candidate start from the same inputs, weights and seed. Their outputs are compared,
+their inputs and buffers afterwards, and with ``backward`` the gradients.
 
-What rounding explains is measured, not assumed: the reference runs a few times more with every floating input and
-result off by one unit in the last place, up or down at random. How far an element moves, plus one unit in its last
-place, is its floor. It is known at each element, so that a large one hides nothing; it holds for any number format; and
-it needs no float64 run. An element's *excess* is its error in floors. Whole numbers are equal or wrong, unless the
+What rounding explains is measured: the reference runs a few times more with every floating input and result off by one
+unit in the last place, up or down at random. How far an element moves, plus one unit in its last place, is its floor.
+Each element has its own, so that a large element hides no error of a small one; a floor holds for any number format and
+needs no float64 run. An element's *excess* is its error in floors. Whole numbers are equal or wrong, unless the
 reference's own change as well.
 """
 
@@ -37,25 +37,30 @@ class Jitter(torch.overrides.TorchFunctionMode):
         return (1 + unit * signs).to(value.device, value.dtype)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one op; what it wrote in place is moved in place, a view is left alone."""
+        """Run one op and move its results."""
         result = func(*args, **(kwargs or {}))
         given = [part for part in parts_of([args, kwargs or {}]).values() if isinstance(part, torch.Tensor)]
-        storages = {part.untyped_storage().data_ptr() for part in given if part.layout is torch.strided}
-
-        def moved(value: torch.Tensor) -> torch.Tensor:
-            if not rounds(value):
-                return value
-            if any(value is part for part in given):
-                if getattr(func, "__name__", "").endswith("_"):
-                    value.data.mul_(self.factor(value))  # past autograd, which may have saved this very result
-                return value
-            return value if value.untyped_storage().data_ptr() in storages else value * self.factor(value)
-
-        if isinstance(result, torch.Tensor):
-            return moved(result)
+        in_place = getattr(func, "__name__", "").endswith("_")
         if type(result) in (tuple, list):
-            return type(result)(moved(part) if isinstance(part, torch.Tensor) else part for part in result)
-        return result
+            return type(result)(self.moved(part, given, in_place) for part in result)
+        return self.moved(result, given, in_place)
+
+    def moved(self, value: Any, given: Sequence[torch.Tensor], in_place: bool) -> Any:
+        """A result off by one unit: a new tensor, or in place if the op wrote in place; a view of an operand stays."""
+        if not rounds(value):
+            return value
+        if any(value is part for part in given):
+            if in_place:
+                value.data.mul_(self.factor(value))  # past autograd, which may have saved this very result
+            return value
+        storages = {part.untyped_storage().data_ptr() for part in given if part.layout is torch.strided}
+        return value if value.untyped_storage().data_ptr() in storages else value * self.factor(value)
+
+    def move_memory(self, value: torch.Tensor) -> None:
+        """Move a tensor's whole storage once: strides may go over an element twice."""
+        with torch.no_grad():
+            memory = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())
+            memory.mul_(self.factor(memory))
 
 
 def rounds(value: Any) -> bool:
@@ -84,9 +89,9 @@ def execute(
     autocast: Sequence[tuple[str, torch.dtype]] = (),
     jitter: tuple[int, float] | None = None,
 ) -> dict[str, Any]:
-    """One execution from the same start: outputs, inputs and buffers as it left them, gradients.
+    """One execution from the same start; returns outputs, inputs and buffers after it, and gradients.
 
-    ``run`` makes what is called of the graph. ``jitter`` is the seed and the least unit of a :class:`Jitter`.
+    ``run`` compiles the graph, or returns it as it is. ``jitter`` is the seed and the least unit of a :class:`Jitter`.
     """
     torch.manual_seed(0)
     graph, inputs = make_graph(), list(make_inputs())
@@ -96,10 +101,8 @@ def execute(
             stack.enter_context(torch.autocast(kind, dtype=dtype))
         if jitter is not None:
             mode = Jitter(*jitter)
-            with torch.no_grad():
-                for value in filter(rounds, inputs):  # all of its memory: strides may go over an element twice
-                    memory = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())
-                    memory.mul_(mode.factor(memory))
+            for value in filter(rounds, inputs):
+                mode.move_memory(value)
             stack.enter_context(mode)
         found = parts_of(run(graph)(*inputs), "output")
         tensors = {
@@ -108,21 +111,25 @@ def execute(
             **dict(graph.named_buffers()),
         }
         if backward:
-            random = torch.Generator().manual_seed(1234)
-            results = [value for value in found.values() if isinstance(value, torch.Tensor)]
-            weights = [torch.randn(each.shape, generator=random) if each.ndim else torch.ones(()) for each in results]
-            weighted = zip(results, weights, strict=True)
-            pairs = [(each, weight.to(each)) for each, weight in weighted if each.requires_grad]
-            if pairs:
-                torch.autograd.backward([each for each, _ in pairs], [weight for _, weight in pairs])
+            backpropagate([value for value in found.values() if isinstance(value, torch.Tensor)])
     leaves = {name: value for name, value in tensors.items() if isinstance(value, torch.Tensor)}
     found |= {name: value.detach() for name, value in leaves.items()}
     found |= {f"gradient of {name}": value.grad for name, value in leaves.items() if backward and value.requires_grad}
     return found
 
 
+def backpropagate(results: Sequence[torch.Tensor]) -> None:
+    """Run the backward from random gradients, the same in every execution."""
+    random = torch.Generator().manual_seed(1234)
+    weights = [torch.randn(each.shape, generator=random) if each.ndim else torch.ones(()) for each in results]
+    weighted = zip(results, weights, strict=True)
+    pairs = [(each, weight.to(each)) for each, weight in weighted if each.requires_grad]
+    if pairs:
+        torch.autograd.backward([each for each, _ in pairs], [weight for _, weight in pairs])
+
+
 def excess(reference: Any, candidate: Any, moved: Sequence[Any]) -> tuple[float, str]:
-    """The largest error of one value in floors, and a sentence on it; ``moved`` are what rounding made of it."""
+    """The largest error of one value in floors, and a sentence on it; ``moved`` are the reference's jittered values."""
     if not isinstance(reference, torch.Tensor) or not isinstance(candidate, torch.Tensor):
         if type(reference) is type(candidate) and repr(reference) == repr(candidate):
             return 0.0, ""
@@ -134,29 +141,40 @@ def excess(reference: Any, candidate: Any, moved: Sequence[Any]) -> tuple[float,
         return 0.0, ""
     ours, theirs, *others = (plain_numbers(each) for each in (candidate, reference, *moved))
     others = [each for each in others if each.shape == theirs.shape]
-    if rounds(reference):
-        limits = torch.finfo(reference.dtype)
-        floor = theirs.abs() * limits.eps + limits.tiny
-        unknown = torch.zeros_like(theirs, dtype=torch.bool)
-        for other in others:
-            floor = floor.maximum((other - theirs).abs() + theirs.abs() * limits.eps)
-            unknown |= other.isfinite() != theirs.isfinite()
-        same: Any = (ours == theirs) | (ours.isnan() & theirs.isnan()) | unknown
-        ratio = ((ours - theirs).abs() / floor).nan_to_num(nan=math.inf, posinf=math.inf)
-    else:
-        same = ours == theirs
-        for other in others:
-            same |= other != theirs
-        ratio = torch.full(theirs.shape, math.inf, dtype=torch.float64)
-    ratio = ratio.masked_fill(same, 0.0).reshape(-1)
+    is_float = rounds(reference)
+    ratio = in_floors(ours, theirs, others, reference.dtype) if is_float else in_changes(ours, theirs, others)
+    ratio = ratio.reshape(-1)
     largest, place = float(ratio.max()), int(ratio.argmax())
     wanted, found = theirs.reshape(-1)[place].item(), ours.reshape(-1)[place].item()
     wrong = int((ratio > 0).sum())
     return largest, f"element {place}: eager {wanted:.9g}, the candidate {found:.9g}; {wrong} of {len(ratio)} differ"
 
 
+def in_floors(
+    ours: torch.Tensor, theirs: torch.Tensor, others: Sequence[torch.Tensor], dtype: torch.dtype
+) -> torch.Tensor:
+    """Each element's error in floors; 0 where the reference's own jitter makes it finite or infinite."""
+    limits = torch.finfo(dtype)
+    floor = theirs.abs() * limits.eps + limits.tiny
+    unknown = torch.zeros_like(theirs, dtype=torch.bool)
+    for other in others:
+        floor = floor.maximum((other - theirs).abs() + theirs.abs() * limits.eps)
+        unknown |= other.isfinite() != theirs.isfinite()
+    same = (ours == theirs) | (ours.isnan() & theirs.isnan()) | unknown
+    ratio = ((ours - theirs).abs() / floor).nan_to_num(nan=math.inf, posinf=math.inf)
+    return ratio.masked_fill(same, 0.0)
+
+
+def in_changes(ours: torch.Tensor, theirs: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Infinite where a whole number or truth value is another; 0 where the reference's own changes with jitter."""
+    same = ours == theirs
+    for other in others:
+        same |= other != theirs
+    return torch.full(theirs.shape, math.inf, dtype=torch.float64).masked_fill(same, 0.0)
+
+
 def plain_numbers(value: torch.Tensor) -> torch.Tensor:
-    """A tensor's numbers as float64 on the CPU; whole numbers and truth values as they are, complex ones as pairs."""
+    """A tensor as float64 on the CPU; whole numbers and truth values in their dtype, complex numbers as pairs."""
     value = value.detach().cpu()
     if value.is_complex():
         return torch.view_as_real(value.resolve_conj()).double()
@@ -172,7 +190,7 @@ def worst_excess(
     autocast: Sequence[tuple[str, torch.dtype]] = (),
     unit: float = 0.0,
 ) -> tuple[float, str]:
-    """Run the graph eagerly and as ``compiled`` makes it; the largest excess of all values, and a sentence on it.
+    """Run the graph eagerly and compiled; returns the largest excess of all values, and a sentence on it.
 
     ``unit`` is the least relative rounding error of an op: that of the device's format where it is the coarser one.
     """
@@ -185,18 +203,21 @@ def worst_excess(
 
     reference, candidate = run(eagerly), run(compiled)
     moved = [run(eagerly, (seed, unit)) for seed in range(1, 7)]
-    worst, told = 0.0, "all values agree"
+    worst, message = 0.0, "all values agree"
     for path in {**reference, **candidate}:
         found, sentence = excess(reference.get(path), candidate.get(path), [each.get(path) for each in moved])
         if found > worst:
-            worst, told = found, f"{path}, {sentence}"
-    return worst, told
+            worst, message = found, f"{path}, {sentence}"
+    return worst, message
 
 
 SOURCE: Final = "\n\n".join(
-    inspect.getsource(part) for part in (Jitter, rounds, parts_of, execute, excess, plain_numbers, worst_excess)
+    inspect.getsource(part)
+    for part in (
+        *(Jitter, rounds, parts_of, execute, backpropagate, excess, in_floors, in_changes, plain_numbers, worst_excess),
+    )
 )
-"""What goes into a script; it needs ``contextlib``, ``math``, ``torch`` and, for its annotations, :data:`IMPORTS`."""
+"""The text for a script; it needs ``torch`` and :data:`IMPORTS`."""
 IMPORTS: Final = (
     "import contextlib",
     "import math",

@@ -1,9 +1,9 @@
-"""Write the script that shows a violation to somebody who has torch but not this tool.
+"""A violation and its capture → one script that shows it to a reader who has torch but not this package.
 
-The script holds the captured graph as Python source, cut down to the op in question where that can be, makes inputs
-of the recorded shapes and dtypes, runs the graph on the CPU, watches every op that torch dispatches, and looks for the
-violation's evidence. Nothing is pickled and nothing of this package is imported. Exit code 0: the violation shows; 1:
-it does not.
+The script contains the captured graph as Python source, cut down to the violating op where possible, makes inputs of
+the recorded shapes and dtypes, runs the graph on the CPU, and looks for the violation's evidence in every op that torch
+dispatches. Nothing is pickled and nothing of this package is imported. Exit code 0: the violation shows; 1: it does
+not.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ _SAYS: Final[dict[Severity, str]] = {
     "warning": "warns of this",
     "info": "remarks on this",
 }
-"""What a target says of a finding; only an error is refused."""
+"""What a target does with a finding; it refuses only errors."""
 _FINDINGS: Final[dict[Severity, str]] = {"error": "the violation", "warning": "the warning", "info": "the remark"}
 
 
@@ -152,7 +152,7 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
     """The script for the first place of a violation.
 
     Raises:
-        ReproError: the graph is not there or holds something that cannot be written as a script.
+        ReproError: the graph was not captured, or cannot be written as a script.
     """
     if not violation.places or not violation.evidence:
         raise ReproError(f"{violation.rule_id}: the rule does not say what a script should look for")
@@ -165,6 +165,7 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
     if "alive()" not in violation.evidence and (reduced := single_op(graph, text, place.node)) is not None:
         graph, text = reduced
     line = place.line
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
     return _SCRIPT.substitute(
         title=_comment(violation.title),
         target=_comment(target),
@@ -175,7 +176,7 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
         size=f"{len(graph.calls)} of the graph's {len(whole.calls)} ops",
         torch_version=_comment(torch_version),
         graph=_graph_class(graph, text),
-        inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in _inputs(graph)),
+        inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in inputs),
         evidence=violation.evidence,
         headline=repr(f"{target} {_SAYS[violation.severity]}: {violation.title}"),
         finding=_FINDINGS[violation.severity],
@@ -183,12 +184,8 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
 
 
 def _comment(text: str) -> str:
-    """Somebody's text as one harmless line inside a docstring or a comment."""
+    """Any text as one line that is safe inside a docstring or a comment."""
     return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
-
-
-def _inputs(graph: GraphRecord) -> list[NodeRecord]:
-    return [node for node in graph.nodes if node.op == "placeholder"]
 
 
 def _input(node: NodeRecord) -> str:
@@ -212,7 +209,7 @@ def _tensor(spec: TensorSpec) -> str:
 
 
 def _as_class(text: str) -> str:
-    """The readable graph as a class that can be run: torch prints it as one, under a name that is not always legal."""
+    """The graph's text as a class that runs: torch prints a class, but its name is not always an identifier."""
     body = re.sub(r"\x1b\[[0-9;]*m", "", text).strip("\n")
     body, replaced = re.subn(r"^class [^\n]*\(torch\.nn\.Module\):", "class Graph(torch.nn.Module):", body, count=1)
     if not replaced:
@@ -225,7 +222,7 @@ def _as_class(text: str) -> str:
 
 
 def _graph_class(graph: GraphRecord, body: str) -> str:
-    """The class with the tensors that it holds."""
+    """The class with an ``__init__`` that makes the graph's constants."""
     constants = [node for node in graph.nodes if node.op == "get_attr"]
     if any("." in node.target or not node.target.isidentifier() or node.tensor is None for node in constants):
         raise ReproError("the captured graph holds submodules, which a standalone script cannot")

@@ -1,9 +1,8 @@
 """Cut a recorded graph down to one node, from its record and its text alone.
 
-What the node reads becomes an input of the recorded shape. Where that cannot be (an operand that is not a tensor, such
-as the tuple that ``getitem`` takes from), the op that made it stays as well. The live graph is long gone when a strict
-session ends, so nothing is run here: a rule's evidence speaks of one op with its operands and results, and these are
-what is kept.
+The node's operands become inputs of the recorded shapes. If an operand cannot (it is no tensor, such as the tuple that
+``getitem`` reads), the op that makes it stays as well. Nothing is run here, since the live graph is gone when a strict
+session ends; a rule's evidence is about one op with its operands and results, so these are enough.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A value → the Python expression that makes it again, with torch alone.
 
-Small tensors are written number by number; large ones of whole numbers, and those whose exact values matter, as their
-bytes; other large ones are drawn from a seed. Shapes, strides and dtypes are kept.
+Small tensors are written number by number; large ones of whole numbers, or whose exact values matter, as their bytes;
+other large ones are drawn from a seed. Shapes, strides and dtypes are kept.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import torch
 from inductor_debug_jupyter.pipeline.errors import ReproError
 
 SMALL = 4096
-"""Up to so many numbers a tensor is written out."""
+"""The most elements of a tensor that is written number by number."""
 LARGEST = 64 * 1024**2
-"""Up to so many bytes a tensor's exact values go into a script."""
+"""The most bytes of a tensor whose exact values go into a script."""
 
 MAKERS = '''\
 def dense(shape, stride, dtype, seed):
@@ -39,11 +39,11 @@ def packed(text, shape, stride, dtype):
     data = bytearray(zlib.decompress(base64.b64decode(text)))
     return torch.frombuffer(data, dtype=dtype).as_strided(shape, stride)
 '''
-"""What the expressions call; goes into every script that uses them."""
+"""The functions that the expressions call; every script with such expressions contains them."""
 
 
 def copy_of(value: Any) -> Any:
-    """The same value in memory of its own, with the same strides; what is not a tensor is shared."""
+    """A copy of a tensor with the same strides; any other value itself."""
     if not isinstance(value, torch.Tensor):
         return value
     plain = value.detach()
@@ -54,12 +54,12 @@ def copy_of(value: Any) -> Any:
 
 
 def is_drawn(value: Any) -> bool:
-    """Whether a script draws this value from a seed unless told to keep it exactly."""
+    """Whether a script draws this value from a seed, unless it needs exact values."""
     return isinstance(value, torch.Tensor) and _has_strides(value) and _is_float(value) and _extent(value) > SMALL
 
 
 def drawn(values: Sequence[Any]) -> list[Any]:
-    """The values as a script with seeds has them."""
+    """The values as a script without exact values has them."""
     return [_draw(value, seed) if is_drawn(value) else copy_of(value) for seed, value in enumerate(values)]
 
 
@@ -107,7 +107,7 @@ def _tensor(tensor: torch.Tensor, seed: int, exact: bool) -> str:
 
 
 def _draw(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """What ``dense`` gives in a script."""
+    """The same as ``dense`` in a script."""
     numbers = torch.randn(_extent(tensor), generator=torch.Generator().manual_seed(seed))
     copy = numbers.to(tensor.dtype).as_strided(tensor.shape, tensor.stride()).to(tensor.device)
     if isinstance(tensor, torch.nn.Parameter):
@@ -124,7 +124,7 @@ def _is_float(tensor: torch.Tensor) -> bool:
 
 
 def _extent(tensor: torch.Tensor) -> int:
-    """How many elements of memory a tensor reaches over."""
+    """How many elements of memory lie between a tensor's first and last element."""
     if math.prod(tensor.shape) == 0:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))

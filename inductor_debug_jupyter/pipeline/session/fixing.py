@@ -12,7 +12,7 @@ from inductor_debug_jupyter.pipeline.fixits.offers import Offers
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch
 from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
-from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, Search
+from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, FixItSearch
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
 from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import SessionRecord
@@ -167,7 +167,7 @@ class Fixing(SessionLife):
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
         calls = self._kept_calls()
-        search = Search(self.try_fixits, self.rules, self._comparable, trials=trials, seconds=seconds)
+        search = FixItSearch(self.try_fixits, self.rules, self._comparable, trials=trials, seconds=seconds)
         search.run()
         rewrite = combined(search.chosen)
         patch = self.patch(*search.chosen) if search.chosen else Patch()

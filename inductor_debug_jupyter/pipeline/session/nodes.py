@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, Traces, node_handle
+from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class Nodes(SessionLife):
 
     checkpoint_budget: int = BUDGET
     """The most bytes kept so that the next question about a node is answered sooner."""
-    _traces: Traces | None = None
+    _traces: TracedCalls | None = None
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -55,7 +55,7 @@ class Nodes(SessionLife):
             NotFoundError: no captured graph has such a node.
             UsageError: there is no such stage or candidate.
         """
-        self._traces = self._traces or Traces()
+        self._traces = self._traces or TracedCalls()
         self._traces.checkpoints.limit(self.checkpoint_budget)
         return node_handle(
             self.record.captures,

@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
-from inductor_debug_jupyter.pipeline.what_if import Asked, Numbers, Trial
+from inductor_debug_jupyter.pipeline.what_if import Numbers, WhatIfRequest, WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.asked import Dims, Sizes
 from inductor_debug_jupyter.pipeline.what_if.before import (
     first_calls,
@@ -41,10 +41,10 @@ _FROM_PROFILE = ("alignment", "max_memory", "dtypes", "deny")
 class Trying(SessionLife):
     """A session's what-ifs."""
 
-    _trials: tuple[Trial, ...] = ()
+    _trials: tuple[WhatIfTrial, ...] = ()
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[WhatIfTrial, ...]:
         """Everything that was tried out, in order."""
         return self._trials
 
@@ -66,20 +66,20 @@ class Trying(SessionLife):
         node: str = "",
         graph: tuple[str, str] | None = None,
         on_step: StepObserver | None = None,
-    ) -> Trial:
+    ) -> WhatIfTrial:
         """What if something were another one: ``session.try_out(target="stick128", batch=64)``.
 
         Target, alignment, limits, denied ops, ``decompose`` and ``fallback`` are about the judging: the same captures
         are judged again, at once. ``dtype``, ``batch`` and ``sequence`` run the kept call of each model once more, on
         a copy of the model. Several changes are tried together. The answer says what changed, side by side, and has
         the session that came out; nothing is saved until you say so. The arguments are those of
-        :class:`~inductor_debug_jupyter.pipeline.what_if.Asked`; ``on_step`` is told what the compiler is doing.
+        :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is told what the compiler is doing.
 
         Raises:
             UsageError: a value that is not allowed, or a model that does not run so.
             NotFoundError: nothing was captured; there is no such node; or no call was kept to run again.
         """
-        asked = Asked(
+        asked = WhatIfRequest(
             target, alignment, max_memory, dtypes, deny, decompose, fallback, node, graph, dtype, batch, sequence, dims
         )
         if self._record is None:
@@ -99,32 +99,32 @@ class Trying(SessionLife):
 
     # How it is done ---------------------------------------------------------------------------------------------
 
-    def _tried(self, asked: Asked, on_step: StepObserver | None) -> Trial:
+    def _tried(self, asked: WhatIfRequest, on_step: StepObserver | None) -> WhatIfTrial:
         base, notes = self._base(asked)
         judging = changed_judging(base, self.settings, asked, self.record.captures)
         rules = self._rules_for(asked, judging.profile)
         settings = _with(self.settings, asked.settings)
         if asked.reruns:
             return self._run_again(asked, base, judging, rules, settings, on_step, notes)
-        told = judging.told
+        told = judging.changes
         session_id, created = new_session_id()
         after = replace(
             judge_again(self.record, profile=judging.profile, rules=rules), id=session_id, created=created, repros=()
         )
         session = self._session_of(after, told, settings, judging.profile, rules, self._calls.there())
         changes = compared(self.record, after, Numbers(why=NOTHING_RAN))
-        return Trial(asked, told, self.record, session, changes, (*notes, *judging.notes))
+        return WhatIfTrial(asked, told, self.record, session, changes, (*notes, *judging.notes))
 
     def _run_again(
         self,
-        asked: Asked,
+        asked: WhatIfRequest,
         base: DeviceProfile,
         judging: Judging,
         rules: Sequence[Constraint],
         settings: Settings,
         on_step: StepObserver | None,
         notes: tuple[str, ...],
-    ) -> Trial:
+    ) -> WhatIfTrial:
         """Both sides: the session's own first calls, and the same calls changed."""
         changed = [changed_call(call, asked) for call in self._kept_calls()]
         if nodes := [name for _, _, name in judging.profile.cpu.nodes]:
@@ -132,7 +132,7 @@ class Trying(SessionLife):
                 f"node {nodes[0]!r} on the CPU is one of the graphs that were captured, and another run has graphs of "
                 "its own; name its op instead: fallback=[…]"
             )
-        told = (*judging.told, *resize_texts(changed), *self._dtype_text(asked))
+        told = (*judging.changes, *resize_texts(changed), *self._dtype_text(asked))
         own_rules = self.rules if base is self.profile else rules_for(base)
         before, more = first_calls(self.record, base, own_rules, self._call_was_kept)
         reference: list[Any] = []
@@ -148,7 +148,7 @@ class Trying(SessionLife):
                 "gone; ask the session that it came from"
             )
         changes = compared(before, after, numbers)
-        return Trial(asked, told, before, session, changes, (*notes, *more, *judging.notes))
+        return WhatIfTrial(asked, told, before, session, changes, (*notes, *more, *judging.notes))
 
     def _numbers_of(
         self, changed: Sequence[ChangedCall], after: SessionRecord, reference: Sequence[Any], outputs: Sequence[Any]
@@ -175,7 +175,7 @@ class Trying(SessionLife):
                 outputs.append(run(each, grad=grad, backward=backward, seed=seed))
         return outputs
 
-    def _calls_after(self, changed: Sequence[ChangedCall], asked: Asked) -> list[ModelCall]:
+    def _calls_after(self, changed: Sequence[ChangedCall], asked: WhatIfRequest) -> list[ModelCall]:
         """What the session that came out can run again: the changed calls, unless a copy of the model made them."""
         return (
             [] if asked.dtype else [ModelCall.of(each.call.model, *each.inputs(), like=each.call) for each in changed]
@@ -232,7 +232,7 @@ class Trying(SessionLife):
         )
         return session
 
-    def _base(self, asked: Asked | None) -> tuple[DeviceProfile, tuple[str, ...]]:
+    def _base(self, asked: WhatIfRequest | None) -> tuple[DeviceProfile, tuple[str, ...]]:
         """What the session was judged with; of one that was loaded, as much as its record tells.
 
         Raises:
@@ -260,7 +260,7 @@ class Trying(SessionLife):
         )
         return profile, (note,)
 
-    def _rules_for(self, asked: Asked, profile: DeviceProfile) -> Sequence[Constraint]:
+    def _rules_for(self, asked: WhatIfRequest, profile: DeviceProfile) -> Sequence[Constraint]:
         """The profile's rules; a session that was given rules of its own keeps them unless the target changes.
 
         Raises:
@@ -276,7 +276,7 @@ class Trying(SessionLife):
                 )
         return self.rules
 
-    def _dtype_text(self, asked: Asked) -> tuple[str, ...]:
+    def _dtype_text(self, asked: WhatIfRequest) -> tuple[str, ...]:
         if asked.dtype is None:
             return ()
         now = dtype_of(self._calls.there())

@@ -1,4 +1,4 @@
-"""What somebody wants to try, every value checked before anything runs."""
+"""The request of a what-if; every value is checked before anything runs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import OPTIONS
 
 RUN_DTYPES = ("float32", "float16", "bfloat16", "float64")
-"""What a model can be cast to."""
+"""The dtypes that a model can be cast to."""
 SETTINGS = ("target", "alignment", "max_memory", "dtypes", "deny")
-"""What is an option of the magic too."""
+"""The changes that are options of the magic, too."""
 SIZES = ("batch", "sequence")
 
 Sizes = int | Mapping[str, int]
-"""A new size; or only of some inputs, by their names."""
+"""A new size, for all inputs or by the names of some."""
 Dims = int | Mapping[str, int]
-"""Which dimension of the inputs it is; or of each, by their names."""
+"""The dimension that gets the new size, in all inputs or by their names."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One "what if". What is None stays as it is.
+class WhatIfRequest:
+    """The changes of one what-if; what is None does not change.
 
     Args:
         target: a device profile's name or file.
@@ -34,11 +34,11 @@ class Asked:
         decompose: op → whether the target runs it in parts, or the parts; with ``node``, True or False for its op.
         fallback: ops that are meant for the CPU; with ``node``, True for that node alone.
         node: a node of a captured graph that ``fallback`` or ``decompose`` is about.
-        graph: compile id and stage of the graph that the node is in; the first that has it when not said.
-        dtype: of the model's weights and of all inputs that have a fraction.
+        graph: compile id and stage of the node's graph; by default the first graph with such a node.
+        dtype: the dtype of the model's weights and of all floating-point inputs.
         batch: a new batch size.
         sequence: a new length of the sequence.
-        dims: which dimension is meant: ``{"batch": 1}`` or ``{"sequence": {"x": 2}}``.
+        dims: the dimension of batch or sequence: ``{"batch": 1}`` or ``{"sequence": {"x": 2}}``.
 
     Raises:
         OptionError: a value that is not allowed, or nothing to try.
@@ -77,18 +77,18 @@ class Asked:
 
     @property
     def reruns(self) -> bool:
-        """Whether the model has to run again; otherwise the same captures are judged anew."""
+        """Whether the model has to run again; otherwise the same captures are judged again."""
         return self.dtype is not None or self.batch is not None or self.sequence is not None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Option → its new value, of those that were said.
+        """The changed options → their new values.
 
         Raises:
             OptionError: a value that is not allowed.
         """
-        said = {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
-        return {name: OPTIONS[name].accept(value, name) for name, value in said.items()}
+        given = {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
+        return {name: OPTIONS[name].accept(value, name) for name, value in given.items()}
 
     def _check_ops(self) -> None:
         if self.node and not isinstance(self.fallback, bool) and not isinstance(self.decompose, bool):
@@ -126,7 +126,7 @@ def _run_dtype(dtype: Any) -> str:
 
 
 def _check_whole(name: str, value: Any, *, least: int) -> None:
-    """A whole number, or one for each of some inputs."""
+    """Check a whole number, or one for each of some inputs."""
     for at, each in value.items() if isinstance(value, Mapping) else [("", value)] if value is not None else []:
         if isinstance(each, bool) or not isinstance(each, int) or each < least:
             where = f"{name}[{at!r}]" if at else name

@@ -1,8 +1,8 @@
-"""What a run with changed inputs is compared with.
+"""The part of a session that a run with changed inputs can be compared with.
 
-Only the first call of each model was kept, so only what that call compiled counts: a session may hold graphs of later
-calls with other sizes, and of models that are gone or whose inputs were too large to keep. And a run of ours has fixed
-sizes: where the session's are symbolic, both sides have to run.
+Only the first call of each model is kept, so only the graphs of that call count: a session may also have graphs of
+later calls with other sizes, and of models that are gone or whose inputs were too large to keep. A run with changed
+inputs has fixed sizes: if the session's are symbolic, the unchanged call has to run again, too.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def first_calls(
     rules: Sequence[Constraint],
     was_kept: Callable[[CompileCapture], bool] = lambda capture: True,
 ) -> tuple[SessionRecord, tuple[str, ...]]:
-    """The record without what kept calls do not compile again, and notes on what was left out.
+    """The record with the graphs of kept calls only, and notes on what was left out.
 
-    ``was_kept`` says whether a call was kept of the model that a capture is of.
+    ``was_kept`` decides whether a call of a capture's model was kept.
     """
     there = [capture for capture in record.captures if was_kept(capture)]
     kept = tuple(capture for capture in there if capture.call <= 1)
@@ -46,11 +46,11 @@ def first_calls(
     )
     notes = []
     if later := len(there) - len(kept):
-        said = f"{count(later, 'graph')} of later calls left out on both sides"
-        notes.append(f"only the first call of each model is kept: {said}")
+        left_out = f"{count(later, 'graph')} of later calls left out on both sides"
+        notes.append(f"only the first call of each model is kept: {left_out}")
     if gone := len(record.captures) - len(there):
-        said = f"{count(gone, 'graph')} left out on both sides"
-        notes.append(f"of some models no call was kept (they are gone, or their inputs too large): {said}")
+        left_out = f"{count(gone, 'graph')} left out on both sides"
+        notes.append(f"of some models no call was kept (they are gone, or their inputs too large): {left_out}")
     return judge_again(narrowed, profile=profile, rules=rules), tuple(notes)
 
 
@@ -67,7 +67,7 @@ def is_symbolic(captures: Sequence[CompileCapture]) -> bool:
 
 
 def lowering_of(captures: Sequence[CompileCapture], chosen: str) -> str:
-    """How far the captures were lowered; ``chosen`` is what was asked for, where that failed."""
+    """How far the captures were lowered; if lowering failed, how far it should have gone: ``chosen``."""
     if any(reason.startswith(_FAILED) for capture in captures for reason in capture.missing.values()):
         return chosen
     stages = {stage for capture in captures for stage in capture.stages}
@@ -77,10 +77,10 @@ def lowering_of(captures: Sequence[CompileCapture], chosen: str) -> str:
 
 
 def has_backward(captures: Sequence[CompileCapture]) -> bool:
-    """Whether anything went backward."""
+    """Whether a capture has a backward graph."""
     return any(capture.graph("backward") is not None for capture in captures)
 
 
 def has_aot(captures: Sequence[CompileCapture]) -> bool:
-    """Whether anything was lowered at all; only then does it tell whether gradients were on."""
+    """Whether a capture was lowered by AOTAutograd; only then its graphs show whether gradients were on."""
     return any(capture.graph("forward") is not None for capture in captures)

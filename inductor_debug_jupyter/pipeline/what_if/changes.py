@@ -1,7 +1,7 @@
-"""Two sessions side by side: which findings went, came and stayed, and every figure that is another one.
+"""Compare two sessions: the findings that are gone, new or the same, and every figure before and after.
 
-A finding is the same when its rule and its title are. What is left is paired by rule, value seen and place: that is one
-finding whose words changed (``784 is not a multiple of 64``, then ``… of 128``), not one gone and one new.
+Two findings are the same if rule and title are equal. The others are paired by rule, observed value and places: such a
+pair is one finding with another title (``784 is not a multiple of 64``, then ``… of 128``), not one gone and one new.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from inductor_debug_jupyter.pipeline.words import Harmless
 Kind = Literal["same", "better", "worse", "other"]
 NOT_KNOWN = "not known"
 NOTHING_RAN = "nothing ran again"
+_COVERAGE = (("on the CPU", "fallback", "less"), ("refused", "refused", "less"), ("in parts", "decomposable", ""))
+"""Name of the figure, status of an op, and which change of its count is better."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table: a part (``memory``), its name, both values as text, how it changed, and in what sense."""
+    """One line of the table: part (``memory``), name, both values as text, the change, and whether it is better."""
 
     part: str
     name: str
@@ -38,13 +40,13 @@ class Figure:
 
     @property
     def changed(self) -> bool:
-        """Whether the two sides differ."""
+        """Whether before and after differ."""
         return self.kind != "same"
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What came out, before and after. ``why`` says why nothing, or not everything, was compared."""
+    """The outputs before and after, compared. ``why`` says why nothing was compared."""
 
     outputs: tuple[OutputDiff, ...] = ()
     why: str = ""
@@ -52,7 +54,7 @@ class Numbers:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on what could be compared; ``not_compared`` when that is nothing."""
+        """The verdict on the outputs that were compared; ``not_compared`` when none was."""
         return overall_verdict([each for each in self.outputs if each.verdict != "not_compared"])
 
     @property
@@ -63,7 +65,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Changes(Harmless):
-    """What a "what if" changes."""
+    """What a what-if changes: findings, figures and numbers."""
 
     gone: tuple[Violation, ...] = ()
     new: tuple[Violation, ...] = ()
@@ -90,7 +92,7 @@ class Changes(Harmless):
 
 
 def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> Changes:
-    """Both records, finding by finding and figure by figure."""
+    """Compare two records."""
     gone, new, same, reworded = _findings(before.findings, after.findings)
     figures = [
         _finding_figure(before, after, {"new": len(new), "gone": len(gone), "in other words": len(reworded)}),
@@ -139,7 +141,7 @@ def _words(finding: Violation) -> tuple[str, str, str]:
 
 
 def _overlap(one: Violation, other: Violation) -> float:
-    """How much of their places two findings about one thing share; modules and ops stay the same in another run."""
+    """The share of places that two findings about the same thing have in common, by stage, module and op."""
     if _thing(one) != _thing(other):
         return 0.0
     ours, theirs = (
@@ -149,46 +151,42 @@ def _overlap(one: Violation, other: Violation) -> float:
 
 
 def _thing(finding: Violation) -> tuple[str, str]:
-    """What a finding is about: the rule, and the size or dtype that was seen; memory is memory, however much."""
+    """What a finding is about: its rule, and the observed size or dtype; the number of bytes does not count."""
     seen = "" if finding.rule_id.startswith("memory.") else finding.observed.partition(" ")[0]
     return finding.rule_id, seen
 
 
 def _finding_figure(before: SessionRecord, after: SessionRecord, differing: Mapping[str, int]) -> Figure:
     counts = [tuple(severity_counts(record.findings).values()) for record in (before, after)]
-    texts = [_finding_text(record) for record in (before, after)]
-    told = ", ".join(f"{number:,} {kind}" for kind, number in differing.items() if number)
-    if not told:
-        return Figure("findings", "findings", texts[0], texts[1])
+    was, now = _finding_text(before), _finding_text(after)
+    change = ", ".join(f"{number:,} {kind}" for kind, number in differing.items() if number)
+    if not change:
+        return Figure("findings", "findings", was, now)
     kind: Kind = "better" if counts[1] < counts[0] else "worse" if counts[1] > counts[0] else "other"
-    return Figure("findings", "findings", texts[0], texts[1], told, kind)
+    return Figure("findings", "findings", was, now, change, kind)
 
 
 def _finding_text(record: SessionRecord) -> str:
-    told = [words.count(number, severity) for severity, number in severity_counts(record.findings).items() if number]
-    return ", ".join(told) or "none"
+    counts = [words.count(number, severity) for severity, number in severity_counts(record.findings).items() if number]
+    return ", ".join(counts) or "none"
 
 
 def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figure]:
     if before.coverage is None or after.coverage is None:
         texts = [NOT_KNOWN if record.coverage is None else str(record.coverage) for record in (before, after)]
         return [Figure("coverage", "coverage", texts[0], texts[1], kind="same" if texts[0] == texts[1] else "other")]
-    sides = before.coverage, after.coverage
     shares = [_share(record) for record in (before, after)]
     texts = [f"{share:.3g} % of {words.count(total, 'op')}" for share, total in shares]
     figures = [_figure("coverage", "on the target", texts, shares[1][0] - shares[0][0], better="more", unit=" points")]
-    for name, status in (("on the CPU", "fallback"), ("refused", "refused")):
-        counts = [side.count(status) for side in sides]
-        figures.append(_count("coverage", name, counts[0], counts[1], better="less"))
-    parts = [side.count("decomposable") for side in sides]
-    figures.append(_count("coverage", "in parts", parts[0], parts[1], better=""))
-    moved = [_moved(record) for record in (before, after)]
-    figures.append(_size("transfers", "moved between CPU and target", moved[0], moved[1]))
+    for name, status, better in _COVERAGE:
+        counts = before.coverage.count(status), after.coverage.count(status)
+        figures.append(_count("coverage", name, *counts, better=better))
+    figures.append(_size("transfers", "moved between CPU and target", _moved(before), _moved(after)))
     return figures
 
 
 def _share(record: SessionRecord) -> tuple[float, int]:
-    """Percent of the ops that the target runs, and how many there are."""
+    """The percentage of ops that the target runs, and the number of all ops."""
     assert record.coverage is not None
     total = sum(graph.nodes for graph in record.coverage.graphs)
     on_target = record.coverage.count("supported") + record.coverage.count("decomposable")
@@ -196,23 +194,23 @@ def _share(record: SessionRecord) -> tuple[float, int]:
 
 
 def _moved(record: SessionRecord) -> int | None:
-    """Bytes that change sides in the middle of a graph; what the caller hands in and gets back is not counted."""
+    """Bytes moved between CPU and target inside the graphs; inputs and results are not counted."""
     assert record.coverage is not None
     sizes = [graph.moved("border") for graph in record.coverage.graphs]
     return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _ops_figure(before: SessionRecord, after: SessionRecord) -> Figure:
-    """How many ops there are, and which ones came and went."""
+    """The number of ops, and which are new or gone."""
     ops = [present_ops(record.captures) for record in (before, after)]
-    texts = [words.count(_calls(record), "op") for record in (before, after)]
+    was, now = words.count(_calls(before), "op"), words.count(_calls(after), "op")
     came: Counter[str] = ops[1] - ops[0]
     went: Counter[str] = ops[0] - ops[1]
-    if not came and not went and texts[0] == texts[1]:
-        return Figure("ops", "ops", texts[0], texts[1])
-    told = [f"+{number} {op}" for op, number in came.most_common(3)]
-    told += [f"−{number} {op}" for op, number in went.most_common(3)]
-    return Figure("ops", "ops", texts[0], texts[1], ", ".join(told) or "other views", "other")
+    if not came and not went and was == now:
+        return Figure("ops", "ops", was, now)
+    changed = [f"+{number} {op}" for op, number in came.most_common(3)]
+    changed += [f"−{number} {op}" for op, number in went.most_common(3)]
+    return Figure("ops", "ops", was, now, ", ".join(changed) or "other views", "other")
 
 
 def _calls(record: SessionRecord) -> int:
@@ -244,7 +242,7 @@ def _size(
 
 
 def _numbers_figure(numbers: Numbers) -> Figure:
-    """How far the outputs are apart; rounding that another batch brings is no change, that of another dtype is."""
+    """How far the outputs are apart; rounding counts as a change with another dtype, but not with another batch."""
     verdict, largest = numbers.verdict, numbers.largest
     if numbers.why == NOTHING_RAN:
         return Figure("numbers", "numbers", "", f"as before: {NOTHING_RAN}")
@@ -253,16 +251,16 @@ def _numbers_figure(numbers: Numbers) -> Figure:
         return Figure("numbers", "numbers", "", f"not compared: {why}")
     apart = f"up to {largest:.2g} apart" if largest else "equal"
     left = sum(each.verdict == "not_compared" for each in numbers.outputs)
-    told = apart + (f", {words.count(left, 'output')} not compared" if left else "")
+    apart += f", {words.count(left, 'output')} not compared" if left else ""
     if verdict == "mismatch":
         wrong = sum(each.verdict == "mismatch" for each in numbers.outputs)
-        return Figure("numbers", "numbers", "", told, f"{words.count(wrong, 'output')} beyond tolerance", "worse")
+        return Figure("numbers", "numbers", "", apart, f"{words.count(wrong, 'output')} beyond tolerance", "worse")
     if numbers.other_dtype and largest:
-        return Figure("numbers", "numbers", "", told, "within tolerance", "other")
-    return Figure("numbers", "numbers", "", told, "within tolerance" if largest else "")
+        return Figure("numbers", "numbers", "", apart, "within tolerance", "other")
+    return Figure("numbers", "numbers", "", apart, "within tolerance" if largest else "")
 
 
 def _signed(number: float) -> str:
-    """``+3``, ``−12.5``: with a real minus."""
+    """``+3``, ``−12.5``: with the minus sign of typography."""
     text = f"{abs(number):,.0f}" if abs(number) >= 100 or float(number).is_integer() else f"{abs(number):.3g}"
     return ("−" if number < 0 else "+") + text

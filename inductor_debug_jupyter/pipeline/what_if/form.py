@@ -1,4 +1,4 @@
-"""What can be tried with a session, and what it is now: the fields of a form."""
+"""The fields of the panel's what-if form: what can be changed, and its present value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = {"supported": "on the target", "decomposable": "in parts", "fallback": 
 
 
 class SizeField(TypedDict):
-    """The batch or the sequence: its size now, which dimension that is, or why that cannot be told."""
+    """The batch or the sequence: its present size and its dimension, or why they are unknown."""
 
     size: int | None
     where: str
@@ -29,7 +29,7 @@ class SizeField(TypedDict):
 
 
 class OpField(TypedDict):
-    """One op: how often it is called, what becomes of it now, and whether its parts are known."""
+    """One op: how often it is called, where it runs now, and its parts if they are known."""
 
     op: str
     count: int
@@ -38,7 +38,7 @@ class OpField(TypedDict):
 
 
 class FormView(TypedDict):
-    """Every field. ``why_not`` says why the model cannot run again; then only the judging can be changed."""
+    """All fields. ``why_not`` says why the model cannot run again; then only the judging can change."""
 
     targets: list[str]
     target: str
@@ -71,7 +71,7 @@ def form_view(record: SessionRecord, profile: DeviceProfile, calls: Sequence[Mod
 
 
 def dtype_of(calls: Sequence[ModelCall]) -> str:
-    """What the first model computes in: that of its first weight, else of its first input that has a fraction."""
+    """The dtype of the first model: that of its first floating-point weight, else of such an input."""
     for call in calls:
         model = uncompiled(call.model)
         weights = model.parameters() if isinstance(model, torch.nn.Module) else ()
@@ -82,7 +82,7 @@ def dtype_of(calls: Sequence[ModelCall]) -> str:
 
 
 def _size_field(kind: str, calls: Sequence[ModelCall]) -> SizeField:
-    """Of the first model that has one; the first reason when none has."""
+    """The field of the first model that has one; the first reason when none has."""
     why = ""
     for call in calls:
         inputs = inputs_of(call)
@@ -98,7 +98,7 @@ def _size_field(kind: str, calls: Sequence[ModelCall]) -> SizeField:
 
 
 def _op_fields(record: SessionRecord, profile: DeviceProfile) -> list[OpField]:
-    """Every op, those that leave the target first."""
+    """Every op; those that do not run on the target come first."""
     status: dict[str, str] = {}
     for graph in record.coverage.graphs if record.coverage else ():
         for row in graph.rows:  # worst first

@@ -1,8 +1,8 @@
-"""The same call with another batch, another length of its sequence, or in another dtype.
+"""A kept call with another batch, another length of its sequence, or another dtype.
 
-Which dimension is the batch is told from the inputs: the leading one, of those that share its size. The sequence is the
-next dimension of whole-number inputs (tokens), or of inputs of three dimensions. Where that cannot be told, the user
-has to say it. New rows are the kept ones over and over, so that an index among them stays a valid index.
+The batch is the leading dimension of the inputs that share its size. The sequence is the second dimension of inputs of
+whole numbers (tokens), else of inputs of three dimensions. If that is ambiguous, the user has to name the dimension.
+New rows repeat the kept ones, so that every index among them stays valid.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import flatten_outputs
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
-from inductor_debug_jupyter.pipeline.what_if.asked import SIZES, Asked, Dims, Sizes
+from inductor_debug_jupyter.pipeline.what_if.asked import SIZES, Dims, Sizes, WhatIfRequest
 
 _DEFAULT_DIM = {"batch": 0, "sequence": 1}
 _IMAGE = 4
-"""Inputs of so many dimensions and more are no sequences."""
+"""Inputs of so many dimensions or more are no sequences."""
 
 
 @dataclass(frozen=True)
 class Resize:
-    """One dimension of one input that gets another size."""
+    """A new size for one dimension of one input."""
 
     kind: str
     name: str
@@ -39,14 +39,14 @@ class Resize:
 
 @dataclass(frozen=True)
 class ChangedCall:
-    """A call to run: the user's own model, and inputs of ours; ``dtype`` is what a copy of the model is cast to."""
+    """A kept call with the changes of its inputs; ``dtype`` is the one that a copy of the model is cast to."""
 
     call: ModelCall
     resizes: tuple[Resize, ...] = ()
     dtype: str | None = None
 
     def inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments, changed. Tensors that did not change are the kept ones: whoever runs it copies them."""
+        """The changed arguments. Unchanged tensors are the kept ones: copy them before running the call."""
         named = inputs_of(self.call)
         made: dict[int, torch.Tensor] = {}
         for resize in self.resizes:
@@ -60,27 +60,27 @@ class ChangedCall:
         return tuple(args), dict(kwargs)
 
 
-def changed_call(call: ModelCall, asked: Asked) -> ChangedCall:
-    """The call as it is asked for.
+def changed_call(call: ModelCall, request: WhatIfRequest) -> ChangedCall:
+    """The call with the changes of the request.
 
     Raises:
-        OptionError: an input that is not there, or a dimension that cannot be told.
+        OptionError: an unknown input, or an ambiguous dimension.
     """
     resizes: list[Resize] = []
     for kind in SIZES:
-        size: Sizes | None = getattr(asked, kind)
+        size: Sizes | None = getattr(request, kind)
         if size is not None:
-            resizes += resizes_of(kind, size, inputs_of(call), (asked.dims or {}).get(kind))
+            resizes += resizes_of(kind, size, inputs_of(call), (request.dims or {}).get(kind))
     taken: dict[tuple[str, int], str] = {}
     for resize in resizes:
         other = taken.setdefault((resize.name, resize.dim), resize.kind)
         if other != resize.kind:
             raise OptionError(f"dimension {resize.dim} of {resize.name} is both {other} and {resize.kind}; say dims=")
-    return ChangedCall(call, tuple(resizes), asked.dtype)
+    return ChangedCall(call, tuple(resizes), request.dtype)
 
 
 def inputs_of(call: ModelCall) -> dict[str, torch.Tensor]:
-    """Every tensor among the arguments, by the name that the model gives it; one that is passed twice, once."""
+    """Every tensor among the arguments, once, by the model's name for it."""
     function = call.model.forward if isinstance(call.model, torch.nn.Module) else call.model
     try:
         bound: Mapping[str, Any] = inspect.signature(function).bind(*call.args, **call.kwargs).arguments
@@ -98,13 +98,13 @@ def inputs_of(call: ModelCall) -> dict[str, torch.Tensor]:
 def resizes_of(
     kind: str, size: Sizes, inputs: Mapping[str, torch.Tensor], dims: Dims | None = None
 ) -> tuple[Resize, ...]:
-    """Which dimensions of which inputs change.
+    """The changes of batch or sequence (``kind``) to this size.
 
     Raises:
-        OptionError: it cannot be told, or what was said does not fit the inputs.
+        OptionError: the dimension is ambiguous, or ``size`` or ``dims`` do not fit the inputs.
     """
     if isinstance(size, Mapping):
-        chosen = {name: _dim_said(kind, name, dims) for name in size}
+        chosen = {name: _dim_of(kind, name, dims) for name in size}
     elif isinstance(dims, Mapping):
         chosen = dict(dims)
     elif dims is not None:
@@ -113,7 +113,9 @@ def resizes_of(
         chosen = axis_of(kind, inputs)
     resizes = []
     for name, dim in chosen.items():
-        tensor = _named(kind, name, inputs)
+        if name not in inputs:
+            raise OptionError(f"{kind}: there is no input {name!r}; inputs: {', '.join(inputs) or 'none'}")
+        tensor = inputs[name]
         if dim >= tensor.ndim:
             raise OptionError(f"{kind}: {name} is {_text(tensor)} and has no dimension {dim}")
         if not tensor.shape[dim]:
@@ -124,10 +126,10 @@ def resizes_of(
 
 
 def axis_of(kind: str, inputs: Mapping[str, torch.Tensor]) -> dict[str, int]:
-    """Input → which of its dimensions is the batch, or the sequence.
+    """Input → the dimension that is its batch or sequence.
 
     Raises:
-        OptionError: it cannot be told.
+        OptionError: it is ambiguous.
     """
     if kind == "batch":
         return dict.fromkeys(_batch(inputs), 0)
@@ -138,7 +140,7 @@ def _batch(inputs: Mapping[str, torch.Tensor]) -> list[str]:
     """Inputs whose leading dimension is the batch."""
     larger = {name: tensor for name, tensor in inputs.items() if tensor.ndim > 1}
     if not larger:
-        raise _cannot_tell("batch", inputs, "no input has more than one dimension")
+        raise _ambiguous("batch", inputs, "no input has more than one dimension")
     size = _shared("batch", larger, 0)
     return [
         name
@@ -152,7 +154,7 @@ def _sequence(inputs: Mapping[str, torch.Tensor]) -> list[str]:
     tokens = {name: tensor for name, tensor in inputs.items() if tensor.ndim > 1 and _is_whole(tensor)}
     states = {name: tensor for name, tensor in inputs.items() if tensor.ndim == 3 and not _is_whole(tensor)}
     if not tokens and not states:
-        raise _cannot_tell("sequence", inputs, "no input holds tokens, and none has three dimensions")
+        raise _ambiguous("sequence", inputs, "no input holds tokens, and none has three dimensions")
     size = _shared("sequence", tokens or states, 1)
     return [
         name
@@ -162,14 +164,14 @@ def _sequence(inputs: Mapping[str, torch.Tensor]) -> list[str]:
 
 
 def _shared(kind: str, inputs: Mapping[str, torch.Tensor], dim: int) -> int:
-    """The size that the inputs have in common; of several, the one that most have."""
+    """The size of a dimension that most inputs have."""
     sizes = Counter(int(tensor.shape[dim]) for tensor in inputs.values()).most_common()
     if len(sizes) > 1 and sizes[0][1] == sizes[1][1]:
-        raise _cannot_tell(kind, inputs, f"the sizes of dimension {dim} differ")
+        raise _ambiguous(kind, inputs, f"the sizes of dimension {dim} differ")
     return sizes[0][0]
 
 
-def _cannot_tell(kind: str, inputs: Mapping[str, torch.Tensor], why: str) -> OptionError:
+def _ambiguous(kind: str, inputs: Mapping[str, torch.Tensor], why: str) -> OptionError:
     listed = ", ".join(f"{name} {_text(tensor)}" for name, tensor in inputs.items()) or "no tensor at all"
     name = next(iter(inputs), "x")
     return OptionError(
@@ -179,7 +181,7 @@ def _cannot_tell(kind: str, inputs: Mapping[str, torch.Tensor], why: str) -> Opt
 
 
 def _sharing(kind: str, inputs: Mapping[str, torch.Tensor], dim: int) -> dict[str, int]:
-    """The inputs that have that dimension, and the size of it that most have."""
+    """The inputs with that dimension, and the size in it that most have."""
     fitting = {name: tensor for name, tensor in inputs.items() if tensor.ndim > dim}
     if not fitting:
         raise OptionError(f"dims: no input has a dimension {dim}, which is to be the {kind}")
@@ -187,16 +189,10 @@ def _sharing(kind: str, inputs: Mapping[str, torch.Tensor], dim: int) -> dict[st
     return {name: dim for name, tensor in fitting.items() if tensor.shape[dim] == size}
 
 
-def _dim_said(kind: str, name: str, dims: Dims | None) -> int:
+def _dim_of(kind: str, name: str, dims: Dims | None) -> int:
     if isinstance(dims, Mapping):
         return dims.get(name, _DEFAULT_DIM[kind])
     return _DEFAULT_DIM[kind] if dims is None else dims
-
-
-def _named(kind: str, name: str, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    if name not in inputs:
-        raise OptionError(f"{kind}: there is no input {name!r}; inputs: {', '.join(inputs) or 'none'}")
-    return inputs[name]
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
@@ -208,7 +204,7 @@ def _text(tensor: torch.Tensor) -> str:
 
 
 def repeated(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
-    """The tensor with its rows along ``dim`` over and over, or only the first ones; it lies in memory as before."""
+    """A tensor of this size along ``dim``: its rows repeated, or only the first; the order of strides stays."""
     rows = torch.arange(size, device=tensor.device) % tensor.shape[dim]
     made = tensor.detach().index_select(dim, rows)
     if not tensor.is_contiguous():
@@ -227,14 +223,10 @@ def _cast(tensor: torch.Tensor, dtype: str | None) -> torch.Tensor:
 
 def resize_texts(changed: Sequence[ChangedCall]) -> tuple[str, ...]:
     """``batch 1 → 64 (dimension 0 of x and mask)``, for all calls together."""
-    told: dict[tuple[str, int, int, int], list[str]] = {}
-    for each in changed:
-        for resize in each.resizes:
-            key = (resize.kind, resize.old, resize.new, resize.dim)
-            names = told.setdefault(key, [])
-            if resize.name not in names:
-                names.append(resize.name)
+    inputs: dict[tuple[str, int, int, int], dict[str, None]] = {}
+    for resize in (resize for each in changed for resize in each.resizes):
+        inputs.setdefault((resize.kind, resize.old, resize.new, resize.dim), {})[resize.name] = None
     return tuple(
         f"{kind} {old} → {new} (dimension {dim} of {' and '.join(names)})"
-        for (kind, old, new, dim), names in told.items()
+        for (kind, old, new, dim), names in inputs.items()
     )

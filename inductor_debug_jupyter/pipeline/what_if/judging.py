@@ -1,4 +1,4 @@
-"""Another target, or the same one with something changed: what a "what if" about the judging makes of a profile."""
+"""The device profile of a what-if: another target, or the same one with changes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
     names_of,
 )
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError
-from inductor_debug_jupyter.pipeline.records import CompileCapture, NodeRecord
+from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.views.words import size
-from inductor_debug_jupyter.pipeline.what_if.asked import Asked
+from inductor_debug_jupyter.pipeline.what_if.asked import WhatIfRequest
 
 ORIGIN = "what if"
 _LISTED = 12
@@ -33,69 +33,70 @@ _LISTED = 12
 
 @dataclass(frozen=True)
 class Judging:
-    """The profile to judge with, what is different about it in a few words each, and what to know about that."""
+    """The profile to judge with, its changes in words, and notes on them."""
 
     profile: DeviceProfile
-    told: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def changed_judging(
-    base: DeviceProfile, settings: Settings, asked: Asked, captures: Sequence[CompileCapture]
+    base: DeviceProfile, settings: Settings, request: WhatIfRequest, captures: Sequence[CompileCapture]
 ) -> Judging:
-    """What to judge with.
+    """The profile with the changes of the request.
 
-    What was set beside the target (``--alignment``, …) stays when the target changes.
+    Settings beside the target (``--alignment``, …) stay when the target changes.
 
     Raises:
         ProfileError: there is no such target.
-        OptionError: an op that no captured graph has, or whose parts nobody knows.
+        OptionError: an op that no captured graph has, or whose parts are unknown.
         NotFoundError: there is no such node.
     """
-    said = asked.settings
-    profile = load_profile(said["target"]).with_settings(settings) if "target" in said else base
-    beside = {name: Setting(said.get(name), ORIGIN) for name in ("alignment", "max_memory", "dtypes", "deny")}
+    given = request.settings
+    profile = load_profile(given["target"]).with_settings(settings) if "target" in given else base
+    beside = {name: Setting(given.get(name), ORIGIN) for name in ("alignment", "max_memory", "dtypes", "deny")}
     profile = profile.with_settings(Settings(beside))
-    told = _told(base, profile, said)
+    changes = _setting_changes(base, profile, given)
     notes: list[str] = []
-    nodes = _nodes(asked, captures) if asked.node else []
-    wanted = dict(asked.decompose) if isinstance(asked.decompose, Mapping) else {}
-    if nodes and isinstance(asked.decompose, bool):
-        wanted = dict.fromkeys((op_name(each.node) for each in nodes), asked.decompose)
+    nodes = _nodes(request, captures) if request.node else []
+    wanted = dict(request.decompose) if isinstance(request.decompose, Mapping) else {}
+    if nodes and isinstance(request.decompose, bool):
+        wanted = dict.fromkeys((op_name(each.node) for each in nodes), request.decompose)
         notes.append(f"every {' and '.join(wanted)}, not this node alone: a target runs an op in one way")
     for name, parts in wanted.items():
-        profile, sentence = _decomposed(profile, name, parts, captures)
-        told.append(sentence)
-    if asked.fallback is True:
-        profile, sentence, note = _nodes_on_cpu(profile, nodes, present_ops(captures)[op_name(nodes[0].node)])
-        told.append(sentence)
+        profile, change = _decomposed(profile, name, parts, captures)
+        changes.append(change)
+    if request.fallback is True:
+        profile, change, note = _nodes_on_cpu(profile, nodes, present_ops(captures)[op_name(nodes[0].node)])
+        changes.append(change)
         notes.append(note)
-    elif isinstance(asked.fallback, tuple):
-        names = [_found("fallback", written, captures) for written in asked.fallback]
+    elif isinstance(request.fallback, tuple):
+        names = [_names_of_present("fallback", written, captures) for written in request.fallback]
         profile = replace(profile, cpu=replace(profile.cpu, ops=profile.cpu.ops.union(*names)))
-        told.append(f"{', '.join(map(functional_name, asked.fallback))} on the CPU")
-    return Judging(profile, tuple(told), tuple(notes))
+        changes.append(f"{', '.join(map(functional_name, request.fallback))} on the CPU")
+    return Judging(profile, tuple(changes), tuple(notes))
 
 
-def _told(base: DeviceProfile, profile: DeviceProfile, said: Mapping[str, Any]) -> list[str]:
-    told = []
-    if "target" in said:
-        told.append(f"target {base.name} → {profile.name}")
-    if "alignment" in said:
+def _setting_changes(base: DeviceProfile, profile: DeviceProfile, given: Mapping[str, Any]) -> list[str]:
+    changes = []
+    if "target" in given:
+        changes.append(f"target {base.name} → {profile.name}")
+    if "alignment" in given:
         before = base.alignment if base.alignments else "none"
-        told.append(f"alignment {before} → {profile.alignment}")
-    if "max_memory" in said:
+        changes.append(f"alignment {before} → {profile.alignment}")
+    if "max_memory" in given:
         limit = base.peak_limit or base.memory_limit
-        told.append(f"memory limit {size(limit) if limit else 'none'} → {size(said['max_memory'])}")
-    if "dtypes" in said:
-        told.append(f"dtypes {', '.join(base.dtypes) if base.dtypes else 'all'} → {', '.join(profile.dtypes or ())}")
-    if "deny" in said:
-        told.append(f"without {', '.join(said['deny'])}")
-    return told
+        changes.append(f"memory limit {size(limit) if limit else 'none'} → {size(given['max_memory'])}")
+    if "dtypes" in given:
+        before_dtypes = ", ".join(base.dtypes) if base.dtypes else "all"
+        changes.append(f"dtypes {before_dtypes} → {', '.join(profile.dtypes or ())}")
+    if "deny" in given:
+        changes.append(f"without {', '.join(given['deny'])}")
+    return changes
 
 
 def present_ops(captures: Sequence[CompileCapture]) -> Counter[str]:
-    """Every op of the judged graphs that computes something, by its bare name, with how often it is called."""
+    """Every op of the judged graphs except views, by its bare name, with the number of its calls."""
     return Counter(
         op_name(node)
         for capture in captures
@@ -106,18 +107,18 @@ def present_ops(captures: Sequence[CompileCapture]) -> Counter[str]:
 
 
 def parts_of(op: str, profile: DeviceProfile) -> tuple[str, ...]:
-    """What an op is made of: on this target, else as everybody knows it; empty when nobody does."""
+    """The parts of an op: this target's, else the usual ones; empty when neither is known."""
     names = lowered_names(op)
     own = [tuple(parts) for key, parts in profile.decompose.items() if lowered_names(bare_name(key)) & names and parts]
     known = [DECOMPOSED[name] for name in sorted(names) if name in DECOMPOSED]
     return next(iter([*own, *known]), ())
 
 
-def _found(option: str, written: str, captures: Sequence[CompileCapture]) -> frozenset[str]:
-    """Every name of an op that the captured graphs have.
+def _names_of_present(option: str, written: str, captures: Sequence[CompileCapture]) -> frozenset[str]:
+    """All names of an op, which has to be in a captured graph.
 
     Raises:
-        OptionError: they do not have it.
+        OptionError: it is in none.
     """
     bare = functional_name(written)
     names = lowered_names(bare) | names_of(bare)
@@ -136,7 +137,7 @@ def _found(option: str, written: str, captures: Sequence[CompileCapture]) -> fro
 def _decomposed(
     profile: DeviceProfile, written: str, wanted: bool | Sequence[str], captures: Sequence[CompileCapture]
 ) -> tuple[DeviceProfile, str]:
-    names = _found("decompose", written, captures)
+    names = _names_of_present("decompose", written, captures)
     bare = functional_name(written)
     kept = {key: tuple(parts) for key, parts in profile.decompose.items() if not lowered_names(bare_name(key)) & names}
     if wanted is False:
@@ -157,8 +158,8 @@ def _decomposed(
     return replace(profile, decompose={**kept, **made}), f"{bare} in parts: {', '.join(parts)}"
 
 
-def _nodes_on_cpu(profile: DeviceProfile, nodes: Sequence[_Found], number: int) -> tuple[DeviceProfile, str, str]:
-    """The profile with these nodes on the CPU; in a few words; and which they are, of so many of their op."""
+def _nodes_on_cpu(profile: DeviceProfile, nodes: Sequence[_JudgedNode], number: int) -> tuple[DeviceProfile, str, str]:
+    """The profile with these nodes on the CPU, the change in words, and a note; ``number``: all nodes of their op."""
     op, cpu = op_name(nodes[0].node), profile.cpu
     choice = replace(cpu, nodes=cpu.nodes | {each.key for each in nodes})
     names = " and ".join(each.node.name for each in nodes)
@@ -168,40 +169,50 @@ def _nodes_on_cpu(profile: DeviceProfile, nodes: Sequence[_Found], number: int) 
     return replace(profile, cpu=choice), f"node {names} on the CPU", note
 
 
-class _Found(NamedTuple):
-    """A node of a judged graph: compile id, stage and name, and the node itself."""
+class _JudgedNode(NamedTuple):
+    """A node of a judged graph; ``key`` is its compile id, stage and name."""
 
     key: tuple[str, str, str]
     node: NodeRecord
 
 
-def _nodes(asked: Asked, captures: Sequence[CompileCapture]) -> list[_Found]:
-    """The node that is meant; for one of a graph that is not judged (Dynamo's), what became of it there.
+def _nodes(request: WhatIfRequest, captures: Sequence[CompileCapture]) -> list[_JudgedNode]:
+    """The requested node; if its graph (Dynamo's) is not judged, the nodes that it became in a judged graph.
 
     Raises:
         NotFoundError: no judged graph has it.
-        OptionError: it computes nothing that could run elsewhere.
+        OptionError: it is no op, or only a view.
     """
     graphs = {(capture.compile_id, graph.stage): graph for capture in captures for graph in checked_graphs(capture)}
-    meant = [key for key in graphs if asked.graph in (None, key)]
+    meant = [key for key in graphs if request.graph in (None, key)]
     for key in meant:
-        if (node := graphs[key].node(asked.node)) is not None:
-            return [_Found((*key, node.name), _computing(node))]
-    if asked.graph is not None and meant:
-        raise NotFoundError(f"{' '.join(asked.graph)} has no node {asked.node!r}")
-    backward = asked.graph is not None and "backward" in asked.graph[1]
-    for key, graph in graphs.items():
-        if (asked.graph is not None and key[0] != asked.graph[0]) or (key[1] == "backward") is not backward:
-            continue
-        made = [node for node in graph.calls if asked.node in node.origins and bare_name(node.target) not in VIEWS]
-        same = graph.node(asked.node) if asked.graph is not None else None
-        if made := made or ([_computing(same)] if same is not None else []):
-            return [_Found((*key, node.name), node) for node in made]
-    raise NotFoundError(f"no judged graph has a node {asked.node!r}, or what became of it")
+        if (node := graphs[key].node(request.node)) is not None:
+            return [_JudgedNode((*key, node.name), _computing(node))]
+    if request.graph is not None and meant:
+        raise NotFoundError(f"{' '.join(request.graph)} has no node {request.node!r}")
+    for key in filter(lambda key: _may_be_lowered_to(key, request.graph), graphs):
+        if made := _lowered_from(request, graphs[key]):
+            return [_JudgedNode((*key, node.name), node) for node in made]
+    raise NotFoundError(f"no judged graph has a node {request.node!r}, or what became of it")
+
+
+def _may_be_lowered_to(key: tuple[str, str], graph: tuple[str, str] | None) -> bool:
+    """Whether a judged graph can have nodes of the requested graph: same compile, and forward or backward as it is."""
+    compile_id, stage = key
+    if graph is None:
+        return stage != "backward"
+    return compile_id == graph[0] and (stage == "backward") is ("backward" in graph[1])
+
+
+def _lowered_from(request: WhatIfRequest, graph: GraphRecord) -> list[NodeRecord]:
+    """The nodes of a judged graph that the requested node became, or the one of its name."""
+    made = [node for node in graph.calls if request.node in node.origins and bare_name(node.target) not in VIEWS]
+    same = graph.node(request.node) if request.graph is not None else None
+    return made if made or same is None else [_computing(same)]
 
 
 def _computing(node: NodeRecord) -> NodeRecord:
-    """The node, if it computes something."""
+    """The node, checked to be an op and no view."""
     if not node.is_call:
         raise OptionError(f"node={node.name!r} is an input or the output; allowed: a node that computes something")
     if bare_name(node.target) in VIEWS:

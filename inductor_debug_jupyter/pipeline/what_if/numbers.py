@@ -1,8 +1,8 @@
-"""What came out before and after, where the two can be compared.
+"""Compare the outputs before and after a what-if, where they are comparable.
 
-Another dtype: the same inputs, so every output, by the tolerance of the coarser dtype. Another batch: the rows are the
-kept ones over and over, so the rows that both have must be equal. Another sequence is another input: nothing to
-compare. Random numbers drawn in between make every comparison a matter of chance.
+With another dtype the inputs are the same, so all outputs are compared, with the tolerance of the coarser dtype. With
+another batch the rows repeat the kept ones, so the rows that both outputs have must be equal. Another sequence is
+another input, and its outputs are not compared; nor are those of a model that draws random numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall
 
 _RANDOM = "<rng>"
 MAY_DRAW = "the model draws random numbers"
-"""What is said of an op that may draw some; attention without dropout does not, and has to be tried."""
+"""The reason if an op may draw random numbers; attention without dropout draws none, so the caller has to try."""
 _CONFIG = ComparisonConfig(check_dtype=False, heatmaps=False)
 
 
 def why_not_compared(changed: Sequence[ChangedCall], captures: Sequence[CompileCapture]) -> str:
-    """Why the outputs cannot be compared, or the empty string."""
+    """Why the outputs cannot be compared; empty when they can."""
     if any(resize.kind == "sequence" for each in changed for resize in each.resizes):
         return "another sequence is another input"
     drawing = any(
@@ -35,7 +35,7 @@ def why_not_compared(changed: Sequence[ChangedCall], captures: Sequence[CompileC
 
 
 def are_equal(one: Any, other: Any) -> bool:
-    """Whether two runs of one call gave the same, to the last bit."""
+    """Whether two runs of one call returned the same bits."""
     outputs = compare_flat(flatten_outputs(one), flatten_outputs(other), replace(_CONFIG, atol=0.0, rtol=0.0))
     return all(each.verdict == "match" for each in outputs)
 
@@ -49,7 +49,8 @@ def compare(changed: ChangedCall, reference: Any, candidate: Any, prefix: str = 
     for path in dict.fromkeys([*theirs, *ours]):
         made = _aligned(theirs.get(path), ours.get(path), batch)
         if isinstance(made, str):
-            refused.append(_not_compared(prefix + path, made, theirs.get(path), ours.get(path)))
+            kinds = (*_kind(theirs.get(path)), *_kind(ours.get(path)))
+            refused.append(OutputDiff(prefix + path, "not_compared", made, *kinds))
         else:
             pairs[prefix + path] = made
     compared = compare_flat(
@@ -59,7 +60,7 @@ def compare(changed: ChangedCall, reference: Any, candidate: Any, prefix: str = 
 
 
 def _aligned(one: Any, other: Any, batch: set[tuple[int, int]]) -> tuple[Any, Any] | str:
-    """The rows that both have, or why there are none."""
+    """The rows that both outputs have, or why they have none in common."""
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or not batch:
         return one, other
     if one.shape == other.shape:
@@ -72,16 +73,12 @@ def _aligned(one: Any, other: Any, batch: set[tuple[int, int]]) -> tuple[Any, An
     return one.narrow(dim, 0, common), other.narrow(dim, 0, common)
 
 
-def _not_compared(path: str, why: str, one: Any, other: Any) -> OutputDiff:
-    return OutputDiff(path, "not_compared", why, *_kind(one), *_kind(other))
-
-
 def _kind(value: Any) -> tuple[tuple[int, ...], str]:
     return tuple(getattr(value, "shape", ())), str(getattr(value, "dtype", "")).removeprefix("torch.")
 
 
 def largest_error(outputs: Sequence[OutputDiff]) -> float:
-    """The largest difference among what was compared; infinite when it is not a number."""
+    """The largest difference of the compared outputs; infinite when it is not a number."""
     compared = [each for each in outputs if each.verdict != "not_compared"]
     errors = [
         float("inf") if each.max_absolute_error is None and each.verdict == "mismatch" else each.max_absolute_error
@@ -91,7 +88,7 @@ def largest_error(outputs: Sequence[OutputDiff]) -> float:
 
 
 def as_dicts(outputs: Sequence[OutputDiff]) -> list[Mapping[str, Any]]:
-    """Path, verdict and error of each, for JSON."""
+    """Path, verdict and error of each output, for JSON."""
     return [
         {"path": each.path, "verdict": each.verdict, "max_absolute_error": each.max_absolute_error, "why": each.reason}
         for each in outputs

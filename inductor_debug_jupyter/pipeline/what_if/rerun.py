@@ -1,8 +1,7 @@
-"""Run a kept call once more: on a copy of the model, from the generators' present state, leaving all as it was.
+"""Run a kept call once more, on a copy of the model, from the generators' present state.
 
-Everything of the user's stays untouched: weights, buffers, gradients, inputs, random numbers. The call is made from a
-line of its own, so that a model of torch's layers alone (which has no line of the user's) is not blamed on whoever
-called us.
+The user's weights, buffers, gradients, inputs and generators do not change. The call is made from a source line of its
+own: the ops of a model that consists of torch's layers only would otherwise have the line of our caller.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _CALL = compile(_SCRIPT, _FILE, "exec")
 
 
 class _Function(torch.nn.Module):
-    """A function as a module: those are captured without a ``torch.compile``, which would leave something behind."""
+    """A function as a module: modules are captured without ``torch.compile``, whose traces stay in torch."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()
@@ -40,13 +39,13 @@ class _Function(torch.nn.Module):
 
 
 def run(changed: ChangedCall, *, grad: bool, backward: bool, seed: int | None = None) -> Any:
-    """What the call returns, detached.
+    """Run the call; returns its detached outputs.
 
     Args:
         changed: the call.
         grad: whether gradients are on.
-        backward: also go backward from the sum of what came out.
-        seed: of torch's random numbers; from where they are now when None.
+        backward: also run the backward, from the sum of the outputs.
+        seed: the seed of torch's generators; None keeps their present state.
 
     Raises:
         UsageError: the model cannot be copied for another dtype, or raises with these inputs.
@@ -74,11 +73,11 @@ def run(changed: ChangedCall, *, grad: bool, backward: bool, seed: int | None = 
 
 @contextmanager
 def _model_of(changed: ChangedCall) -> Iterator[torch.nn.Module]:
-    """A copy of the model, as plain and in the dtype that is asked for; a function as a module."""
+    """An uncompiled copy of the model in the changed dtype; a function as a module."""
     plain = uncompiled(changed.call.model)
     with own_module(plain) as model:
         if not isinstance(model, torch.nn.Module):
-            yield type(changed.call.name, (_Function,), {})(model)  # so that it goes by the function's name
+            yield type(changed.call.name, (_Function,), {})(model)  # captures are named after the class
             return
         if changed.dtype is not None:
             if model is plain:

@@ -1,4 +1,4 @@
-"""A trial as text, as JSON and as the rows that the panel shows: the same figures in the same order."""
+"""A what-if as text, as JSON and as rows of the panel: the same figures in the same order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FigureRow(TypedDict):
 
 
 class FindingRow(TypedDict):
-    """A finding that went, came, changed its words or stayed."""
+    """A finding that is gone, new, reworded or the same."""
 
     kind: str
     sign: str
@@ -41,7 +41,7 @@ class FindingRow(TypedDict):
 
 
 def sign_of(figure: Figure) -> str:
-    """An arrow for what grew or shrank, ``=`` and ``≠`` otherwise: no colour is needed to read the table."""
+    """An arrow for a figure that grew or shrank, else ``=`` or ``≠``: the table can be read without colours."""
     if not figure.changed:
         return "="
     if figure.change.startswith("+"):
@@ -68,7 +68,7 @@ def figure_rows(changes: Changes) -> list[FigureRow]:
 
 
 def finding_rows(changes: Changes, limit: int = _SHOWN) -> list[FindingRow]:
-    """What is new, gone, reworded and the same, in this order; at most ``limit`` of each."""
+    """The findings that are new, gone, reworded and the same, in this order; at most ``limit`` of each."""
     rows = [_row("new", finding) for finding in changes.new[:limit]]
     rows += [_row("gone", finding) for finding in changes.gone[:limit]]
     rows += [_row("reworded", after, before.title) for before, after in changes.reworded[:limit]]
@@ -89,7 +89,7 @@ def _row(kind: str, finding: Violation, before: str = "") -> FindingRow:
 
 
 def trial_text(title: str, changes: Changes, notes: Sequence[str]) -> str:
-    """The table, and the findings that are not the same on both sides."""
+    """The table, and the findings that are not the same before and after."""
     return "\n".join(
         [f"What if: {plain(title)}", f"  {changes}", "", *_table(changes), *_findings(changes), *_notes(notes)]
     )
@@ -136,7 +136,7 @@ def _notes(notes: Sequence[str]) -> Iterator[str]:
 def trial_dict(
     title: str, before: SessionRecord, after: SessionRecord, changes: Changes, notes: Sequence[str]
 ) -> dict[str, Any]:
-    """The same for JSON; sizes in bytes."""
+    """Figures and findings for JSON; sizes in bytes."""
 
     def listed(findings: Sequence[Violation]) -> list[dict[str, Any]]:
         return [
@@ -151,9 +151,7 @@ def trial_dict(
         "figures": [dict(row) for row in figure_rows(changes)],
         "peak_memory": {"before": before.peak_memory, "after": after.peak_memory},
         "findings": {
-            "gone": listed(changes.gone),
-            "new": listed(changes.new),
-            "same": listed(changes.same),
+            **{kind: listed(getattr(changes, kind)) for kind in ("gone", "new", "same")},
             "reworded": listed([after for _, after in changes.reworded]),
         },
         "numbers": {

@@ -1,4 +1,4 @@
-"""One "what if": what was asked, both sides, what changed, and the session that came out."""
+"""What ``session.try_out()`` returns: the request, both records, what changed, and the new session."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
-from inductor_debug_jupyter.pipeline.what_if.asked import Asked
+from inductor_debug_jupyter.pipeline.what_if.asked import WhatIfRequest
 from inductor_debug_jupyter.pipeline.what_if.changes import Changes
 from inductor_debug_jupyter.pipeline.what_if.table import trial_dict, trial_text
 
 
 @dataclass(frozen=True)
-class Trial(InWords):
-    """What :meth:`DebugSession.try_out` answers with.
+class WhatIfTrial(InWords):
+    """A session before and after some changes.
 
     Attributes:
-        asked: what was changed, as it was said.
-        told: the same in words, with what it was before.
-        before: the record to compare with.
-        session: what came out: a session like any other, with a panel; it is not saved until :meth:`save`.
-        changes: what is different.
-        notes: what to know about the comparison.
+        asked: the changes as the user requested them.
+        told: the changes in words, with the values before.
+        before: the record without the changes.
+        session: the session with the changes, like any other; it is written only by :meth:`save`.
+        changes: the differences between the two.
+        notes: on the comparison.
         seconds: how long it took.
     """
 
-    asked: Asked
+    asked: WhatIfRequest
     told: tuple[str, ...]
     before: SessionRecord
     session: Any
@@ -38,7 +38,7 @@ class Trial(InWords):
 
     @property
     def after(self) -> SessionRecord:
-        """The record that came out."""
+        """The record with the changes."""
         record: SessionRecord = self.session.record
         return record
 
@@ -49,7 +49,7 @@ class Trial(InWords):
 
     @property
     def saved(self) -> Path | None:
-        """The file that it was saved in."""
+        """The file of the last :meth:`save`."""
         return self._saved[-1] if self._saved else None
 
     def save(self, path: str | Path | None = None) -> Path:

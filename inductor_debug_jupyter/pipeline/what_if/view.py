@@ -1,4 +1,4 @@
-"""A trial as the panel shows it."""
+"""A what-if as the panel shows it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TypedDict
 
 from inductor_debug_jupyter.pipeline.views.words import duration, plain
 from inductor_debug_jupyter.pipeline.what_if.table import FigureRow, FindingRow, figure_rows, finding_rows
-from inductor_debug_jupyter.pipeline.what_if.trial import Trial
+from inductor_debug_jupyter.pipeline.what_if.trial import WhatIfTrial
 
 
 class TrialView(TypedDict):
-    """One trial. ``saved`` is the id that it was saved under; ``counts`` has every finding, also those not listed."""
+    """One what-if. ``saved`` is the id of the saved session; ``counts`` counts all findings, also those not listed."""
 
     title: str
     summary: str
@@ -23,8 +23,8 @@ class TrialView(TypedDict):
     took: str
 
 
-def trial_view(trial: Trial) -> TrialView:
-    """The rows of both tables, and what stands above and below them."""
+def trial_view(trial: WhatIfTrial) -> TrialView:
+    """The rows of both tables, and the texts above and below them."""
     changes = trial.changes
     return TrialView(
         title=plain(trial.title),
@@ -32,12 +32,7 @@ def trial_view(trial: Trial) -> TrialView:
         what=list(changes.what),
         figures=figure_rows(changes),
         findings=finding_rows(changes),
-        counts={
-            "new": len(changes.new),
-            "gone": len(changes.gone),
-            "reworded": len(changes.reworded),
-            "same": len(changes.same),
-        },
+        counts={kind: len(getattr(changes, kind)) for kind in ("new", "gone", "reworded", "same")},
         notes=[plain(note) for note in trial.notes],
         saved=trial.after.id if trial.saved is not None else "",
         took=("ran again in " if trial.asked.reruns else "judged again in ") + duration(trial.seconds),
