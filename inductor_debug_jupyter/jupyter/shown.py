@@ -5,8 +5,8 @@ outputs are then cleared. A cell is recognised by the id that the front end send
 execute request; JupyterLab, Notebook and VS Code do), or else by its text.
 
 A panel that the magic made is closed before its cell runs again, since nobody else can have it. One that the user made
-(``session.panel()``, ``quick_run()``) may be in a variable: it is closed after the cell, unless the cell showed it again
-or another cell shows it too. A front end that closes the comm of a panel has it closed as well.
+(``session.panel()``, ``quick_run()``) may be in a variable: it is closed after the cell, unless the cell showed it
+again or another cell shows it too. A front end that closes the comm of a panel has it closed as well.
 """
 
 from __future__ import annotations

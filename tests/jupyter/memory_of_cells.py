@@ -11,6 +11,7 @@ that a user's cell makes itself, with or without us: no such cell is among the t
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 import tempfile
 from typing import Any
@@ -123,7 +124,7 @@ def main(arguments: list[str]) -> int:
     for name in CELLS:
         steps = [
             (after[1] - before[1], after[2] - before[2])
-            for before, after in zip(rows[9:], rows[10:], strict=False)
+            for before, after in itertools.pairwise(rows[9:])
             if after[0] == name
         ]
         kilobytes, objects = (sum(each[at] for each in steps) / len(steps) for at in (0, 1))

@@ -127,7 +127,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         panels.gone(self)
         self._stop_listening()
         close_all(self)
-        self.children = []
+        self.set_trait("children", [])
         for name, value in list(vars(self).items()):
             if name in _OF_SESSION or isinstance(value, ipywidgets.Widget):
                 delattr(self, name)

@@ -93,8 +93,8 @@ class InputBudget:
         if not self._has_said:
             self._has_said = True
             log.warning(
-                "kept inputs have more than %.4g MiB in all: those that were not used for the longest time are let go from "
-                "now on. A session whose inputs went cannot run its call again, and says so; run its cell again then",
+                "kept inputs have more than %.4g MiB in all: those that were not used for the longest time are let go "
+                "from now on. A session whose inputs went cannot run its call again, and says so; run its cell again",
                 self.limit / (1 << 20),
             )
 
