@@ -27,6 +27,7 @@ from typing import Any
 
 from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, reset_code
 from torch._dynamo import convert_frame, eval_frame
+from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.guards import CheckFunctionManager, DeletedGuardManagerWrapper
 from torch._dynamo.utils import CleanupManager, get_metrics_context
 from torch.fx.graph_module import _loader
@@ -55,7 +56,7 @@ class Leftovers:
         names = frame.f_globals
         before, sources = set(names), set(_loader.eval_cache)
         try:
-            with _no_tracebacks_kept(), _no_fakes_kept():
+            with _no_metrics_kept(), _no_fakes_kept():
                 yield
         finally:
             self._sources |= _loader.eval_cache.keys() - sources
@@ -82,16 +83,23 @@ class Leftovers:
 
 
 @contextmanager
-def _no_tracebacks_kept() -> Iterator[None]:
-    """Forget the tracebacks that torch notes whenever a compile sets a metric: it never forgets them itself."""
+def _no_metrics_kept() -> Iterator[None]:
+    """Take the metrics of a compile out of torch's list of the last 64 (20 kB each), and the tracebacks beside them.
+
+    torch notes a traceback whenever a compile sets a metric, and never forgets it.
+    """
     context = get_metrics_context()
     noted: list[Any] = getattr(context, "_edits", [])
-    before = len(noted)
+    metrics: Any = getattr(dynamo_utils, "_compilation_metrics", None)
+    before, theirs = len(noted), list(metrics or ())
     try:
         yield
     finally:
         if not context.in_progress():
             del noted[before:]
+            if metrics is not None:
+                metrics.clear()
+                metrics.extend(theirs)
 
 
 @contextmanager
