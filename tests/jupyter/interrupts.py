@@ -177,6 +177,7 @@ class Target:
                 status, error, stopped = "", "no reply", 0.0
             if error == "KeyboardInterrupt" or after < 0.01:
                 break
+            self._first(CHECK)  # a session remembers what it tried: the same fix_all would end at once
             self._first("ran.clear()")
             after *= 0.7
         wrong = []
