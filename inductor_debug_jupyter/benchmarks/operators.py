@@ -18,8 +18,8 @@ from inductor_debug_jupyter.benchmarks.wording import error_line
 from inductor_debug_jupyter.pipeline.adapters import StickAdapter
 from inductor_debug_jupyter.pipeline.backends import mock_backend
 from inductor_debug_jupyter.pipeline.backends.ledger import forget_compiles
-from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import AdapterError
+from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.operators import (
     Operator,
     not_seeding_themselves,

@@ -23,7 +23,7 @@ from inductor_debug_jupyter.benchmarks.lab import free_port
 from inductor_debug_jupyter.benchmarks.panel_page import chromium
 from inductor_debug_jupyter.benchmarks.wording import error_line
 from inductor_debug_jupyter.pipeline.records import GraphRecord
-from inductor_debug_jupyter.pipeline.views.words import op_of
+from inductor_debug_jupyter.pipeline.views.labels import op_of
 
 PACKAGE = "ai-edge-model-explorer"
 _SOFTWARE_GL = ("--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
 from inductor_debug_jupyter.pipeline.reports.noise import is_noisy
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_WORDS
-from inductor_debug_jupyter.pipeline.views.words import plain
 
 COLUMNS = (
     *("Model", "Params", "Eager ms", "Inductor ms", "Mock ms", "Speedup", "Compile s"),

@@ -11,10 +11,10 @@ from inductor_debug_jupyter.cli.ages import parse_age
 from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.cli.terminal import count_text, printable, size_text
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import encodable
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.store import CleanReport
 from inductor_debug_jupyter.pipeline.store.cleaning import ORPHANED, UNFINISHED
-from inductor_debug_jupyter.pipeline.words import encodable
 
 SUMMARY = "delete captured sessions and their files (only what we wrote), and what writers that were killed left behind"
 

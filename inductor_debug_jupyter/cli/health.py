@@ -245,7 +245,7 @@ def _compiler_error(text: str, source: Path) -> str:
 
 def _graphviz() -> Check:
     """Lay a graph out as the panel does."""
-    from inductor_debug_jupyter.pipeline.views.layout import run_graphviz
+    from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import run_graphviz
 
     try:
         run_graphviz("digraph { a -> b }", timeout=60)

@@ -29,8 +29,8 @@ from inductor_debug_jupyter.cli import (
 from inductor_debug_jupyter.cli.command import Command
 from inductor_debug_jupyter.cli.terminal import told_on_stderr
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
+from inductor_debug_jupyter.pipeline.harmless import harmless_output
 from inductor_debug_jupyter.pipeline.options import OptionParser
-from inductor_debug_jupyter.pipeline.words import harmless_output
 from inductor_debug_jupyter.version import __version__
 
 PROGRAM = "inductor-debug"

@@ -10,10 +10,10 @@ from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.cli.list_sessions import artifact_data
 from inductor_debug_jupyter.cli.terminal import print_json, print_own, printable, size_text, wants_colour
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.harmless import ascii_json
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.records import dump_session
 from inductor_debug_jupyter.pipeline.store import Artifact, ArtifactStore, SavedSession
-from inductor_debug_jupyter.pipeline.words import ascii_json
 
 SUMMARY = "show a session, or an artifact by its path or the beginning of its SHA-256"
 EXAMPLES = """\

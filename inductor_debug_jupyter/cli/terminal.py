@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from inductor_debug_jupyter.pipeline.words import Screen, ascii_json, plain
+from inductor_debug_jupyter.pipeline.harmless import Screen, ascii_json, plain
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
 

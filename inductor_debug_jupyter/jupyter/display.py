@@ -7,9 +7,9 @@ import sys
 from typing import Any
 
 from inductor_debug_jupyter.jupyter.shown import panels
+from inductor_debug_jupyter.pipeline.harmless import encodable
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.views.text import session_text
-from inductor_debug_jupyter.pipeline.words import encodable
 
 
 def make_panel(session: DebugSession) -> Any:

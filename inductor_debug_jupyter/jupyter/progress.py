@@ -15,7 +15,7 @@ from typing import Any
 from IPython.display import display
 
 from inductor_debug_jupyter.pipeline.capture.steps import Step
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.harmless import plain
 
 PATIENCE = 0.8
 """Seconds before the line appears."""

@@ -19,11 +19,11 @@ from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_names
 from inductor_debug_jupyter.pipeline.capture.steps import Step
 from inductor_debug_jupyter.pipeline.devices import profile_names
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.quick_run import BUILT_IN, QuickRun
 from inductor_debug_jupyter.pipeline.quick_run.run import DTYPES
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
-from inductor_debug_jupyter.pipeline.views.words import plain
 
 MADE_UP = "made up"
 _TEXTS = {

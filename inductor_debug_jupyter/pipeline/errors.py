@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inductor_debug_jupyter.pipeline.words import plain_lines
+from inductor_debug_jupyter.pipeline.harmless import plain_lines
 
 if TYPE_CHECKING:
     from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.words import quoted
+from inductor_debug_jupyter.pipeline.harmless import quoted
 
 _SWITCH_WORDS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from inductor_debug_jupyter.pipeline.words import plain
+from inductor_debug_jupyter.pipeline.harmless import plain
 
 LARGEST_TEXT: Final = 1 << 20
 """Bytes of a profile or a config file: a thousand times what people write."""

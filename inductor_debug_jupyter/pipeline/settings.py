@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.options import OPTIONS
 from inductor_debug_jupyter.pipeline.reading import LARGEST_TEXT, MalformedError, parsed_toml, read_regular
-from inductor_debug_jupyter.pipeline.words import quoted
 
 _OWN_FILE = "inductor_debug.toml"
 _OTHER_VARIABLES = {"INDUCTOR_DEBUG_CHROMIUM"}

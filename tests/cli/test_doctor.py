@@ -109,7 +109,7 @@ def test_without_graphviz_and_without_widgets(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    from inductor_debug_jupyter.pipeline.views.layout import run_graphviz
+    from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import run_graphviz
 
     run_graphviz.cache_clear()
     graphviz = health._graphviz()

@@ -22,11 +22,11 @@ from hostile import EVIL, SURROGATES, control_characters, filled, hostile_sessio
 
 import inductor_debug_jupyter.pipeline
 from inductor_debug_jupyter.pipeline import errors, records
+from inductor_debug_jupyter.pipeline.harmless import Harmless, encodable
 from inductor_debug_jupyter.pipeline.records import dump_session
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.views.text import session_text, strict_message
-from inductor_debug_jupyter.pipeline.words import Harmless, encodable
 
 COMMANDS = (
     ("list",),

@@ -12,10 +12,10 @@ from torch import nn
 from inductor_debug_jupyter import DeviceProfile, UnsupportedOpsConstraint, capture
 from inductor_debug_jupyter.pipeline.adapters.mock import MockAcceleratorAdapter
 from inductor_debug_jupyter.pipeline.devices import load_profile, profile_names, rules_for
+from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentRule
 from inductor_debug_jupyter.pipeline.devices.known_ops import unknown_op
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
 from inductor_debug_jupyter.pipeline.devices.ops import DECOMPOSED, DEFAULT_DENY, LOWERED, OP_GROUPS, VIEWS
-from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentRule
 from inductor_debug_jupyter.pipeline.errors import OptionError, ProfileError
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve

@@ -12,11 +12,11 @@ from torch import nn
 
 from inductor_debug_jupyter import DeviceProfile, UnsupportedOpsConstraint, capture
 from inductor_debug_jupyter.pipeline.devices import rules_for
+from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentRule
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs, problems_of
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
-from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentRule
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.what_if.form import form_view

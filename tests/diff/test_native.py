@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from inductor_debug_jupyter.pipeline.diff import compare_tensors, native, one_pass
+from inductor_debug_jupyter.pipeline.diff import compare_tensors, native
+from inductor_debug_jupyter.pipeline.diff import fast_or_portable as one_pass
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from torch import nn
 from torch._dynamo.backends.debugging import aot_eager
 
 from inductor_debug_jupyter import KernelDiffHarness
-from inductor_debug_jupyter.pipeline.diff.reachable import reach
+from inductor_debug_jupyter.pipeline.rerun.reachable import reach
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

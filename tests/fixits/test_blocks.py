@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from inductor_debug_jupyter import capture, fixed
-from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
@@ -25,6 +24,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
+from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import compute
 from inductor_debug_jupyter.pipeline.fixits.reshaping import reshaped
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import inductor_debug_jupyter.jupyter.panels.debug as debug
-import inductor_debug_jupyter.pipeline.views.graph_view as graph_view
+import inductor_debug_jupyter.pipeline.drawing.graph_view as graph_view
 from inductor_debug_jupyter.jupyter.panels import DebugPanel
 from inductor_debug_jupyter.jupyter.panels.live import LiveParts
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError

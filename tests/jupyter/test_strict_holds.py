@@ -17,7 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from inductor_debug_jupyter.jupyter import cells, extension
 from inductor_debug_jupyter.pipeline.backends import strict
-from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint
+from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
 from inductor_debug_jupyter.pipeline.session import DebugSession, life
 from inductor_debug_jupyter.pipeline.store import ArtifactStore

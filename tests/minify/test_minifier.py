@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, capture
 from inductor_debug_jupyter.pipeline.devices import DtypeConstraint, ShapeConstraint, UnsupportedOpsConstraint, check
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, Outcome, dynamo_graph
-from inductor_debug_jupyter.pipeline.minify.search import DeltaDebugging
+from inductor_debug_jupyter.pipeline.minify.delta_debugging import DeltaDebugging
 from inductor_debug_jupyter.pipeline.records import Place, Violation
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script
 

@@ -420,7 +420,7 @@ def test_a_budget_that_is_made_smaller() -> None:
 
 
 def test_only_so_many_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inductor_debug_jupyter.pipeline.nodes.traces.MOST_TRACES", 1)
+    monkeypatch.setattr("inductor_debug_jupyter.pipeline.nodes.traced_calls.MOST_TRACES", 1)
     session = session_of(kept := Net().eval(), X)
     for stage in ("forward", "dynamo", "forward"):
         name = names_of(session, stage)[-1]

@@ -7,7 +7,7 @@ import torch
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import Checkpoints, GraphRun
 from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
 from inductor_debug_jupyter.pipeline.nodes.stepping import Stepper, resumable
-from inductor_debug_jupyter.pipeline.nodes.traces import _borrowed
+from inductor_debug_jupyter.pipeline.nodes.traced_calls import _borrowed
 
 X = torch.linspace(-2, 2, 128).reshape(8, 16)
 

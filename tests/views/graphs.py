@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     GraphRecord,
@@ -11,7 +12,6 @@ from inductor_debug_jupyter.pipeline.records import (
     TensorSpec,
     Violation,
 )
-from inductor_debug_jupyter.pipeline.views.graph_view import GraphView
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 

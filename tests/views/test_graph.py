@@ -11,6 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from inductor_debug_jupyter.pipeline.drawing import graphviz_layout as layout
+from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
+from inductor_debug_jupyter.pipeline.drawing.geometry import Geometry, Rect
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView
+from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import place, run_graphviz, to_dot
+from inductor_debug_jupyter.pipeline.drawing.own_layout import layered
+from inductor_debug_jupyter.pipeline.drawing.picture import picture_view
+from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
 from inductor_debug_jupyter.pipeline.errors import LayoutError, NotFoundError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -21,16 +29,8 @@ from inductor_debug_jupyter.pipeline.records import (
     TensorSpec,
     Violation,
 )
-from inductor_debug_jupyter.pipeline.views import layout
-from inductor_debug_jupyter.pipeline.views.geometry import Geometry, Rect
-from inductor_debug_jupyter.pipeline.views.graph import Drawing
-from inductor_debug_jupyter.pipeline.views.graph_view import GraphView
-from inductor_debug_jupyter.pipeline.views.layered import layered
-from inductor_debug_jupyter.pipeline.views.layout import place, run_graphviz, to_dot
-from inductor_debug_jupyter.pipeline.views.picture import picture_view
+from inductor_debug_jupyter.pipeline.reports.snapshot import MAX_BYTES, snapshot_html
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.snapshot import MAX_BYTES, snapshot_html
-from inductor_debug_jupyter.pipeline.views.svg import to_svg
 
 from .graphs import chain, op, transformer, view_of
 

@@ -7,6 +7,8 @@ import time
 import pytest
 import torch
 
+from inductor_debug_jupyter.pipeline.drawing.drawing import Shape
+from inductor_debug_jupyter.pipeline.drawing.graph_view import MAX_SHAPES, GraphView, GraphViews
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
     CoverageRecord,
@@ -20,8 +22,6 @@ from inductor_debug_jupyter.pipeline.records import (
     Violation,
 )
 from inductor_debug_jupyter.pipeline.session import DebugSession, capture
-from inductor_debug_jupyter.pipeline.views.graph import Shape
-from inductor_debug_jupyter.pipeline.views.graph_view import MAX_SHAPES, GraphView, GraphViews
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
 
 from .graphs import chain, op, session_of, transformer, view_of

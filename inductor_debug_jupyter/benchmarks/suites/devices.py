@@ -21,7 +21,7 @@ from inductor_debug_jupyter.benchmarks.progress import Progress
 from inductor_debug_jupyter.benchmarks.table import print_line, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import OP_STATUSES
-from inductor_debug_jupyter.pipeline.views.words import size
+from inductor_debug_jupyter.pipeline.words import size
 
 if TYPE_CHECKING:
     from inductor_debug_jupyter.benchmarks.device_trial import DeviceTrial

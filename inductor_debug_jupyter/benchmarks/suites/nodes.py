@@ -22,7 +22,7 @@ from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built, benchma
 from inductor_debug_jupyter.benchmarks.progress import Progress
 from inductor_debug_jupyter.benchmarks.table import print_line, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.views.words import size
+from inductor_debug_jupyter.pipeline.words import size
 
 if TYPE_CHECKING:
     from inductor_debug_jupyter.pipeline.nodes import NodeHandle

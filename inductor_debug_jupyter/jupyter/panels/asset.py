@@ -23,8 +23,8 @@ def asset(name: str) -> str:
 class Pane(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget's base has no type information
     """A widget that shares the selection and the tab with its siblings.
 
-    ``selection`` (see :class:`~inductor_debug_jupyter.pipeline.views.shapes.Selection`) and ``tab`` are linked in the
-    browser, so that lighting up never waits for Python. ``tabs`` are those in which the pane is to be seen.
+    ``selection`` (see :class:`~inductor_debug_jupyter.pipeline.views.view_types.Selection`) and ``tab`` are linked in
+    the browser, so that lighting up never waits for Python. ``tabs`` are those in which the pane is to be seen.
     """
 
     _esm = "export default {}"

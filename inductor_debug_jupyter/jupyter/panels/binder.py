@@ -8,8 +8,8 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.nodes.handle import described
-from inductor_debug_jupyter.pipeline.views.words import plain
 
 _KERNEL = "inductor"
 _PREFIX = "kernel_"

@@ -45,9 +45,10 @@ from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, Transfers
 from inductor_debug_jupyter.jupyter.panels.what_if import TAB as WHAT_IF
 from inductor_debug_jupyter.jupyter.panels.what_if import WhatIfPanel
 from inductor_debug_jupyter.jupyter.shown import panels
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
-from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
+from inductor_debug_jupyter.pipeline.reports.snapshot import snapshot_html
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.localization import without_outputs
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
@@ -59,10 +60,9 @@ from inductor_debug_jupyter.pipeline.views.panel import (
 )
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
-from inductor_debug_jupyter.pipeline.views.shapes import Selection, TabView
-from inductor_debug_jupyter.pipeline.views.snapshot import snapshot_html
 from inductor_debug_jupyter.pipeline.views.text import session_text
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
+from inductor_debug_jupyter.pipeline.views.view_types import Selection, TabView
 
 PLACES_SENT = 200
 """So many places of a finding go to the browser; the count says how many there are."""

@@ -8,7 +8,7 @@ from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 
 
 class FindingsPanel(Pane):
-    """``rows`` are :class:`~inductor_debug_jupyter.pipeline.views.shapes.FindingView`, in the order to show them."""
+    """``rows`` are :class:`~inductor_debug_jupyter.pipeline.views.view_types.FindingView`, in order."""
 
     _esm = asset("findings.js")
     _css = asset("findings.css")

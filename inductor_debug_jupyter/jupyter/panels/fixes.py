@@ -10,7 +10,7 @@ import traitlets
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial, Offers
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.harmless import plain
 
 NOTHING: dict[str, Any] = {
     "offers": [],

@@ -1,9 +1,9 @@
 """The middle pane: one graph.
 
 The browser says what somebody did (``act``); the pane does it on a
-:class:`~inductor_debug_jupyter.pipeline.views.graph_view.GraphView` and sends what became of it: another picture, other
-colours, what a search found, which shapes show the selection. A script that calls the same view gets the same answer,
-because the pane listens to the view, not to itself.
+:class:`~inductor_debug_jupyter.pipeline.drawing.graph_view.GraphView` and sends what became of it: another picture,
+other colours, what a search found, which shapes show the selection. A script that calls the same view gets the same
+answer, because the pane listens to the view, not to itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, cast
 import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView, GraphViews
 from inductor_debug_jupyter.pipeline.errors import UsageError
-from inductor_debug_jupyter.pipeline.views.graph_view import GraphView, GraphViews
-from inductor_debug_jupyter.pipeline.views.shapes import Selection
+from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
 _NO_PICTURE = {
     "compile_id": "", "stage": "", "svg": "", "nodes": {}, "frames": {}, "note": "", "anchor": "", "opened": 0,
@@ -30,7 +30,7 @@ class GraphPanel(Pane):
     """Shows ``picture``; Python answers ``wanted`` and ``act``.
 
     ``picture``, ``paint`` and ``found`` are a
-    :class:`~inductor_debug_jupyter.pipeline.views.shapes.PictureView`, a ``PaintView`` and a ``SearchView``,
+    :class:`~inductor_debug_jupyter.pipeline.views.view_types.PictureView`, a ``PaintView`` and a ``SearchView``,
     ``choices`` are ``GraphChoice``. ``wanted`` is what the chooser was set to, ``act`` has ``do`` (``expand``,
     ``collapse``, ``expand_all``, ``collapse_all``, ``colour``, ``search``, ``choose``) and what it needs. ``lit`` says
     which shapes show the selection that it names.

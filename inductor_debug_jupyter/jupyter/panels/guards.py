@@ -14,9 +14,10 @@ import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.views.guards import GuardsView
+from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.recompiles import CompileBar
-from inductor_debug_jupyter.pipeline.views.words import label_of, plain
 
 TAB = "guards"
 _INK = {"fill": "var(--jp-ui-font-color1, #212121)", "font-size": "11px"}
@@ -27,7 +28,7 @@ _LEAST_BARS = 2
 
 
 class Asker(Protocol):
-    """Who answers "what if": :class:`~inductor_debug_jupyter.pipeline.guards.what_if.ChangedInputs`."""
+    """Who answers "what if": :class:`~inductor_debug_jupyter.pipeline.guards.changed_inputs.ChangedInputs`."""
 
     @property
     def functions(self) -> tuple[str, ...]: ...  # noqa: D102

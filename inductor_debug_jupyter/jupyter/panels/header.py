@@ -8,7 +8,7 @@ from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 
 
 class HeaderBar(Pane):
-    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.shapes.HeaderView`, ``error`` the error strip.
+    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.view_types.HeaderView`, ``error`` the error strip.
 
     ``asked`` is what a button asked for (``quick_run``); whoever does it takes it away again.
     """

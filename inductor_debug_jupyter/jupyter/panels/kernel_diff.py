@@ -8,9 +8,9 @@ import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import DiffRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_text, diff_view
-from inductor_debug_jupyter.pipeline.views.words import plain
 
 TAB = "diff"
 """The id of the tab that it is shown in."""

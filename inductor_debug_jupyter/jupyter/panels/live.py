@@ -11,7 +11,7 @@ from inductor_debug_jupyter.jupyter.panels.fixes import FixDesk
 from inductor_debug_jupyter.jupyter.panels.guards import Asker
 from inductor_debug_jupyter.jupyter.panels.what_if import Trier
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
-from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 
 SelectCallback = Callable[[dict[str, Any]], None]
 

@@ -12,9 +12,9 @@ import ipywidgets
 import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.pipeline import harmless, words
 from inductor_debug_jupyter.pipeline.devices.memory import alive_at
 from inductor_debug_jupyter.pipeline.records import MemoryRecord
-from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.memory import alive_view, memory_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
@@ -135,7 +135,7 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
             return
         node, total = graph.nodes[position], record.timeline[position]
         at_peak = " (the peak)" if total == record.peak else ""
-        self._alive.title = f"{words.size(total)} alive at {words.plain(node.name)}{at_peak}"
+        self._alive.title = f"{words.size(total)} alive at {harmless.plain(node.name)}{at_peak}"
         capture = next(each for each in self._lookup.record.captures if each.compile_id == record.compile_id)
         rows = []
         for tensor in alive_at(graph, position, capture)[:ROWS]:

@@ -8,7 +8,7 @@ from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 
 
 class OverviewPanel(Pane):
-    """``view`` is an :class:`~inductor_debug_jupyter.pipeline.views.shapes.OverviewView`."""
+    """``view`` is an :class:`~inductor_debug_jupyter.pipeline.views.view_types.OverviewView`."""
 
     _esm = asset("overview.js")
     _css = asset("overview.css")

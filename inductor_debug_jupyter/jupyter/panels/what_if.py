@@ -13,7 +13,7 @@ import traitlets
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
 from inductor_debug_jupyter.pipeline.capture.steps import Step
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.form import FormView
 from inductor_debug_jupyter.pipeline.what_if.view import trial_view

@@ -19,7 +19,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
-from inductor_debug_jupyter.pipeline.adapters.looking import capture_graph
+from inductor_debug_jupyter.pipeline.adapters.graph_records import capture_graph
 from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
 from inductor_debug_jupyter.pipeline.devices import Constraint, check, rules_for
 from inductor_debug_jupyter.pipeline.errors import (

@@ -11,8 +11,8 @@ import torch
 from inductor_debug_jupyter.pipeline.devices import AlignmentRule, DeviceProfile, MemoryConstraint, ShapeConstraint
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 
 def torch_dtypes(dtypes: Iterable[torch.dtype | str]) -> frozenset[torch.dtype]:

@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.graph_json import read_graph
 from inductor_debug_jupyter.pipeline.adapters.lookup import find_adapter
-from inductor_debug_jupyter.pipeline.adapters.sending import arguments
+from inductor_debug_jupyter.pipeline.adapters.recipes import arguments
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.errors import AdapterError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import running

@@ -18,8 +18,8 @@ from inductor_debug_jupyter.pipeline.adapters.capabilities import (
     CompilationResult,
     torch_dtypes,
 )
+from inductor_debug_jupyter.pipeline.adapters.recipes import reference
 from inductor_debug_jupyter.pipeline.adapters.remote_graph import SERVER, Connection, RemoteGraph
-from inductor_debug_jupyter.pipeline.adapters.sending import reference
 from inductor_debug_jupyter.pipeline.errors import BackendCrashError, OptionError
 from inductor_debug_jupyter.pipeline.isolation import DEFAULT_SECONDS, Limits, Worker
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.inputs import CallInputs
-from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 
 
 class _Now(threading.local):

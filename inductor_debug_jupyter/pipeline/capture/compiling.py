@@ -18,8 +18,8 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
-from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.dispatch import DynamoCalls
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
 
 _FROM_CACHE = (

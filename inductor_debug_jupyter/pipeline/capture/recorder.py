@@ -31,8 +31,8 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
-from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
 from inductor_debug_jupyter.pipeline.torch_compat.running import RunningCompile

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 _BACKWARD = "entire_backward_compile"
 

@@ -1,7 +1,7 @@
 """What a target would refuse of captured graphs: captures and a profile in, violations, op coverage and memory out.
 
 - ``profile`` and ``profile_file``: the :class:`DeviceProfile`, read from TOML; ``profiles/`` has the built-in ones.
-- ``constraint``: the base class of rules. ``shapes`` (alignment), ``dtypes``, ``layouts``, ``support`` (ops) and
+- ``constraint``: the base class of rules. ``alignment`` (alignment), ``dtypes``, ``layouts``, ``support`` (ops) and
   ``memory`` hold the rules.
 - ``checker``: :func:`rules_for` makes the rules of a profile, :func:`check` runs them and folds their problems.
 - ``coverage``: whether the target runs each op. ``partition`` cuts graphs into segments and lists the transfers,
@@ -11,6 +11,7 @@
 - ``judge``: all of it for one session, as a record.
 """
 
+from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint, AlignmentRule, ShapeConstraint
 from inductor_debug_jupyter.pipeline.devices.checker import check, rules_for
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of, graph_coverage
@@ -19,7 +20,6 @@ from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint, La
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, memory_of
 from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile, load_profile, profile_names
-from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint, AlignmentRule, ShapeConstraint
 from inductor_debug_jupyter.pipeline.devices.support import OpSupport, UnsupportedOpsConstraint
 
 __all__ = [

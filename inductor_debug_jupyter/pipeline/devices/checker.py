@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
 from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint, KnownTypesConstraint, NarrowedConstraint
@@ -18,10 +19,9 @@ from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, ScratchpadConstraint
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
-from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint
 from inductor_debug_jupyter.pipeline.devices.support import OpSupport, UnsupportedOpsConstraint
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, Place, Severity, Violation
-from inductor_debug_jupyter.pipeline.views.words import RANK
+from inductor_debug_jupyter.pipeline.words import RANK
 
 
 def rules_for(profile: DeviceProfile) -> list[Constraint]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from inductor_debug_jupyter.pipeline.devices.alignment import op_names
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
 from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, VIEWS, bare_name
-from inductor_debug_jupyter.pipeline.devices.shapes import op_names
 from inductor_debug_jupyter.pipeline.records import GraphRecord, Severity, TensorSpec
 
 FORMATS = ("contiguous", "channels_last", "tile")

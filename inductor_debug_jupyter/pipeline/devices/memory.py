@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
+from inductor_debug_jupyter.pipeline.devices.alignment import innermost
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
 from inductor_debug_jupyter.pipeline.devices.liveness import Liveness, liveness_of
 from inductor_debug_jupyter.pipeline.devices.ops import REDUCTIONS, bare_name
-from inductor_debug_jupyter.pipeline.devices.shapes import innermost
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,

@@ -59,16 +59,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentRule
 from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
 from inductor_debug_jupyter.pipeline.devices.profile_file import read_profile
-from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentRule
 from inductor_debug_jupyter.pipeline.errors import ProfileError
+from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.reading import LARGEST_TEXT, read_regular
 from inductor_debug_jupyter.pipeline.settings import Settings
-from inductor_debug_jupyter.pipeline.words import quoted
 
 
 @dataclass(frozen=True)

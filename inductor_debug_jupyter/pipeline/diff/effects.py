@@ -21,8 +21,8 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.contract import Facts, facts_of, is_dense
 from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
 from inductor_debug_jupyter.pipeline.diff.paths import GRADIENT, INPUT
-from inductor_debug_jupyter.pipeline.diff.reachable import reach
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.rerun.reachable import reach
 
 _SEED = 1234
 

@@ -34,14 +34,14 @@ from inductor_debug_jupyter.pipeline.diff.effects import (
     state_of,
     without_gradients,
 )
-from inductor_debug_jupyter.pipeline.diff.limits import time_limit
 from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
 from inductor_debug_jupyter.pipeline.diff.paths import path_of_call
-from inductor_debug_jupyter.pipeline.diff.reachable import reach
 from inductor_debug_jupyter.pipeline.diff.recording import SUFFIX, Recording
-from inductor_debug_jupyter.pipeline.diff.state import Memo, clone_inputs, memo_copy, own_module, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
+from inductor_debug_jupyter.pipeline.rerun.reachable import reach
+from inductor_debug_jupyter.pipeline.rerun.state import Memo, clone_inputs, memo_copy, own_module, random_state_kept
+from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
 from inductor_debug_jupyter.pipeline.torch_compat import regions
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed

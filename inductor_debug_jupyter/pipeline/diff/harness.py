@@ -21,10 +21,9 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
     isolated_backend,
     resolve_backend,
 )
-from inductor_debug_jupyter.pipeline.diff.limits import check_time_limit
 from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, localize
 from inductor_debug_jupyter.pipeline.diff.localize_passes import search_above
-from inductor_debug_jupyter.pipeline.diff.noise import judge_outputs
+from inductor_debug_jupyter.pipeline.diff.output_verdicts import judge_outputs
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
 from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_of
@@ -33,6 +32,7 @@ from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
 from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled

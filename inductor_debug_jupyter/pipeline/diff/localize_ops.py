@@ -17,7 +17,6 @@ from typing import Any, Final
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement
-from inductor_debug_jupyter.pipeline.diff.limits import time_limit
 from inductor_debug_jupyter.pipeline.diff.localize_blame import Blame, BlameSearch
 from inductor_debug_jupyter.pipeline.diff.localize_failures import Failure, FailureSearch
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect
@@ -32,6 +31,7 @@ from inductor_debug_jupyter.pipeline.diff.replay import (
     judge_beside,
 )
 from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, window_of, windows
+from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.replay import KeptGraph
 

@@ -21,8 +21,8 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Details, Number, Place, look_closer
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
-from inductor_debug_jupyter.pipeline.diff.one_pass import one_pass
-from inductor_debug_jupyter.pipeline.diff.sums import Figures, Limits
+from inductor_debug_jupyter.pipeline.diff.fast_or_portable import one_pass
+from inductor_debug_jupyter.pipeline.diff.partial_figures import Figures, Limits
 from inductor_debug_jupyter.pipeline.records import Verdict
 
 Worst = tuple[tuple[int, ...], Number, Number]

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums, added
+from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums, added
 from inductor_debug_jupyter.pipeline.settings import resolve
 
 log = logging.getLogger("inductor_debug_jupyter")

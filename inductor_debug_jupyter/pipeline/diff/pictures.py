@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_WORDS, worst_first
 from inductor_debug_jupyter.pipeline.views.localization import STATUS_WORDS, error_curve
-from inductor_debug_jupyter.pipeline.views.words import clip, plain
+from inductor_debug_jupyter.pipeline.words import clip
 
 OUTPUTS_IN_SUMMARY: Final = 30
 

@@ -15,7 +15,7 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import Piece, cut, meeting_place, piece_of, working_dtype
-from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums
+from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums
 
 CHUNK: Final = 1 << 18
 """So many elements a piece: four float64 buffers of that size (8 MB) are in the last cache of most machines, and an op

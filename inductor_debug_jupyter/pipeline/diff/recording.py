@@ -22,9 +22,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.reading import MalformedError, check_values, parsed
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder, replacing
-from inductor_debug_jupyter.pipeline.words import quoted
 
 MANIFEST: Final = "inductor_debug"
 SUFFIX: Final = ".safetensors"

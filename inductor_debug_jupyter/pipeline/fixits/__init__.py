@@ -9,7 +9,7 @@ fixed model, and a diff of the user's source that puts it in place.
 - The rewritten graph: ``module`` (``fixed(model, pad=…)``), ``backend`` (the ``torch.compile`` backend), ``rewriting``
   (the interpreter that traces the new graph), ``border`` (what the host pads and casts), ``original`` (shapes, strides
   and aliases to give back), ``mutations`` (writes in place).
-- Padded arithmetic: ``padded`` (the value), ``op_call`` and ``padded_ops`` with ``padded_pointwise`` and
+- Padded arithmetic: ``padded`` (the value), ``padded_call`` and ``padded_ops`` with ``padded_pointwise`` and
   ``padded_views`` (how each op keeps padding), ``reshaping`` and ``blocks`` (padding inside a dimension, for heads).
 - The user's source: ``patch`` (edits as a diff), ``patch_call`` (the line in front of the model's call).
 """

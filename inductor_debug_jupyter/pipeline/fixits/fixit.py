@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint, misaligned
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.dtypes import nearest
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
-from inductor_debug_jupyter.pipeline.devices.shapes import AlignmentConstraint, misaligned
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, place_of
 from inductor_debug_jupyter.pipeline.records import GraphRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import can_take_apart
-from inductor_debug_jupyter.pipeline.views.words import count
+from inductor_debug_jupyter.pipeline.words import count
 
 Kind = Literal["pad", "cast", "contiguous", "decompose", "reorder"]
 _COST: dict[Kind, int] = {"reorder": 0, "contiguous": 1, "cast": 2, "decompose": 3, "pad": 4}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
-from inductor_debug_jupyter.pipeline.views.words import count
-from inductor_debug_jupyter.pipeline.words import Harmless
+from inductor_debug_jupyter.pipeline.harmless import Harmless
+from inductor_debug_jupyter.pipeline.words import count
 
 
 class Offers(Harmless, tuple[FixTrial, ...]):

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.fixits import padded_views
-from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
@@ -31,6 +30,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
+from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded_pointwise import (
     AS_POINTWISE,
     KNOWN_POINTWISE,

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
@@ -28,6 +27,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
+from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
 
 AS_POINTWISE = frozenset(

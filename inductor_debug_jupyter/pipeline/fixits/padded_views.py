@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
     Value,
@@ -21,6 +20,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
+from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall
 from inductor_debug_jupyter.pipeline.fixits.reshaping import dim_order, reshaped
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt
 from inductor_debug_jupyter.pipeline.fixits.search import Remaining
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
-from inductor_debug_jupyter.pipeline.views.words import count
-from inductor_debug_jupyter.pipeline.words import Harmless
+from inductor_debug_jupyter.pipeline.harmless import Harmless
+from inductor_debug_jupyter.pipeline.words import count
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
 from inductor_debug_jupyter.pipeline.errors import RewriteError
 from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
-from inductor_debug_jupyter.pipeline.fixits.op_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
     Value,
@@ -26,6 +25,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     with_strides,
     wrapped,
 )
+from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute, without_padding
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name

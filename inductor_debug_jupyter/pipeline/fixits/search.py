@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 NO_IDEA = "no fix-it is known for it"
 _NO_GAIN = "the target refuses as much with it"

@@ -12,15 +12,15 @@ from typing import Protocol
 
 import torch
 
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import DEFAULT_TOLERANCES, ComparisonConfig, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
-from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
 

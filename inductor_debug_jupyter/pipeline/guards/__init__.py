@@ -2,12 +2,12 @@
 
 - ``inspector``: calls the model, compiled in a cache region of its own, so that the user's caches stay untouched.
 - ``report``: what one inspection recorded. ``signature``: when two calls have the same report.
-- ``asking``: "would these inputs recompile?", evaluated by torch's own guards without running the model.
-- ``what_if``: the same question for a recorded call with some inputs changed.
+- ``would_recompile``: "would these inputs recompile?", evaluated by torch's own guards without running the model.
+- ``changed_inputs``: the same question for a recorded call with some inputs changed.
 """
 
-from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer
 from inductor_debug_jupyter.pipeline.guards.inspector import GuardInspector
 from inductor_debug_jupyter.pipeline.guards.report import GuardReport, InspectedGraph
+from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer
 
 __all__ = ["GuardInspector", "GuardReport", "InspectedGraph", "RecompileAnswer"]

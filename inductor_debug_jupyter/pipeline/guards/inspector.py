@@ -23,11 +23,11 @@ import torch
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
 from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, UsageError
-from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, would_recompile
 from inductor_debug_jupyter.pipeline.guards.report import GuardReport
 from inductor_debug_jupyter.pipeline.guards.signature import call_key, describe_call
+from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, would_recompile
 from inductor_debug_jupyter.pipeline.records import SessionRecord
-from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.regions import (
     IsolatingRedirect,
     compile_alone,
@@ -36,7 +36,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import (
 )
 from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
 from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
-from inductor_debug_jupyter.pipeline.views.words import clip
+from inductor_debug_jupyter.pipeline.words import clip
 from inductor_debug_jupyter.version import __version__
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import GraphBreak, Guard, Note, Recompile, SessionRecord, SourceLine
-from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards
 from inductor_debug_jupyter.pipeline.views.guards import guards_data, guards_text
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.views.words import clip
+from inductor_debug_jupyter.pipeline.words import clip
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _SHOWN = 60

@@ -10,8 +10,8 @@ In: a graph (``tracing`` makes that of a model), its inputs and a failure: an ex
 :class:`FailurePredicate`; :class:`Differs` is that of wrong numbers, by the policy of ``session.diff()``. Out: a
 :class:`MinimalRepro` and its script.
 
-- ``predicates`` and ``differs`` decide whether a graph fails, ``cutting`` makes smaller graphs, ``search`` chooses
-  which of them to test, ``minifier`` combines them.
+- ``predicates`` and ``differs`` decide whether a graph fails, ``cutting`` makes smaller graphs, ``delta_debugging``
+  chooses which of them to test, ``minifier`` combines them.
 - ``backend_source`` and ``script_limit`` are for the script: how it imports a backend, and which error is a failure.
 """
 

@@ -14,8 +14,10 @@ import torch
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, StoreError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend
 from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
+from inductor_debug_jupyter.pipeline.minify.delta_debugging import DeltaDebugging
 from inductor_debug_jupyter.pipeline.minify.predicates import (
     CallerSays,
     FailurePredicate,
@@ -24,7 +26,6 @@ from inductor_debug_jupyter.pipeline.minify.predicates import (
     ScriptNeeds,
     StillFound,
 )
-from inductor_debug_jupyter.pipeline.minify.search import DeltaDebugging
 from inductor_debug_jupyter.pipeline.minify.tracing import dynamo_graph
 from inductor_debug_jupyter.pipeline.records import Violation
 from inductor_debug_jupyter.pipeline.repro import check_shows_alone
@@ -32,7 +33,6 @@ from inductor_debug_jupyter.pipeline.repro.graph_script import calls_of
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_drawn
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 Failure = BaseException | Violation | Sequence[Violation] | None
 

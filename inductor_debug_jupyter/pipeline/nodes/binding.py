@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.words import Harmless
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 
 _SUFFIXES = {"inputs": "_inputs", "output": "_output", "function": ""}
 

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
 from inductor_debug_jupyter.pipeline.nodes.binding import Bound, bind
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
 from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SourceLine
-from inductor_debug_jupyter.pipeline.views.words import clip, plain
-from inductor_debug_jupyter.pipeline.words import Harmless
+from inductor_debug_jupyter.pipeline.words import clip
 
 
 class NodeHandle(Harmless):

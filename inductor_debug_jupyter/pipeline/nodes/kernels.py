@@ -31,7 +31,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import (
     observed,
 )
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
-from inductor_debug_jupyter.pipeline.views.words import count
+from inductor_debug_jupyter.pipeline.words import count
 
 
 def kernel_values(

@@ -21,12 +21,11 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution
 from inductor_debug_jupyter.pipeline.diff.harness import plain_model
-from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
 from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs, is_inductors
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, Stepper, as_it_is, resumable
-from inductor_debug_jupyter.pipeline.nodes.traces import (
+from inductor_debug_jupyter.pipeline.nodes.traced_calls import (
     CallStart,
     Entry,
     TracedCall,
@@ -38,6 +37,7 @@ from inductor_debug_jupyter.pipeline.nodes.traces import (
 )
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
+from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.kept_calls import as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch.fx.node import map_arg
 
-from inductor_debug_jupyter.pipeline.diff.state import clone_inputs
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import GraphRun, storages
 from inductor_debug_jupyter.pipeline.nodes.values import NodeCall, NodeValues, own_copies
+from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
     drops_nothing,
     is_aten,

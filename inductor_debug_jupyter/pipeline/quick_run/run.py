@@ -14,13 +14,13 @@ from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
 from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.quick_run.faulty import WrongFirstElement
 from inductor_debug_jupyter.pipeline.quick_run.models import given_inputs, made_inputs, made_model, rounding
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 _FILE = "quick run"
 _SCRIPT = "outputs = model(*inputs, **named)\n"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics, graph_statistics
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 Stage = Literal[
     "dynamo",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.words import Harmless, plain_lines
+from inductor_debug_jupyter.pipeline.harmless import Harmless, plain_lines
 
 Words = Callable[[Any], str]
 _writers: dict[type, Words] = {}

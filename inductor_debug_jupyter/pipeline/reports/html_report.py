@@ -18,13 +18,14 @@ from pygments.formatters.html import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.reports import sections
 from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
 from inductor_debug_jupyter.pipeline.reports.noise import is_noisy
-from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_KINDS, VERDICT_WORDS
 from inductor_debug_jupyter.pipeline.views.places import where_text
-from inductor_debug_jupyter.pipeline.views.words import ICONS, clip, plain
+from inductor_debug_jupyter.pipeline.words import ICONS, clip
 from inductor_debug_jupyter.version import __version__
 
 CODE_LINES = 120

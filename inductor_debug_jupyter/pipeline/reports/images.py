@@ -11,8 +11,8 @@ import zlib
 from base64 import b64encode
 from pathlib import Path
 
+from inductor_debug_jupyter.pipeline.drawing.picture import picture_view
 from inductor_debug_jupyter.pipeline.records import Heatmap
-from inductor_debug_jupyter.pipeline.views.picture import picture_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 GRAPH_UNITS = 150

@@ -25,10 +25,11 @@ from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_pass
 from inductor_debug_jupyter.pipeline.store import Artifact
 from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.guards import GuardRow, guard_rows
+from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, worst_first
 from inductor_debug_jupyter.pipeline.views.text import header_line, severity_text
 from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line, transfers_summary
-from inductor_debug_jupyter.pipeline.views.words import count, label_of
+from inductor_debug_jupyter.pipeline.words import count
 
 ILLUSTRATED_SESSIONS = 12
 """How many of the newest sessions are shown with pictures and code."""

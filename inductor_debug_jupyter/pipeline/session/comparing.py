@@ -22,7 +22,7 @@ from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
-from inductor_debug_jupyter.pipeline.what_if.before import has_backward
+from inductor_debug_jupyter.pipeline.what_if.baseline import has_backward
 
 
 @dataclass(frozen=True, slots=True)

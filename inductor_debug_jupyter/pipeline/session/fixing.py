@@ -17,8 +17,8 @@ from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, tr
 from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife, added
-from inductor_debug_jupyter.pipeline.views.words import RANK, SEVERITIES
-from inductor_debug_jupyter.pipeline.what_if.before import first_calls
+from inductor_debug_jupyter.pipeline.what_if.baseline import first_calls
+from inductor_debug_jupyter.pipeline.words import RANK, SEVERITIES
 
 
 @dataclass

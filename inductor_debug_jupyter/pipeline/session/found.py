@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, ask_recorder
-from inductor_debug_jupyter.pipeline.guards.what_if import ChangedInputs
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
+from inductor_debug_jupyter.pipeline.guards.changed_inputs import ChangedInputs
+from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, ask_recorder
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     CoverageRecord,
@@ -19,7 +20,6 @@ from inductor_debug_jupyter.pipeline.records import (
     Violation,
 )
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
-from inductor_debug_jupyter.pipeline.views.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
 
 

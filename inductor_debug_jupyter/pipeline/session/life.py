@@ -27,7 +27,7 @@ from inductor_debug_jupyter.pipeline.records import CompileCapture, LateTexts, N
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
-from inductor_debug_jupyter.pipeline.views.words import size
+from inductor_debug_jupyter.pipeline.words import size
 
 log = logging.getLogger("inductor_debug_jupyter")
 

@@ -19,19 +19,19 @@ from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.what_if import Numbers, WhatIfRequest, WhatIfTrial
-from inductor_debug_jupyter.pipeline.what_if.asked import Dims, Sizes
-from inductor_debug_jupyter.pipeline.what_if.before import (
+from inductor_debug_jupyter.pipeline.what_if.baseline import (
     first_calls,
     has_aot,
     has_backward,
     is_symbolic,
     lowering_of,
 )
-from inductor_debug_jupyter.pipeline.what_if.changes import NOTHING_RAN, compared
+from inductor_debug_jupyter.pipeline.what_if.differences import NOTHING_RAN, compared
 from inductor_debug_jupyter.pipeline.what_if.form import FormView, dtype_of, form_view
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_call, resize_texts
 from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, changed_judging
-from inductor_debug_jupyter.pipeline.what_if.numbers import MAY_DRAW, are_equal, compare, why_not_compared
+from inductor_debug_jupyter.pipeline.what_if.output_changes import MAY_DRAW, are_equal, compare, why_not_compared
+from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
 from inductor_debug_jupyter.pipeline.what_if.rerun import run
 
 _OTHER_SEED = 4321

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, StoreError
+from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import SessionRecord, load_session
 from inductor_debug_jupyter.pipeline.settings import Settings
@@ -33,7 +34,6 @@ from inductor_debug_jupyter.pipeline.store.index import (
     open_for_writing,
 )
 from inductor_debug_jupyter.pipeline.store.rooms import Content, content_of, session_contents
-from inductor_debug_jupyter.pipeline.words import quoted
 
 _log = logging.getLogger("inductor_debug_jupyter")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, RecordError
+from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.records import BenchmarkRecord
 from inductor_debug_jupyter.pipeline.records.codec import converted, decoded_json
 from inductor_debug_jupyter.pipeline.store.artifact_store import ArtifactStore
-from inductor_debug_jupyter.pipeline.words import quoted
 
 ROOM = "benchmarks"
 SCHEMA_VERSION = 1

@@ -34,8 +34,8 @@ from typing import Any, Protocol
 
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
-from inductor_debug_jupyter.pipeline.torch_compat.asking import LiveGuards, installed_names
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards, installed_names
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
 from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes

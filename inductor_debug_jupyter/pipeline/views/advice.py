@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records.guard_expressions import values_in
-from inductor_debug_jupyter.pipeline.views.words import plain
 
 _NUMBER = re.compile(r"^-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)$")
 _FIELD = re.compile(r"^L\['[^']+'\](?:\._modules\['[^']+'\])*\.(?P<name>\w+)$")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import BisectRecord, DiffRecord
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
-from inductor_debug_jupyter.pipeline.views.words import clip, duration, plain
+from inductor_debug_jupyter.pipeline.words import clip, duration
 
 _ICONS = {"good": "✓", "bad": "✗", "failed": "✗", "not_run": "·"}
 _WORDS = {"good": "good", "bad": "wrong numbers", "failed": "failed", "not_run": "not run"}

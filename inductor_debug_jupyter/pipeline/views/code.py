@@ -16,12 +16,13 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token, _TokenType
 from pygments.util import ClassNotFound
 
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, KernelRecord, NodeRecord, SessionRecord
-from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views import labels
 from inductor_debug_jupyter.pipeline.views.places import Lookup, kernel_id, line_key
-from inductor_debug_jupyter.pipeline.views.shapes import Selection
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
 MAX_LINES = 20_000
 """A longer document is cut, and its note says so."""
@@ -202,8 +203,8 @@ def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> NodeListView:
         rows.append(
             NodeRow(
                 name=plain(node.name),
-                text=plain(words.clip(f"{words.op_of(node)}({node.arguments})", 160)),
-                tensor=words.short_tensor(node.tensor) if node.tensor else "",
+                text=plain(words.clip(f"{labels.op_of(node)}({node.arguments})", 160)),
+                tensor=labels.short_tensor(node.tensor) if node.tensor else "",
                 line=line_key(line) if line else "",
                 documents=documents.get(node.name, []),
                 selection=lookup.of_node(compile_id, stage, node),

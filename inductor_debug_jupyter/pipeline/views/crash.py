@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import CrashRecord
-from inductor_debug_jupyter.pipeline.views.shapes import CrashView
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.views.view_types import CrashView
 
 _MEANING = {
     "SIGSEGV": "it read or wrote memory that is not its own",

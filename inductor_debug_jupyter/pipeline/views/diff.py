@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypedDict
 
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
     DiffRecord,
     ErrorPlace,
@@ -15,8 +16,8 @@ from inductor_debug_jupyter.pipeline.records import (
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import crash_section, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
-from inductor_debug_jupyter.pipeline.views.shapes import CrashView
-from inductor_debug_jupyter.pipeline.views.words import clip, count, duration, plain
+from inductor_debug_jupyter.pipeline.views.view_types import CrashView
+from inductor_debug_jupyter.pipeline.words import clip, count, duration
 
 VERDICT_ICONS: Final[dict[str, str]] = {"mismatch": "✗", "not_compared": "?", "rounding": "≈", "match": "✓"}
 """Worst first."""

@@ -16,8 +16,9 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
-from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.panel import plain_lines
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
@@ -32,9 +33,8 @@ from inductor_debug_jupyter.pipeline.views.recompiles import (
     symbol_rows,
     timeline,
 )
-from inductor_debug_jupyter.pipeline.views.shapes import Selection
 from inductor_debug_jupyter.pipeline.views.text import NOTHING_CAPTURED
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
 TROUBLES: Final[dict[str, str]] = {
     "number": "A number is compiled in: another value compiles again. Where it varies, pass a 0-dim tensor instead.",

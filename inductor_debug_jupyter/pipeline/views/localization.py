@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
     BACKWARD,
     Culprit,
@@ -16,7 +17,7 @@ from inductor_debug_jupyter.pipeline.records import (
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import crash_section
 from inductor_debug_jupyter.pipeline.views.places import code_text, where_text
-from inductor_debug_jupyter.pipeline.views.words import count, duration, plain
+from inductor_debug_jupyter.pipeline.words import count, duration
 
 STATUS_WORDS: Final[dict[str, str]] = {
     "introduced": "introduced here",

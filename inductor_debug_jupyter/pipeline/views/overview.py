@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
     OP_STATUSES,
     CompileCapture,
@@ -15,13 +17,14 @@ from inductor_debug_jupyter.pipeline.records import (
     SessionRecord,
 )
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
-from inductor_debug_jupyter.pipeline.views import text, words
+from inductor_debug_jupyter.pipeline.views import text
 from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
+from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, plain_lines, verdict_kind
 from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, where_text
 from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
-from inductor_debug_jupyter.pipeline.views.shapes import (
+from inductor_debug_jupyter.pipeline.views.view_types import (
     CaptureView,
     ItemView,
     MissingView,
@@ -30,7 +33,7 @@ from inductor_debug_jupyter.pipeline.views.shapes import (
     StageView,
     TileView,
 )
-from inductor_debug_jupyter.pipeline.views.words import ICONS, label_of, plain
+from inductor_debug_jupyter.pipeline.words import ICONS
 
 NEXT_STEPS = 3
 _MAX_ITEMS = 100

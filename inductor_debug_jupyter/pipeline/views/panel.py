@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
     Place,
     SessionRecord,
     Violation,
 )
-from inductor_debug_jupyter.pipeline.views import text, words
+from inductor_debug_jupyter.pipeline.views import labels, text
+from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, label_and_number, line_key, where_text
-from inductor_debug_jupyter.pipeline.views.shapes import (
+from inductor_debug_jupyter.pipeline.views.view_types import (
     FigureView,
     FindingView,
     HeaderView,
@@ -21,7 +24,7 @@ from inductor_debug_jupyter.pipeline.views.shapes import (
     SourceView,
     TabView,
 )
-from inductor_debug_jupyter.pipeline.views.words import ICONS, RANK, label_of, plain
+from inductor_debug_jupyter.pipeline.words import ICONS, RANK
 
 
 def header_view(record: SessionRecord) -> HeaderView:
@@ -215,7 +218,7 @@ def _place(place: Place) -> PlaceView:
         compile_id=place.compile_id,
         stage=place.stage,
         node=place.node,
-        op=plain(words.short_op(place.target)) if place.target else "",
+        op=plain(labels.short_op(place.target)) if place.target else "",
         module_path=plain(place.module_path),
         label=label,
         line=number,
@@ -283,7 +286,7 @@ def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> NodeVie
         stage=stage,
         node=name,
         title=" ".join(
-            filter(None, [plain(words.op_of(node)), words.short_tensor(node.tensor) if node.tensor else ""])
+            filter(None, [plain(labels.op_of(node)), labels.short_tensor(node.tensor) if node.tensor else ""])
         ),
         label=label,
         line=number,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypedDict
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
     OP_STATUSES,
     CoverageRecord,
@@ -14,10 +16,8 @@ from inductor_debug_jupyter.pipeline.records import (
     Place,
     PlannedTransfer,
 )
-from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.places import Lookup, of_place, where_text
-from inductor_debug_jupyter.pipeline.views.shapes import Selection
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
 _ICONS = {"supported": "✓", "decomposable": "✓", "fallback": "⚠", "refused": "✗"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
     GraphRecord,
     NodeRecord,
@@ -17,8 +18,9 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
     Violation,
 )
-from inductor_debug_jupyter.pipeline.views.shapes import GraphChoice, Selection
-from inductor_debug_jupyter.pipeline.views.words import RANK, count, label_of, plain
+from inductor_debug_jupyter.pipeline.views.labels import label_of
+from inductor_debug_jupyter.pipeline.views.view_types import GraphChoice, Selection
+from inductor_debug_jupyter.pipeline.words import RANK, count
 
 STAGE_PREFERENCE = ("forward", "post_grad", "joint", "dynamo", "backward")
 """Which graph of a compile opens first when nothing is selected: the one that a device is given, before fusion."""

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
 from inductor_debug_jupyter.pipeline.records import (
     BACKWARD,
     CompileCapture,
@@ -20,8 +21,8 @@ from inductor_debug_jupyter.pipeline.records import (
     SessionRecord,
     SourceLine,
 )
-from inductor_debug_jupyter.pipeline.views.words import count, label_of, plain
-from inductor_debug_jupyter.pipeline.words import Harmless
+from inductor_debug_jupyter.pipeline.views.labels import label_of
+from inductor_debug_jupyter.pipeline.words import count
 
 _STAGES = ("dynamo", "joint", "forward", "backward", "post_grad", f"post_grad{BACKWARD}")
 _LATER = _STAGES[1:]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypedDict
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     Guard,
@@ -16,11 +18,9 @@ from inductor_debug_jupyter.pipeline.records import (
     SessionRecord,
     SymbolRecord,
 )
-from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
-from inductor_debug_jupyter.pipeline.views.shapes import Selection
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
 STORM: Final = 3
 """The number of recompiles because of one value that make a storm."""

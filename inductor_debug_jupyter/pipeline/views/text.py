@@ -1,9 +1,9 @@
 """A session as text: for terminals, ``str(session)``, the snapshot and strict errors.
 
-The text is deterministic: the same record gives the same characters, and figures that change from run to run
-(seconds) are there only when asked for. Every line of :func:`session_text` goes through :func:`words.plain` at the end,
-so that nothing of a session can send escape codes to a terminal; what a user's program named goes through it before it
-is put into a line, so that a name cannot start a line of its own.
+The text is deterministic: the same record gives the same characters, and figures that change from run to run (seconds)
+are there only when asked for. Every line of :func:`session_text` goes through :func:`harmless.plain` at the end, so
+that nothing of a session can send escape codes to a terminal; what a user's program named goes through it before it is
+put into a line, so that a name cannot start a line of its own.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import DiffRecord, Note, Place, SessionRecord, SourceLine, Violation
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
-from inductor_debug_jupyter.pipeline.views import words
+from inductor_debug_jupyter.pipeline.views import labels
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
+from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 from inductor_debug_jupyter.pipeline.views.placement import fallback_line
 from inductor_debug_jupyter.pipeline.views.places import worst_first
 from inductor_debug_jupyter.pipeline.views.transfers import kernel_line, transfer_line
-from inductor_debug_jupyter.pipeline.views.words import ICONS, SEVERITIES, label_of, plain
+from inductor_debug_jupyter.pipeline.words import ICONS, SEVERITIES
 
 NOTHING_CAPTURED = "Nothing was captured, so NOTHING WAS CHECKED."
 _COLOURS = {"error": "31", "warning": "33", "info": "34", "lit": "1", "good": "32", "quiet": "2"}
@@ -226,7 +229,7 @@ def _distinct(places: tuple[Place, ...]) -> list[Place]:
 
 def _where(place: Place) -> str:
     line = f"{plain(label_of(place.line))}, line {place.line.line}" if place.line else "no line known"
-    op = words.short_op(place.target) if place.target else place.node
+    op = labels.short_op(place.target) if place.target else place.node
     return " · ".join(
         filter(None, [line, plain(place.module_path), plain(op), f"{place.compile_id} {place.stage}".strip()])
     )

@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import KernelSpec, NodeRecord, SessionRecord, Transfer
-from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.shapes import Selection
-from inductor_debug_jupyter.pipeline.views.words import plain
+from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
 _RANGES = ("copy_range", "accumulate", "work_division")
 """The keys of a spec that its line shows; the JSON has all of them."""

@@ -10,12 +10,13 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.devices import DeviceProfile, profile_names
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
-from inductor_debug_jupyter.pipeline.views.words import plain, size
-from inductor_debug_jupyter.pipeline.what_if.asked import RUN_DTYPES, SIZES
 from inductor_debug_jupyter.pipeline.what_if.inputs import axis_of, inputs_of
 from inductor_debug_jupyter.pipeline.what_if.judging import parts_of, present_ops
+from inductor_debug_jupyter.pipeline.what_if.request import RUN_DTYPES, SIZES
+from inductor_debug_jupyter.pipeline.words import size
 
 _WORDS = {"supported": "on the target", "decomposable": "in parts", "fallback": "on the CPU", "refused": "refused"}
 

@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import flatten_outputs
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
-from inductor_debug_jupyter.pipeline.what_if.asked import SIZES, Dims, Sizes, WhatIfRequest
+from inductor_debug_jupyter.pipeline.what_if.request import SIZES, Dims, Sizes, WhatIfRequest
 
 _DEFAULT_DIM = {"batch": 0, "sequence": 1}
 _IMAGE = 4

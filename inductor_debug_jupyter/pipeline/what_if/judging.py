@@ -24,8 +24,8 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
-from inductor_debug_jupyter.pipeline.views.words import size
-from inductor_debug_jupyter.pipeline.what_if.asked import WhatIfRequest
+from inductor_debug_jupyter.pipeline.what_if.request import WhatIfRequest
+from inductor_debug_jupyter.pipeline.words import size
 
 ORIGIN = "what if"
 _LISTED = 12

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.executions import describe
-from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, own_module, random_state_kept
 from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs, own_module, random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard

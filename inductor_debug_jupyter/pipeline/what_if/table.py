@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.views.words import ICONS, clip, plain
-from inductor_debug_jupyter.pipeline.what_if.changes import Changes, Figure
-from inductor_debug_jupyter.pipeline.what_if.numbers import as_dicts
+from inductor_debug_jupyter.pipeline.what_if.differences import Changes, Figure
+from inductor_debug_jupyter.pipeline.what_if.output_changes import as_dicts
+from inductor_debug_jupyter.pipeline.words import ICONS, clip
 
 _FINDING_SIGNS = {"gone": "−", "new": "+", "reworded": "≠", "same": "="}
 _WIDEST = 44

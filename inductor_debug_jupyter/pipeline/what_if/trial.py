@@ -8,8 +8,8 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
-from inductor_debug_jupyter.pipeline.what_if.asked import WhatIfRequest
-from inductor_debug_jupyter.pipeline.what_if.changes import Changes
+from inductor_debug_jupyter.pipeline.what_if.differences import Changes
+from inductor_debug_jupyter.pipeline.what_if.request import WhatIfRequest
 from inductor_debug_jupyter.pipeline.what_if.table import trial_dict, trial_text
 
 

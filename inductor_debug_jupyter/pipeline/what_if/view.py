@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from inductor_debug_jupyter.pipeline.views.words import duration, plain
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.what_if.table import FigureRow, FindingRow, figure_rows, finding_rows
 from inductor_debug_jupyter.pipeline.what_if.trial import WhatIfTrial
+from inductor_debug_jupyter.pipeline.words import duration
 
 
 class TrialView(TypedDict):

@@ -11,7 +11,7 @@ from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS
 from inductor_debug_jupyter.pipeline.adapters.conformance.subject import AdapterUnderTest, DoesNotApplyError, FailsError
 from inductor_debug_jupyter.pipeline.adapters.graph_server import tell_ops
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, check_name, find_adapter
-from inductor_debug_jupyter.pipeline.adapters.sending import arguments, reference
+from inductor_debug_jupyter.pipeline.adapters.recipes import arguments, reference
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import Limits, Worker
 from inductor_debug_jupyter.pipeline.records import CheckRecord, ConformanceRecord, CrashRecord

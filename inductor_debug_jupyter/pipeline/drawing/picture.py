@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from inductor_debug_jupyter.pipeline.views.graph_view import FIRST_VIEW, GraphView
-from inductor_debug_jupyter.pipeline.views.layout import SECONDS
+from inductor_debug_jupyter.pipeline.drawing.graph_view import FIRST_VIEW, GraphView
+from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import SECONDS
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.shapes import PictureView
+from inductor_debug_jupyter.pipeline.views.view_types import PictureView
 
 
 def picture_view(

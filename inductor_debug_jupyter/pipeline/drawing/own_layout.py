@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from inductor_debug_jupyter.pipeline.views.geometry import (
+from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
+from inductor_debug_jupyter.pipeline.drawing.geometry import (
     FRAME_TITLE,
     Geometry,
     Rect,
@@ -18,7 +19,6 @@ from inductor_debug_jupyter.pipeline.views.geometry import (
     size_of,
     text_width,
 )
-from inductor_debug_jupyter.pipeline.views.graph import Drawing
 
 _GAP = 12.0
 _ROW_GAP = 22.0

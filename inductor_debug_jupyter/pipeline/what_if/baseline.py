@@ -14,7 +14,7 @@ from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.records import CompileCapture, SessionRecord
-from inductor_debug_jupyter.pipeline.views.words import count
+from inductor_debug_jupyter.pipeline.words import count
 
 _INDUCTOR = {"post_grad", "ir_pre_fusion", "ir_post_fusion", "code", "kernel"}
 _FAILED = "lowering failed"

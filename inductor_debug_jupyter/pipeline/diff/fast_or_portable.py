@@ -8,8 +8,8 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import cut
 from inductor_debug_jupyter.pipeline.diff.native import LIBRARY, native_sums
+from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums, added
 from inductor_debug_jupyter.pipeline.diff.portable import portable_sums
-from inductor_debug_jupyter.pipeline.diff.sums import Limits, Sums, added
 
 _COPIED: Final = 1 << 20
 """Tensors that lie differently are copied so many elements at a time."""

@@ -15,17 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.drawing.colours import NOTHING, TITLES, Errors, offered, paint
+from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn, declutter
+from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing, Shape, count_units, draw, marks_of
+from inductor_debug_jupyter.pipeline.drawing.folding import Box, Tree
+from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import SECONDS, place
+from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
-from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.collapse import Box, Tree
-from inductor_debug_jupyter.pipeline.views.colours import NOTHING, TITLES, Errors, offered, paint
-from inductor_debug_jupyter.pipeline.views.declutter import Drawn, declutter
-from inductor_debug_jupyter.pipeline.views.graph import Drawing, Shape, count_units, draw, marks_of
-from inductor_debug_jupyter.pipeline.views.layout import SECONDS, place
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
-from inductor_debug_jupyter.pipeline.views.shapes import (
+from inductor_debug_jupyter.pipeline.views.view_types import (
     FrameView,
     PaintView,
     PictureNode,
@@ -33,9 +35,6 @@ from inductor_debug_jupyter.pipeline.views.shapes import (
     SearchView,
     Selection,
 )
-from inductor_debug_jupyter.pipeline.views.svg import to_svg
-from inductor_debug_jupyter.pipeline.views.words import plain
-from inductor_debug_jupyter.pipeline.words import Harmless
 
 MAX_SHAPES = 2_000
 """The largest number of shapes that is drawn; beyond, the boxes that were opened longest ago close."""

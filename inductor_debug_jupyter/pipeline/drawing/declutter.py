@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
-from inductor_debug_jupyter.pipeline.views.words import short_op
+from inductor_debug_jupyter.pipeline.views.labels import short_op
 
 _PASSES_ON = frozenset({"detach", "detach_", "alias", "lift_fresh", "lift_fresh_copy", "lift"})
 """Ops that return their input."""

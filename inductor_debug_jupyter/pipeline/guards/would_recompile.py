@@ -14,8 +14,8 @@ from inductor_debug_jupyter.pipeline.capture.recorder import Recorder, deepest_l
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
-from inductor_debug_jupyter.pipeline.torch_compat.asking import Asked, CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import Asked, CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.views.advice import advice, varying
 
 YesNoUnknown = Literal["yes", "no", "unknown"]

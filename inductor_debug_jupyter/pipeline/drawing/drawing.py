@@ -13,12 +13,14 @@ from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn, kept_by_model
+from inductor_debug_jupyter.pipeline.drawing.folding import Box, Tree, shared_length
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import NodeRecord
-from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.collapse import Box, Tree, shared_length
-from inductor_debug_jupyter.pipeline.views.declutter import Drawn, kept_by_model
+from inductor_debug_jupyter.pipeline.views import labels
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.words import ICONS, RANK, clip, plain
+from inductor_debug_jupyter.pipeline.words import ICONS, RANK, clip
 
 LONG_EDGE = 5
 """An edge over more ranks than this gets a portal."""
@@ -33,7 +35,7 @@ _NAMED = 2
 class Shape:
     """One shape of the picture, and the nodes of the record that it stands for.
 
-    ``kind`` is as in :class:`~inductor_debug_jupyter.pipeline.views.shapes.PictureNode`, or ``input`` for the first
+    ``kind`` is as in :class:`~inductor_debug_jupyter.pipeline.views.view_types.PictureNode`, or ``input`` for the first
     drawing of an input. A group has no ``names``, but the id of its ``box`` and the range of its ops.
     """
 
@@ -176,9 +178,9 @@ class _Painter:
         node = self.drawn.ops[position]
         kept = [each for each in self.drawn.reads[position] if kept_by_model(each) and each.name not in self.marks]
         module = self.tree.alone_in_module(position)
-        op = words.op_of(node)
+        op = labels.op_of(node)
         head = f"{module}: {op}" if module and module != op else op
-        label = (head, words.short_tensor(node.tensor) if node.tensor else "", _kept_text(kept))
+        label = (head, labels.short_tensor(node.tensor) if node.tensor else "", _kept_text(kept))
         names = (node.name, *self.drawn.members.get(position, ()))
         return self._marked(Shape("", "node", label, names, "", position, position + 1, frame))
 
@@ -186,7 +188,7 @@ class _Painter:
         last = self.drawn.ops[box.end - 1].tensor
         kept = {each.name for nodes in self.drawn.reads[box.start : box.end] for each in nodes if kept_by_model(each)}
         counts = [words.count(box.ops, "op"), words.count(len(kept), "parameter") if kept else ""]
-        out = f"→ {words.short_tensor(last)}" if last else ""
+        out = f"→ {labels.short_tensor(last)}" if last else ""
         where = _tail(_where(box))
         label = (box.title, where if where != box.title else "", " · ".join(filter(None, counts)), out)
         return self._marked(Shape("", "group", label, (), box.id, box.start, box.end, frame))
@@ -260,7 +262,7 @@ class _Painter:
         if len(nodes) > 1:
             label: tuple[str, ...] = (words.count(len(names), "input"),)
         else:
-            tensor = words.short_tensor(nodes[0].tensor) if nodes[0].tensor else ""
+            tensor = labels.short_tensor(nodes[0].tensor) if nodes[0].tensor else ""
             label = (_short_origin(nodes[0]), tensor)
         shape = self._marked(Shape("", kind, label, names, frame=unit.frame), names)
         made = self._add(shape)

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from inductor_debug_jupyter.pipeline import harmless, words
+from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn
+from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import NodeRecord
-from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.declutter import Drawn
-from inductor_debug_jupyter.pipeline.views.graph import Drawing
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.shapes import LegendEntry, PaintView
+from inductor_debug_jupyter.pipeline.views.view_types import LegendEntry, PaintView
 
 NOTHING = "nothing"
 TITLES = {
@@ -98,7 +98,7 @@ def _placement(drawn: Drawn, lookup: Lookup, key: tuple[str, str]) -> _Scheme:
     if sides := _sides(lookup, *key):
         target = lookup.record.target or "target"
         legend = [
-            LegendEntry(text=f"runs on {words.plain(target)}", sign="●", colour="#56B4E9"),
+            LegendEntry(text=f"runs on {harmless.plain(target)}", sign="●", colour="#56B4E9"),
             LegendEntry(text="falls back to the CPU", sign="▲", colour="#E69F00"),
         ]
         number = {"device": 0, "cpu": 1}
@@ -115,7 +115,7 @@ def _classes(values: Sequence[str | None]) -> _Scheme:
     ranked = sorted(counts, key=lambda value: (-counts[value], value))
     number = {value: min(at, len(_PALETTE)) for at, value in enumerate(ranked)}
     legend = [
-        LegendEntry(text=f"{words.plain(value)} · {words.count(counts[value], 'op')}", sign=sign, colour=colour)
+        LegendEntry(text=f"{harmless.plain(value)} · {words.count(counts[value], 'op')}", sign=sign, colour=colour)
         for value, sign, colour in zip(ranked, _SIGNS, _PALETTE, strict=False)
     ]
     if len(ranked) > len(_PALETTE):

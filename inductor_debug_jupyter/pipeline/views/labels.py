@@ -1,48 +1,20 @@
-"""How things are said: icons, plurals, sizes, short names, and text that cannot break out of its line."""
+"""What nodes, ops, tensors and lines are called: as short as people say it."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from inductor_debug_jupyter.pipeline.records import NodeRecord, Severity, SourceLine, TensorSpec
-from inductor_debug_jupyter.pipeline.words import plain as plain
-
-SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
-"""Worst first."""
-
-ICONS: Final[dict[str, str]] = {"error": "✗", "warning": "⚠", "info": "ℹ"}
-RANK: Final[dict[str, int]] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+from inductor_debug_jupyter.pipeline.records import NodeRecord, SourceLine, TensorSpec
 
 _BUILTIN = re.compile(r"<(?:built-in )?(?:function|method|method descriptor) '?([\w.]+)")
+
 _OVERLOADED = re.compile(r"(?:^|\.)(?:aten|prims|inductor|quantized|higher_order|\w+_lib)\.(\w+)(?:\.\w+)?$")
+
 _DTYPES: Final[dict[str, str]] = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
     "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8",
 }  # fmt: skip
-
-
-def clip(text: str, width: int) -> str:
-    """``text``, cut with an ellipsis when it is longer than ``width``."""
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def count(number: int, noun: str) -> str:
-    """``1 graph``, ``1,200 graphs``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def size(nbytes: int) -> str:
-    """``38 MiB``; three significant digits."""
-    value, units = float(nbytes), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1000 and len(units) > 1:
-        value, units = value / 1024, units[1:]
-    return f"{value:.3g} {units[0]}"
-
-
-def duration(seconds: float) -> str:
-    """``1.4 s`` or ``35 ms``."""
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
 def label_of(line: SourceLine) -> str:

@@ -2,7 +2,7 @@
 
 ``dot`` from the PATH is used; without one, the Graphviz inside ``pygraphviz``'s wheel, in a child interpreter, because
 a layout that never ends can only be stopped from outside. When neither works or time runs out, :func:`place` falls
-back to our own layout (:mod:`~inductor_debug_jupyter.pipeline.views.layered`), so that there is always a picture.
+back to our own layout (:mod:`~inductor_debug_jupyter.pipeline.drawing.own_layout`), so that there is always a picture.
 
 Graphviz is given numbers only: sizes, indices and arrows.
 """
@@ -17,10 +17,10 @@ import sys
 from functools import lru_cache
 from typing import Any
 
+from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
+from inductor_debug_jupyter.pipeline.drawing.geometry import FRAME_TITLE, Geometry, Rect, is_beside, size_of, text_width
+from inductor_debug_jupyter.pipeline.drawing.own_layout import layered
 from inductor_debug_jupyter.pipeline.errors import LayoutError
-from inductor_debug_jupyter.pipeline.views.geometry import FRAME_TITLE, Geometry, Rect, is_beside, size_of, text_width
-from inductor_debug_jupyter.pipeline.views.graph import Drawing
-from inductor_debug_jupyter.pipeline.views.layered import layered
 
 SECONDS = 2.0
 """How long graphviz may take before our own layout is used."""

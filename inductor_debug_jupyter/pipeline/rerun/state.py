@@ -19,8 +19,8 @@ from typing import Any
 import numpy
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.holders import Holder
-from inductor_debug_jupyter.pipeline.diff.reachable import reach
+from inductor_debug_jupyter.pipeline.rerun.holders import Holder
+from inductor_debug_jupyter.pipeline.rerun.reachable import reach
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 log = logging.getLogger("inductor_debug_jupyter")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
-from inductor_debug_jupyter.pipeline.guards.asking import RecompileAnswer, chosen_function, would_recompile
-from inductor_debug_jupyter.pipeline.torch_compat.asking import CalledFunction
+from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, chosen_function, would_recompile
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 
 
 class ChangedInputs:

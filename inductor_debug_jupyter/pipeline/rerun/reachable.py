@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.holders import (
+from inductor_debug_jupyter.pipeline.rerun.holders import (
     CellHolder,
     DefaultsHolder,
     DictHolder,

@@ -10,9 +10,9 @@ import re
 from base64 import b64encode
 from html import escape
 
+from inductor_debug_jupyter.pipeline.drawing.graph_view import FIRST_VIEW
+from inductor_debug_jupyter.pipeline.drawing.picture import picture_view
 from inductor_debug_jupyter.pipeline.records import SessionRecord
-from inductor_debug_jupyter.pipeline.views.graph_view import FIRST_VIEW
-from inductor_debug_jupyter.pipeline.views.picture import picture_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.text import session_text
 

@@ -32,12 +32,12 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.diff.harness import plain_model
-from inductor_debug_jupyter.pipeline.diff.state import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import BUDGET, Checkpoints, GraphRun
 from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
 from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, as_it_is
 from inductor_debug_jupyter.pipeline.records import CompileCapture
+from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, storage_of
 from inductor_debug_jupyter.pipeline.torch_compat.kept_calls import KeptCall
 from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.diff import overall_verdict
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import OutputDiff, SessionRecord, Verdict, Violation
-from inductor_debug_jupyter.pipeline.views import words
 from inductor_debug_jupyter.pipeline.views.text import severity_counts
 from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
-from inductor_debug_jupyter.pipeline.what_if.numbers import largest_error
-from inductor_debug_jupyter.pipeline.words import Harmless
+from inductor_debug_jupyter.pipeline.what_if.output_changes import largest_error
 
 Kind = Literal["same", "better", "worse", "other"]
 NOT_KNOWN = "not known"

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, pairwise
 
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import NodeRecord
-from inductor_debug_jupyter.pipeline.views import words
-from inductor_debug_jupyter.pipeline.views.words import label_of, plain
+from inductor_debug_jupyter.pipeline.views import labels
+from inductor_debug_jupyter.pipeline.views.labels import label_of
 
 WIDE = 40
 """An open box shows at most about so many things."""
@@ -220,7 +221,7 @@ class Tree:
     def _repeat(self, box: Box, groups: list[list[Box | int]], pattern: list[Box | int], main: int) -> Box:
         times = len(groups)
         members = [self._section(box, group, f"{number} of {times:,}") for number, group in enumerate(groups, 1)]
-        names = [each.title if isinstance(each, Box) else words.op_of(self.ops[each]) for each in pattern]
+        names = [each.title if isinstance(each, Box) else labels.op_of(self.ops[each]) for each in pattern]
         others = [name for at, name in enumerate(names) if at != main]
         more = f" + {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
         start, end = _start(groups[0][0]), _end(groups[-1][-1])
@@ -270,7 +271,7 @@ class Tree:
         first, last = items[0], items[-1]
         if isinstance(first, Box) and isinstance(last, Box) and first.path != last.path:
             return f"{_last_parts(first.path)} … {_last_parts(last.path)}"
-        names = [words.op_of(self.ops[at]) for at in (_start(first), _end(last) - 1)]
+        names = [labels.op_of(self.ops[at]) for at in (_start(first), _end(last) - 1)]
         return f"{names[0]} … {names[1]}" if len(items) <= WIDE else f"ops {_start(first) + 1:,}–{_end(last):,}"
 
     def _line(self, item: Box | int) -> str:

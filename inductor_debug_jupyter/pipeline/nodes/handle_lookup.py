@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.nodes.kernels import kernel_values
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.parts import InParts
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
-from inductor_debug_jupyter.pipeline.nodes.traces import TracedCalls
+from inductor_debug_jupyter.pipeline.nodes.traced_calls import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
