@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +63,16 @@ def test_the_ladder_is_a_table() -> None:
     assert pretty(record) == str(record)
     assert "the first rung that is not good is inductor" in str(record)
     assert repr(record).startswith("BisectRecord("), "every field is still there for who wants it"
+
+
+def test_a_session_brings_the_words_of_all_its_records() -> None:
+    """Whatever else was imported before: a record that a session hands out never shows its fields."""
+    code = (
+        "import inductor_debug_jupyter.pipeline.session\n"
+        "from inductor_debug_jupyter.pipeline import records\n"
+        "from inductor_debug_jupyter.pipeline.records import in_words\n"
+        "kinds = ('BisectRecord', 'DiffRecord', 'LocalizationRecord', 'MemoryRecord', 'SessionRecord')\n"
+        "print([kind for kind in kinds if getattr(records, kind) not in in_words._writers])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -20,6 +20,7 @@ from inductor_debug_jupyter.pipeline.records import (
     Violation,
 )
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
+from inductor_debug_jupyter.pipeline.views import bisect, diff, localization, memory  # noqa: F401 - as they say records
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
 
 
