@@ -29,7 +29,7 @@ def test_the_documented_example_is_a_profile(tmp_path):
     """What the module's docstring shows can be copied as it is."""
     from inductor_debug_jupyter.pipeline.devices import profile as module
 
-    example = module.__doc__.partition("::\n\n")[2].partition("\n\nA key that")[0]
+    example = module.__doc__.partition("::\n\n")[2].partition("\n\nAn unknown key")[0]
     path = tmp_path / "example.toml"
     path.write_text("\n".join(line.removeprefix("    ") for line in example.splitlines()))
     profile = load_profile(str(path))

@@ -192,11 +192,13 @@ class Target:
         self._first("ran.clear()")
         return Strike(kind, after, self.seconds[kind], tuple(wrong), stopped)
 
-    def run_all(self, cell: str, when: Path) -> tuple[str, str, str]:
+    def run_all(self, cell: str, when: Path | None = None) -> tuple[str, str, str]:
         """Strike when the cell has made that file; the statuses of the cell and of the one behind it, and the error."""
-        when.unlink(missing_ok=True)
+        if when is not None:
+            when.unlink(missing_ok=True)
         status, error, _ = self._run_all(cell, when)
-        when.unlink(missing_ok=True)
+        if when is not None:
+            when.unlink(missing_ok=True)
         return status, error, self.queued
 
     def close(self) -> None:

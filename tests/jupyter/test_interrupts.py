@@ -45,13 +45,11 @@ def test_a_comparison_that_is_stopped_stops_run_all(target: Target, folder: Path
     assert target.kernel.value("(len(session.captures), session.record.diff, ran, changed())") == "(1, None, [], {})"
 
 
-@pytest.mark.parametrize("end", ["import time; time.sleep(60)", "raise ValueError"], ids=["stopped", "failed"])
-def test_a_cell_that_is_stopped_or_fails_is_not_compared(target: Target, folder: Path, end: str) -> None:
-    error = "ValueError" if "ValueError" in end else "KeyboardInterrupt"
-    cell = (
-        "%%inductor_debug --diff --candidate slow:backend --lower dynamo --as session\n"
-        f"net(x)\nopen('inside', 'w').close()\n{end}"
-    )
-    assert target.run_all(cell, when=folder / "inside") == ("error", error, "aborted")
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "failed"])
+def test_a_cell_that_is_stopped_or_fails_is_not_compared(target: Target, folder: Path, is_stopped: bool) -> None:
+    end = "open('inside', 'w').close(); import time; time.sleep(60)" if is_stopped else "raise ValueError"
+    error = "KeyboardInterrupt" if is_stopped else "ValueError"
+    cell = f"%%inductor_debug --diff --candidate slow:backend --lower dynamo --as session\nnet(x)\n{end}"
+    assert target.run_all(cell, when=folder / "inside" if is_stopped else None) == ("error", error, "aborted")
     assert not (folder / "comparing").exists()
     assert target.kernel.value("(len(session.captures), session.record.diff, ran)") == "(1, None, [])"

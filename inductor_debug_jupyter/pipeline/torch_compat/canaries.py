@@ -37,7 +37,7 @@ PARTS = {
 """Part → what a capture loses without it."""
 
 _MODULES = (
-    "asking",
+    "guard_checks",
     "calls",
     "failures",
     "graphs",
