@@ -113,7 +113,7 @@ class Index:
     def paths_of(self, room: str, sha256: str) -> tuple[str, ...]:
         """Where that content lies in that room."""
         query = "SELECT DISTINCT path FROM artifacts WHERE room = ? AND sha256 = ?"
-        return tuple(_text(row[0]) for row in self._connection.execute(query, (room, sha256)))
+        return tuple(_path(row[0]) for row in self._connection.execute(query, (room, sha256)))
 
     def users_of(self, path: str) -> tuple[str, ...]:
         """List the sessions that use that file."""
@@ -211,9 +211,20 @@ def _text(value: Any) -> str:
     Raises:
         sqlite3.DatabaseError: it is something else.
     """
-    if not isinstance(value, str) or "\0" in value:
+    if not isinstance(value, str):
         raise sqlite3.DatabaseError("malformed row (a path or an id that is no text)")
     return value
+
+
+def _path(value: Any) -> str:
+    """A path that we wrote.
+
+    Raises:
+        sqlite3.DatabaseError: it is no text, or none that can be a path.
+    """
+    if "\0" in _text(value):
+        raise sqlite3.DatabaseError("malformed row (a path that no file can have)")
+    return str(value)
 
 
 _Row = TypeVar("_Row", Artifact, SavedSession, Unfinished)
@@ -231,7 +242,7 @@ def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
     except msgspec.ValidationError as error:
         raise sqlite3.DatabaseError(f"malformed row ({error})") from None
     if isinstance(record, Artifact):
-        _text(record.path)
+        _path(record.path)
     if isinstance(record, Unfinished):
         return record
     moment = record.saved if isinstance(record, SavedSession) else record.created
