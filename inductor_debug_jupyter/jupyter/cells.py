@@ -122,6 +122,18 @@ class CellWatcher:
         self._cleaning: list[CleanTracebacks] = []
         """For errors of line magics: IPython shows them after the magic is over."""
 
+    def put_back_lost(self) -> None:
+        """IPython's ``pre_execute``: put back what cells left whose end was never told.
+
+        Ctrl-C that hits IPython's or the kernel's own code around a cell ends it without ``post_run_cell``. Cells that
+        still run are on the call stack; a run that is open beyond these was lost.
+        """
+        running = _cells_on_the_stack(self._shell)
+        with held_back():
+            while running and len(self._runs) >= running:
+                if (run := self._runs.pop()) is not None:
+                    self._take(None, "not everything could be put back", run.put_back)
+
     def before_cell(self, info: Any) -> None:
         """IPython's ``pre_run_cell``: open a session when the cell asks for one."""
         run = None
@@ -248,6 +260,12 @@ class CellWatcher:
     def _say(self, consequence: str, error: Exception) -> None:
         log.warning("%%%%inductor_debug: %s (%s)", consequence, in_a_line(error))
         log.debug("details", exc_info=error)
+
+
+def _cells_on_the_stack(shell: Any) -> int:
+    """How many cells run at this moment, one inside the other; 0 where IPython does not call us."""
+    code = getattr(type(shell).run_cell_async, "__code__", None)
+    return sum(frame.f_code is code for frame, _ in traceback.walk_stack(None))
 
 
 def _not_checked(settings: Settings, reason: str) -> ConstraintViolationError | None:

@@ -5,12 +5,14 @@ What random moments do in a real kernel is in ``test_interrupts.py``.
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from IPython.core.interactiveshell import InteractiveShell
 
 from inductor_debug_jupyter.jupyter import cells, extension
@@ -150,3 +152,17 @@ def test_an_interrupt_that_is_held_back_comes_at_the_end(shell: InteractiveShell
         done.append(3)
     assert interrupts.came
     assert done == [1, 2, 3]
+
+
+def test_a_cell_whose_end_was_never_told_is_put_back_by_the_next_one(shell: InteractiveShell) -> None:
+    """Ctrl-C in the kernel's own code around a cell: IPython's ``post_run_cell`` never comes."""
+    before = torch.nn.Module.__call__
+    cell = "%%inductor_debug --lower aot --no-panel\ntorch.nn.Linear(4, 4)(torch.randn(2, 4))"
+    asyncio.run(shell.run_cell_async(cell, transformed_cell=shell.transform_cell(cell)))  # without its end
+    assert torch.nn.Module.__call__ is not before
+    shell.run_cell("1", silent=True)
+    assert torch.nn.Module.__call__ is before
+    inner = "%%inductor_debug --lower aot --no-panel --as inner\\ntorch.nn.Linear(4, 4)(torch.randn(2, 4))"
+    shell.run_cell(f"%%inductor_debug --lower aot --no-panel --as outer\nget_ipython().run_cell('{inner}')")
+    assert (len(shell.user_ns["inner"].captures), len(shell.user_ns["outer"].captures)) == (1, 1)
+    assert torch.nn.Module.__call__ is before
