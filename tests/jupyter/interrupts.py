@@ -54,6 +54,7 @@ class Net(torch.nn.Module):
         return torch.relu(self.up(x)) + 1
 torch.manual_seed(0)
 net, x, ran = Net().eval(), torch.randn(8, 100), []
+nets = [Net().eval() for _ in range(6)]  # so that a cell takes a second or more
 with torch.no_grad():
     expected = net(x)
 """
@@ -122,10 +123,15 @@ with torch.no_grad():
 """
 ANSWER = "(torch.equal(answer, expected), len(checked.captures), len(checked.findings), len(ran))"
 KINDS = {
-    "capture": "%%inductor_debug --target stick128 --strict\nnet(x)",
-    "diff": "%%inductor_debug --target stick128 --diff --candidate aot_eager --backward --lower dynamo\nnet(x)",
-    "localize": "%%inductor_debug --diff --candidate chip:wrong --localize --lower dynamo\nnet(x)",
-    "fix_all": "checked.fix_all()",
+    "capture": "%%inductor_debug --target stick128 --strict\nfor _ in range(6):\n    Net().eval()(x)\nnet(x)",
+    "diff": (
+        "%%inductor_debug --target stick128 --diff --candidate aot_eager --backward --lower dynamo\n"
+        "for each in nets:\n    each(x)"
+    ),
+    "localize": (
+        "%%inductor_debug --diff --candidate chip:wrong --localize --lower dynamo\nfor each in nets:\n    each(x)"
+    ),
+    "fix_all": "for _ in range(20):\n    checked._fixes = None  # it remembers what it tried\n    checked.fix_all()",
     "isolate": "%%inductor_debug --diff --candidate chip:wrong --isolate --lower dynamo\nnet(x)",
 }
 QUEUED = "ran.append(1)"
