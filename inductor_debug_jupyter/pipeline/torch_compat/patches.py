@@ -2,7 +2,7 @@
 
 Patches of one attribute can be nested, and need not be undone in the reverse order of their making (two captures in two
 threads end in any order): each patched attribute keeps one dispatcher, which is installed with the first wrapper and
-taken out with the last.
+taken out with the last. Ctrl-C never strikes half-way: an attribute that is taken for restored is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import HookError
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -41,7 +42,7 @@ def acquire(owner: Any, name: str, wrap: Wrapper, part: str) -> None:
     Raises:
         HookError: ``owner`` has no such attribute in this torch.
     """
-    with _lock:
+    with held_back(), _lock:
         key = (id(owner), name)
         site = _installed.get(key)
         if site is None:
@@ -56,7 +57,7 @@ def acquire(owner: Any, name: str, wrap: Wrapper, part: str) -> None:
 
 def release(owner: Any, name: str) -> None:
     """Undo one :func:`acquire`; the last one puts the original back."""
-    with _lock:
+    with held_back(), _lock:
         key = (id(owner), name)
         site = _installed.get(key)
         if site is None:
