@@ -22,6 +22,7 @@ from inductor_debug_jupyter.jupyter.display import show_session
 from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_options
 from inductor_debug_jupyter.jupyter.progress import CellProgress
 from inductor_debug_jupyter.jupyter.saving import LateSaving
+from inductor_debug_jupyter.jupyter.shown import panels
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
 from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, in_a_line
@@ -129,15 +130,16 @@ class CellWatcher:
         still run are on the call stack; a run that is open beyond these was lost.
         """
         running = _cells_on_the_stack(self._shell)
-        with held_back():
-            while running and len(self._runs) >= running:
+        while running and len(self._runs) >= running:
+            with held_back():
                 if (run := self._runs.pop()) is not None:
                     self._take(None, "not everything could be put back", run.put_back)
 
     def before_cell(self, info: Any) -> None:
         """IPython's ``pre_run_cell``: open a session when the cell asks for one."""
         run = None
-        with noticed() as interrupts:
+        with noticed() as interrupts:  # IPython swallows what an event's callback raises, Ctrl-C too
+            self._take(None, "an earlier panel could not be closed", lambda: panels.before_cell(info))
             self._take(interrupts, "earlier sessions could not be saved", self._saving.finish)
             try:
                 options = options_of_cell(info.raw_cell or "")

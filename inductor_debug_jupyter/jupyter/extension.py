@@ -27,7 +27,6 @@ def load(shell: Any) -> None:
     _loaded[id(shell)] = watcher
     shell.input_transformers_cleanup.append(strip_magic_line)
     shell.events.register("pre_execute", watcher.put_back_lost)
-    shell.events.register("pre_run_cell", panels.before_cell)
     shell.events.register("pre_run_cell", watcher.before_cell)
     shell.events.register("post_run_cell", watcher.after_cell)
     shell.events.register("post_run_cell", panels.after_cell)
@@ -44,7 +43,6 @@ def unload(shell: Any) -> None:
         return
     shell.input_transformers_cleanup.remove(strip_magic_line)
     shell.events.unregister("pre_execute", watcher.put_back_lost)
-    shell.events.unregister("pre_run_cell", panels.before_cell)
     shell.events.unregister("pre_run_cell", watcher.before_cell)
     shell.events.unregister("post_run_cell", watcher.after_cell)
     shell.events.unregister("post_run_cell", panels.after_cell)

@@ -238,7 +238,7 @@ class Target:
                 while not after.exists():
                     time.sleep(0.05)
             else:
-                time.sleep(max(after, 0.2))  # before that IPython reads the cell: see above
+                time.sleep(max(after, 0.4))  # before that IPython reads the cell: see above
             self.kernel.manager.interrupt_kernel()
         struck = time.monotonic()
         replies = {}
