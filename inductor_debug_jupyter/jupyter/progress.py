@@ -16,6 +16,7 @@ from IPython.display import display
 
 from inductor_debug_jupyter.pipeline.capture.steps import Step
 from inductor_debug_jupyter.pipeline.harmless import plain
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 
 PATIENCE = 0.8
 """Seconds before the line appears."""
@@ -40,11 +41,12 @@ class CellProgress:
 
     def tell(self, step: Step) -> None:
         """The compiler starts something."""
-        self._step, self._since = step, time.monotonic()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._tick, name="inductor-debug-progress", daemon=True)
-            self._thread.start()
-        self._show()
+        with held_back():  # half-way through, a thread would stay that nobody ends, or a lock that nobody gives back
+            self._step, self._since = step, time.monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._tick, name="inductor-debug-progress", daemon=True)
+                self._thread.start()
+            self._show()
 
     def done(self) -> None:
         """Take the line away. Safe to call twice."""
