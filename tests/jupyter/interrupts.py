@@ -1,7 +1,8 @@
 """Ctrl-C at random moments of a capture, a comparison, a search, a fix and an isolated run, in one real kernel.
 
 ``python tests/jupyter/interrupts.py --all`` strikes 60 times (``--times N`` for another number, ``--seed`` for other
-moments) and prints a table; ``test_interrupts.py`` strikes a few times in the suite. Each time a cell is queued behind
+moments) and prints a table; ``test_interrupts.py`` has the moments that can be chosen. It is not in the suite yet:
+about one strike in forty still leaves the thread of our line of progress behind. Each time a cell is queued behind
 the one that is struck, as Run All does, and then:
 
 - the reply's status is "error" with KeyboardInterrupt, and the queued cell did not run;
