@@ -7,6 +7,7 @@ time while the C++ compiler works; whatever fails here ends the line and nothing
 from __future__ import annotations
 
 import html
+import logging
 import sys
 import threading
 import time
@@ -17,6 +18,8 @@ from IPython.display import display
 from inductor_debug_jupyter.pipeline.capture.steps import Step
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.interrupts import held_back
+
+log = logging.getLogger("inductor_debug_jupyter")
 
 PATIENCE = 0.8
 """Seconds before the line appears."""
@@ -71,7 +74,8 @@ class CellProgress:
     def _guarded(self, action: Any) -> None:
         try:
             action()
-        except Exception:
+        except Exception:  # a front end that cannot show it: the cell goes on without a line of progress
+            log.debug("the line of progress ends", exc_info=True)
             self._over.set()
 
 

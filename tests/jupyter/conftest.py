@@ -14,6 +14,17 @@ import pytest
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
+BLOCK = """
+import torch
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(784, 512)
+    def forward(self, x):
+        return self.up(x)
+"""
+"""A module that stick128 refuses."""
+
 
 @dataclass
 class Outcome:

@@ -20,14 +20,9 @@ from inductor_debug_jupyter.pipeline.capture.watch import CaptureWatch
 from inductor_debug_jupyter.pipeline.interrupts import held_back, noticed
 from inductor_debug_jupyter.pipeline.session import DebugSession, life
 
-SETUP = """
-import torch
-class Block(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up = torch.nn.Linear(784, 512)
-    def forward(self, x):
-        return self.up(x)
+from .conftest import BLOCK
+
+SETUP = f"""{BLOCK}
 block, x, ran = Block(), torch.randn(3, 784), []
 """
 CELL = "%%inductor_debug --target stick128 --strict --lower dynamo --diff --candidate aot_eager --as session\n"

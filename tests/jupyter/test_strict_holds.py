@@ -22,14 +22,9 @@ from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
 from inductor_debug_jupyter.pipeline.session import DebugSession, life
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
-SETUP = """
-import torch
-class Block(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up = torch.nn.Linear(784, 512)
-    def forward(self, x):
-        return self.up(x)
+from .conftest import BLOCK
+
+SETUP = f"""{BLOCK}
 block, x = Block(), torch.randn(3, 784)
 """
 CHIPS = {

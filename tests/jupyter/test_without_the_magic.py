@@ -14,10 +14,7 @@ import feature_cells
 import pytest
 
 _NOISE = (
-    (
-        r"/tmp/ipykernel_\d+/\d+\.py|<ipython-input-[\w-]+>",
-        "<cell>",
-    ),  # named after the cell's text
+    (r"[\w/.-]*/ipykernel_\d+/\d+\.py|<ipython-input-[\w-]+>", "<cell>"),  # named after the cell's text
     (r"___torch_mangle_\d+\.", ""),  # TorchScript numbers classes of the same name
     (r"USDT:.*\n?", ""),  # Kineto says when it starts
     (r' *File "[^"]*/inductor_debug_jupyter/.*\n(?:    .*\n)?', ""),  # anomaly mode prints the whole stack

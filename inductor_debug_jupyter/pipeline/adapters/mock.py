@@ -7,6 +7,7 @@ profile and the ``MOCK_*`` variables, read again for each graph, as ``mock_backe
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,9 +33,9 @@ class _ExecutingMock(AcceleratorAdapter):
     """A mock that compiles a graph into an interpreter, unless it is strict and its rules refuse the graph."""
 
     @property
+    @abstractmethod
     def is_strict(self) -> bool:
         """Whether :meth:`compile` refuses what the rules refuse."""
-        raise NotImplementedError
 
     def compile(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> CompilationResult:
         """Check the graph and make it runnable."""
