@@ -58,7 +58,22 @@ def clone_inputs(inputs: Any, memo: Memo | None = None) -> Any:
 
 def memo_copy(memo: Mapping[Any, Any]) -> Memo:
     """What was copied so far, to go on from more than once; torch keeps the copies of storages in a dict of its own."""
-    return {key: dict(value) if key == "torch" else value for key, value in memo.items()}
+    copied: Memo = {}
+    _add_to_memo(copied, memo)
+    return copied
+
+
+def _add_to_memo(memo: Memo, other: Mapping[Any, Any]) -> None:
+    """Let one memo know what another one knows.
+
+    ``deepcopy`` keeps the originals alive in a list under the memo's own id. That id must not come along: once the
+    other memo is gone, a new object may have it, and the list would pass for the copy of that object.
+    """
+    for key, value in other.items():
+        if key == id(other):
+            memo.setdefault(id(memo), []).extend(value)
+        else:
+            memo[key] = dict(value) if key == "torch" else value
 
 
 @contextmanager
@@ -88,7 +103,7 @@ def _copied_module(model: Any, held: tuple[Holder, ...], memo: Memo) -> tuple[An
     except Exception as error:  # deepcopy calls into user code
         log.debug("%s cannot be copied (%s): it is put back instead", type(model).__name__, error)
         return model, held
-    memo.update(own_memo)
+    _add_to_memo(memo, own_memo)
     theirs = {id(holder.target) for holder in held}
     return module, tuple(holder for holder in reach(module).holders if id(holder.target) in theirs)
 
