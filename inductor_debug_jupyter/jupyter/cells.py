@@ -13,7 +13,7 @@ import gc
 import logging
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -63,12 +63,13 @@ class Run:
         self.session.open()
 
     def put_back(self) -> None:
-        """Stop capturing, and leave the shell as it was. Safe to call twice."""
-        self.tracebacks.remove()
-        if self.session is not None:
-            self.session.stop()
-        if self.progress is not None:
-            self.progress.done()
+        """Stop capturing, and leave the shell as it was, each step whatever the others raise. Safe to call twice."""
+        with ExitStack() as steps:
+            if self.progress is not None:
+                steps.callback(self.progress.done)
+            if self.session is not None:
+                steps.callback(self.session.stop)
+            steps.callback(self.tracebacks.remove)
 
 
 @contextmanager

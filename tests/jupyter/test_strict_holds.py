@@ -7,6 +7,7 @@ what failed is said in one line, and whatever did not fail (binding, showing, sa
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,3 +137,20 @@ def test_whatever_fails(
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(said) == (chosen.lines if is_strict or name != "the repro" else 0), said
     assert all("\n" not in line for line in said)
+
+
+def test_whatever_cannot_be_put_back_the_rest_is(shell: InteractiveShell, monkeypatch: MONKEY) -> None:
+    """The line of progress once stayed for ever, since a hook of torch's could not be taken out before it."""
+    stop = DebugSession.stop
+
+    def stops_and_fails(session: DebugSession) -> None:
+        stop(session)
+        raise RuntimeError("half-built guards")
+
+    monkeypatch.setattr(DebugSession, "stop", stops_and_fails)
+    shell.run_cell("%%inductor_debug --target stick128 --lower dynamo\nblock(x)")
+    for thread in threading.enumerate():
+        if thread.name == "inductor-debug-progress":
+            thread.join(5)
+            assert not thread.is_alive()
+    assert shell.custom_exceptions == ()

@@ -71,7 +71,10 @@ class Leftovers:
                 invalidated += _invalidate(code, region)
             except Exception:
                 log.debug("cache entries of %s stay", code.co_name, exc_info=True)
-        _detach_finalizers(invalidated)
+        try:
+            _detach_finalizers(invalidated)
+        except Exception:
+            log.debug("finalizers of %d guard managers stay", len(invalidated), exc_info=True)
         for names, name in self._names:
             names.pop(name, None)
         for source in self._sources:
@@ -148,7 +151,8 @@ def _detach_finalizers(managers: Collection[Any]) -> None:
     for finalizer in list(getattr(weakref.finalize, "_registry", ())) if ours else ():
         _, function, _, _ = finalizer.peek() or (None, None, None, None)
         builder = getattr(function.func, "__self__", None) if isinstance(function, partial) else None
-        if isinstance(builder, CheckFunctionManager) and id(builder.guard_manager) in ours:
+        # Ctrl-C may have struck while torch built it: then it has no guard manager.
+        if isinstance(builder, CheckFunctionManager) and id(getattr(builder, "guard_manager", None)) in ours:
             finalizer.detach()
 
 
