@@ -26,7 +26,7 @@ from inductor_debug_jupyter.jupyter.shown import panels
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
 from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, in_a_line
-from inductor_debug_jupyter.pipeline.interrupts import Interrupts, held_back, noticed
+from inductor_debug_jupyter.pipeline.interrupts import Interrupts, held_back, never_lost, noticed
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import Settings
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
@@ -45,6 +45,7 @@ class Run:
         self.settings = settings
         self.progress = None if settings["no_panel"] or settings["quiet"] else CellProgress(shell)
         self.tracebacks = CleanTracebacks(shell)
+        self._installed = ExitStack()
         self.session: DebugSession | None = None
         self.why_no_session = ""
 
@@ -60,6 +61,7 @@ class Run:
             only=_held_by(shell, name) if name else None,
         )
         self.tracebacks.install()
+        self._installed.enter_context(never_lost())
         self.session.open()
 
     def put_back(self) -> None:
@@ -69,6 +71,7 @@ class Run:
                 steps.callback(self.progress.done)
             if self.session is not None:
                 steps.callback(self.session.stop)
+            steps.callback(self._installed.close)
             steps.callback(self.tracebacks.remove)
 
 

@@ -10,8 +10,10 @@ the first returns nothing raises any more, and when the second is called everyth
 
 from __future__ import annotations
 
+import _thread
 import functools
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -62,7 +64,8 @@ def stoppable(method: Callable[Given, Answer]) -> Callable[Given, Answer]:
     @functools.wraps(method)
     def run(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
         try:
-            return method(*args, **kwargs)
+            with never_lost():
+                return method(*args, **kwargs)
         except KeyboardInterrupt as error:
             traceback.clear_frames(error.__traceback__)
         raise KeyboardInterrupt
@@ -86,12 +89,40 @@ def noticed() -> Iterator[Interrupts]:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """Ctrl-C inside the block strikes at its end, as the handler has it that was there before."""
+def never_lost() -> Iterator[None]:
+    """Ctrl-C inside the block that Python drops is sent once more.
+
+    Python ignores what is raised while its collector runs the callback of a weak reference. A compile leaves so many
+    of these that about one Ctrl-C in thirty is raised there.
+    """
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if unraisable.exc_type is KeyboardInterrupt and threading.current_thread() is threading.main_thread():
+            threading.Timer(0.02, _thread.interrupt_main).start()  # by then the callback is over
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = before
+
+
+@contextmanager
+def held_back(undo: Callable[[], Any] | None = None) -> Iterator[None]:
+    """Ctrl-C inside the block strikes at its end, as the handler has it that was there before.
+
+    ``undo`` takes back what the block did, when Ctrl-C came: whoever would do so later never gets to know of it.
+    """
     interrupts = Interrupts()
     try:
         with noticed() as interrupts:
             yield
+            if interrupts.came and undo is not None:
+                undo()
     finally:
         if interrupts.came:
             signal.raise_signal(signal.SIGINT)

@@ -1,15 +1,14 @@
 """Ctrl-C at random moments of a capture, a comparison, a search, a fix and an isolated run, in one real kernel.
 
 ``python tests/jupyter/interrupts.py --all`` strikes 60 times (``--times N`` for another number, ``--seed`` for other
-moments) and prints a table; ``test_interrupts.py`` has the moments that can be chosen. It is not in the suite yet:
-about one strike in forty still leaves the thread of our line of progress behind. Each time a cell is queued behind
-the one that is struck, as Run All does, and then:
+moments) and prints a table; ``test_interrupts.py`` strikes at moments of its own choice and at a few random ones. Each
+time a cell is queued behind the one that is struck, as Run All does, and then:
 
 - the reply's status is "error" with KeyboardInterrupt, and the queued cell did not run;
 - nothing in the process differs from before: see :data:`STATE`;
 - the next cell, under the magic, gives the right numbers and the findings that it always has.
 
-A strike that comes when the cell has already ended is no strike: it is made again, sooner. So is one that hits
+A strike that comes when the cell has already replied is no strike: it is made again, sooner. So is one that hits
 ipykernel's own code around the cell, which then never replies ("KeyboardInterrupt caught in kernel").
 """
 
@@ -124,17 +123,21 @@ with torch.no_grad():
     answer = net(x)
 """
 ANSWER = "(torch.equal(answer, expected), len(checked.captures), len(checked.findings), len(ran))"
+BEGAN = "open('began', 'w').close()"
 KINDS = {
-    "capture": "%%inductor_debug --target stick128 --strict\nfor _ in range(6):\n    Net().eval()(x)\nnet(x)",
+    "capture": f"%%inductor_debug --target stick128 --strict\n{BEGAN}\nfor _ in range(6):\n    Net().eval()(x)\nnet(x)",
     "diff": (
         "%%inductor_debug --target stick128 --diff --candidate aot_eager --backward --lower dynamo\n"
-        "for each in nets:\n    each(x)"
+        f"{BEGAN}\nfor each in nets:\n    each(x)"
     ),
     "localize": (
-        "%%inductor_debug --diff --candidate chip:wrong --localize --lower dynamo\nfor each in nets:\n    each(x)"
+        f"%%inductor_debug --diff --candidate chip:wrong --localize --lower dynamo\n{BEGAN}\n"
+        "for each in nets:\n    each(x)"
     ),
-    "fix_all": "for _ in range(20):\n    checked._fixes = None  # it remembers what it tried\n    checked.fix_all()",
-    "isolate": "%%inductor_debug --diff --candidate chip:wrong --isolate --lower dynamo\nnet(x)",
+    "fix_all": (
+        f"{BEGAN}\nfor _ in range(20):\n    checked._fixes = None  # it remembers what it tried\n    checked.fix_all()"
+    ),
+    "isolate": f"%%inductor_debug --diff --candidate chip:wrong --isolate --lower dynamo\n{BEGAN}\nnet(x)",
 }
 QUEUED = "ran.append(1)"
 
@@ -154,6 +157,7 @@ class Target:
     """A kernel that is struck again and again."""
 
     def __init__(self, folder: str) -> None:
+        self.folder = folder
         Path(folder, "chip.py").write_text(CHIP)
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool of torch's own would stay, with or without us
         self.kernel = Kernel(folder)
@@ -183,7 +187,7 @@ class Target:
                 status, error, stopped = self._run_all(KINDS[kind], after)
             except queue.Empty:
                 status, error, stopped = "", "no reply", 0.0
-            if error == "KeyboardInterrupt" or after < 0.01:
+            if error == "KeyboardInterrupt" or (stopped > 0 and error != "no reply") or after < 0.01:
                 break
             self._first(CHECK)  # a session remembers what it tried: the same fix_all would end at once
             self._first("ran.clear()")
@@ -226,29 +230,34 @@ class Target:
     def _run_all(self, cell: str, after: float | Path | None) -> tuple[str, str, float]:
         """Run a cell with another one queued, and strike after some seconds, or when there is a file.
 
-        Answers with the first one's status, its error, and how long it took to stop.
+        Answers with the first one's status, its error, and how long it took to stop: less than 0 when it had replied
+        before the strike.
         """
         client = self.kernel.client
+        began_file = Path(self.folder, "began")
+        began_file.unlink(missing_ok=True)
         client.execute("0", reply=True, timeout=60)
         first = client.execute(cell, stop_on_error=True)
         second = client.execute(QUEUED, stop_on_error=True)
-        began = time.monotonic()
+        began = time.time()
         if after is not None:
             self._wait_until_it_runs(first)
             if isinstance(after, Path):
                 while not after.exists():
                     time.sleep(0.05)
             else:
-                time.sleep(max(after, 0.4))  # before that IPython reads the cell: see above
+                while not began_file.exists():  # before that IPython reads the cell: see above
+                    time.sleep(0.01)
+                time.sleep(after)
             self.kernel.manager.interrupt_kernel()
-        struck = time.monotonic()
+        struck = time.time()
         replies = {}
         while len(replies) < 2:
             reply = client.get_shell_msg(timeout=60)
             if (parent := reply["parent_header"].get("msg_id")) in (first, second):
                 replies[parent] = reply["content"]
                 if parent == first:
-                    stopped = time.monotonic() - (struck if after is not None else began)
+                    stopped = reply["header"]["date"].timestamp() - (struck if after is not None else began)
         content, self.queued = replies[first], replies[second]["status"]
         return content["status"], content.get("ename", ""), stopped
 

@@ -12,7 +12,7 @@ def test_a_new_dict_is_never_taken_for_a_memo_that_is_gone():
     memo: Memo = {}
     with own_module(torch.nn.Linear(4, 4), memo):
         known = memo_copy(memo_copy(memo))
-        dicts = [dict(scale=2) for _ in range(1000)]
+        dicts = [{"scale": 2} for _ in range(1000)]
         assert not [each for each in dicts if id(each) in known]
         assert clone_inputs(dicts, known) == dicts
 

@@ -75,7 +75,7 @@ class CaptureWatch:
 
     def open(self) -> None:
         """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
-        with held_back():
+        with held_back(undo=self.close):
             self._undo.callback(self._recorder.threads.close)
             self._recorder.threads.open()
             self._undo.callback(hooks.unlisten, self._recorder)

@@ -102,7 +102,7 @@ class SessionLife:
     def open(self) -> None:
         """Start capturing on this thread."""
         self._started = time.perf_counter()
-        with held_back():
+        with held_back(undo=self.stop):
             self._listening.enter_context(listening(self._device))
             self._watch.open()
 

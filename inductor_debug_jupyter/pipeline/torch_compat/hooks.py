@@ -33,6 +33,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from inductor_debug_jupyter.pipeline.errors import HookError
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards, installed_names
@@ -168,7 +169,8 @@ def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
             forget_own_wrapper(output_graph.guards)
         except Exception:
             log.debug("guards on our own wrapper stay", exc_info=True)
-        original(self, f_code, output_graph, *args, **kwargs)
+        with held_back():  # torch's C++ checks the new guards, and takes Ctrl-C in one of them for a guard that fails
+            original(self, f_code, output_graph, *args, **kwargs)
         _tell(
             "guards",
             lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, self)),

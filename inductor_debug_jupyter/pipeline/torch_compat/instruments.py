@@ -25,6 +25,7 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
+from inductor_debug_jupyter.pipeline.torch_compat.guard_timing import untimed_guards
 from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
 
 _records = threading.local()
@@ -103,6 +104,7 @@ def unseen() -> Iterator[None]:
         sys.setprofile(None)
         stack.enter_context(records_off())
         stack.enter_context(process_state_kept())
+        stack.enter_context(untimed_guards())
         for take_off in (_tracing, _function_modes, _saved_tensor_hooks, _anomaly, _global_hooks):
             stack.callback(take_off())
         for context in _modes_and_transforms():

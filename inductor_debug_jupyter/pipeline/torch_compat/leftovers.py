@@ -32,6 +32,7 @@ from torch._dynamo.guards import CheckFunctionManager, DeletedGuardManagerWrappe
 from torch._dynamo.utils import CleanupManager, get_metrics_context
 from torch.fx.graph_module import _loader
 
+from inductor_debug_jupyter.pipeline.torch_compat.guard_timing import untimed_guards
 from inductor_debug_jupyter.pipeline.torch_compat.patches import patched
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -56,7 +57,7 @@ class Leftovers:
         names = frame.f_globals
         before, sources = set(names), set(_loader.eval_cache)
         try:
-            with _no_metrics_kept(), _no_fakes_kept():
+            with _no_metrics_kept(), _no_fakes_kept(), untimed_guards():
                 yield
         finally:
             self._sources |= _loader.eval_cache.keys() - sources
@@ -75,6 +76,7 @@ class Leftovers:
             _detach_finalizers(invalidated)
         except Exception:
             log.debug("finalizers of %d guard managers stay", len(invalidated), exc_info=True)
+        _call_hooks_of(self._names)
         for names, name in self._names:
             names.pop(name, None)
         for source in self._sources:
@@ -154,6 +156,15 @@ def _detach_finalizers(managers: Collection[Any]) -> None:
         # Ctrl-C may have struck while torch built it: then it has no guard manager.
         if isinstance(builder, CheckFunctionManager) and id(getattr(builder, "guard_manager", None)) in ours:
             finalizer.detach()
+
+
+def _call_hooks_of(names: Collection[tuple[dict[str, Any], str]]) -> None:
+    """Let torch delete these names itself where it still means to: of a compile that Ctrl-C ended no entry tells."""
+    ours = {(id(scope), name) for scope, name in names}
+    for hooks in list(CleanupManager.instance.values.values()) if ours else ():
+        for hook in [hook for hook in hooks if (id(hook.scope), hook.name) in ours and hook.name in hook.scope]:
+            hook()
+            hooks.remove(hook)
 
 
 def _forget_names(code: CodeType) -> None:

@@ -42,7 +42,7 @@ def acquire(owner: Any, name: str, wrap: Wrapper, part: str) -> None:
     Raises:
         HookError: ``owner`` has no such attribute in this torch.
     """
-    with held_back(), _lock:
+    with held_back(undo=lambda: release(owner, name)), _lock:
         key = (id(owner), name)
         site = _installed.get(key)
         if site is None:

@@ -1,0 +1,39 @@
+"""Dynamo times the guards of each new graph, and first flushes the CPU's caches: 60 to 300 ms for one number in a log.
+
+Our own compiles skip it (on a small model that is more than half of Dynamo's time); a user's own compile does not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch._dynamo import guards
+
+from inductor_debug_jupyter.pipeline.torch_compat.patches import patched
+
+_TIMED_BY = "profile_guard_manager"
+_thread = threading.local()
+
+
+@contextmanager
+def untimed_guards() -> Iterator[None]:
+    """Compiles on this thread do not time their guards."""
+    if not hasattr(guards, _TIMED_BY) or getattr(_thread, "untimed", False):
+        yield
+        return
+    with patched(guards, _TIMED_BY, _wrap, "guard timing"):
+        _thread.untimed = True
+        try:
+            yield
+        finally:
+            _thread.untimed = False
+
+
+def _wrap(original: Callable[..., float]) -> Callable[..., float]:
+    def microseconds(*args: Any) -> float:
+        return 0.0 if getattr(_thread, "untimed", False) else original(*args)
+
+    return microseconds
