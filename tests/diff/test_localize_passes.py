@@ -16,7 +16,9 @@ from torch import nn
 
 from inductor_debug_jupyter import KernelDiffHarness
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.harness import _with_verdict
 from inductor_debug_jupyter.pipeline.diff.localize_passes import search_above
+from inductor_debug_jupyter.pipeline.records import Culprit, DiffRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 
@@ -124,3 +126,44 @@ def test_nothing_is_blamed_where_nothing_is_wrong() -> None:
     )
     harness = KernelDiffHarness(norm.train(), (torch.randn(2, 3, 8, 8),), backward=True)
     assert search_above(harness._call, ComparisonConfig()).culprits == ()
+
+
+def scale_relu(graph: torch.fx.Graph) -> None:
+    for node in list(graph.nodes):
+        if node.op == "call_function" and node.target is torch.relu:
+            with graph.inserting_after(node):
+                scaled = graph.call_function(torch.mul, (node, 1.001))
+            node.replace_all_uses_with(scaled, delete_user_cb=lambda user, new=scaled: user is not new)
+
+
+class WritesToBuffers(nn.Module):
+    """BatchNorm in training: Dynamo's graph writes to buffers, so that its values cannot be looked at in step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.norm, self.last = nn.BatchNorm1d(8), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.norm(x)))
+
+
+def test_a_pass_is_found_on_a_graph_that_writes_to_its_inputs() -> None:
+    harness = KernelDiffHarness(WritesToBuffers().train(), (torch.randn(4, 8),))
+    with inductor_config.patch(pre_grad_custom_pass=scale_relu):
+        above = search_above(harness._call, ComparisonConfig())
+    assert [("relu" in culprit.op, "pre_grad_custom_pass" in culprit.reason) for culprit in above.culprits] == [
+        (True, True)
+    ]
+
+
+def test_what_is_wrong_only_while_fused_is_no_culprit_when_the_outputs_pass() -> None:
+    culprits = (
+        Culprit("aten.mm.default", "mm", "forward", only_fused=True),
+        Culprit("aten.mul.Tensor", "mul", "forward"),
+    )
+    found = LocalizationRecord("net", "chip", culprits)
+    for verdict, named in (("rounding", ["mul"]), ("mismatch", ["mm", "mul"])):
+        told = _with_verdict(found, DiffRecord("net", "eager", "chip", verdict))
+        assert (told.verdict, [each.node for each in told.culprits]) == (verdict, named)
+        assert any("1 values are further off" in note for note in told.notes) == (verdict == "rounding")

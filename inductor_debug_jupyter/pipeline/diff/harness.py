@@ -187,10 +187,7 @@ class KernelDiffHarness:
             # Compiled anew: what was compiled for an earlier run may have made the fault that only its second call has.
             self._call = replace(self._call, kept=CompiledGraphs())
             whole, _ = self._compare(replace(self.config, heatmaps=False), execution)
-            unseen = (
-                ["each culprit is wrong by itself, and no output shows it"] if found.culprits and whole.passed else []
-            )
-            found = replace(found, verdict=whole.verdict, notes=(*found.notes, *differing(whole), *unseen))
+            found = _with_verdict(found, whole)
         if found.verdict == "mismatch" and not found.culprits and self.candidate.name == INDUCTOR:
             above = search_above(once, self.config)
             found = replace(found, culprits=above.culprits, notes=(*found.notes, *above.notes))
@@ -393,6 +390,21 @@ def _overwritten(output: OutputDiff) -> OutputDiff:
 def _untold(output: OutputDiff, why: str) -> OutputDiff:
     """An output of two runs that did not start alike: that it differs tells nothing."""
     return replace(output, verdict="not_compared", reason=why) if output.verdict == "mismatch" else output
+
+
+def _with_verdict(found: LocalizationRecord, whole: DiffRecord) -> LocalizationRecord:
+    """The search with the verdict on the outputs.
+
+    An op that is wrong only inside of what is compiled with it was never seen to be wrong by itself: it is no culprit
+    when rounding explains the outputs.
+    """
+    culprits, notes = found.culprits, [*found.notes, *differing(whole)]
+    if whole.passed and (fused := [culprit for culprit in culprits if culprit.only_fused]):
+        culprits = tuple(culprit for culprit in culprits if not culprit.only_fused)
+        notes.append(f"{len(fused)} values are further off than rounding explains while fused, and no output shows it")
+    if whole.passed and culprits:
+        notes.append("each culprit is wrong by itself, and no output shows it")
+    return replace(found, culprits=culprits, verdict=whole.verdict, notes=tuple(notes))
 
 
 def differing(record: DiffRecord) -> list[str]:

@@ -12,7 +12,8 @@ When outputs differ and every kernel computes what its graph says, the graph its
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,16 +118,17 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _results(graph_module: torch.fx.GraphModule, inputs: Mapping[str, Any], seed: int | None = None) -> dict[str, Any]:
     """What a graph gives, and its inputs as it leaves them; from copies and from the same random numbers."""
-    own = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
-    with random_state_kept(), torch.no_grad():
-        torch.manual_seed(_SEED)
-        if seed is None:
-            outputs = torch.fx.Interpreter(graph_module).run(*own.values())
-        else:
-            with StochasticArithmetic(seed):
-                outputs = torch.fx.Interpreter(graph_module).run(*own.values())
+    outputs, own = _run(torch.fx.Interpreter(graph_module), inputs, seed)
     given = outputs if isinstance(outputs, list | tuple) else [outputs]
     return {f"output {index}": value for index, value in enumerate(given)} | own
+
+
+def _run(interpreter: torch.fx.Interpreter, inputs: Mapping[str, Any], seed: int | None) -> tuple[Any, dict[str, Any]]:
+    """The outputs and the inputs' copies; with a ``seed``, under stochastic arithmetic."""
+    own = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
+    with random_state_kept(), torch.no_grad(), nullcontext() if seed is None else StochasticArithmetic(seed):
+        torch.manual_seed(_SEED)
+        return interpreter.run(*own.values()), own
 
 
 def _to_blame(change: PassChange, inputs: Mapping[str, Any]) -> Sequence[torch.fx.Node]:
@@ -150,6 +152,10 @@ def _no_more_read(before: torch.fx.Node, after: torch.fx.Node) -> list[torch.fx.
 
 
 def _first_wrong_node(change: PassChange, inputs: Mapping[str, Any], common: Iterable[str]) -> str | None:
+    """The first node that both graphs have and whose values differ; step by step, so that little is kept at a time.
+
+    A graph that writes to its inputs (Dynamo's own may) cannot go in step: all its values are kept, four times over.
+    """
     names = list(common)
     references = beside(change.before, [inputs] * BESIDE, names)
     changed = Lockstep(change.after, inputs, None, names)
@@ -158,7 +164,41 @@ def _first_wrong_node(change: PassChange, inputs: Mapping[str, Any], common: Ite
             value = changed.value(name)
             if isinstance(value, torch.Tensor) and (found := judge_beside(references, name, value)) and found.wrong:
                 return name
+    return _first_wrong_value(change, inputs, names) if references[0].problem or changed.problem else None
+
+
+def _first_wrong_value(change: PassChange, inputs: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    base, *others = (_values_on_the_way(change.before, inputs, names, seed) for seed in (None, *range(BESIDE - 1)))
+    after = _values_on_the_way(change.after, inputs, names)
+    for name in (name for name in names if name in base and name in after):
+        spread = Spread(base[name])
+        if all(spread.add(other.get(name)) for other in others) and _judged(after[name], spread).wrong:
+            return name
     return None
+
+
+class _Interpreter(torch.fx.Interpreter):
+    """Keeps a copy of each wanted value as soon as it is there: a later op may write over it."""
+
+    def __init__(self, graph_module: torch.fx.GraphModule, wanted: Collection[str]) -> None:
+        super().__init__(graph_module)
+        self.kept: dict[str, torch.Tensor] = {}
+        self._wanted = set(wanted)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """As the interpreter of torch.fx does it."""
+        value = super().run_node(n)
+        if n.name in self._wanted and isinstance(value, torch.Tensor):
+            self.kept[n.name] = value.clone()
+        return value
+
+
+def _values_on_the_way(
+    graph_module: torch.fx.GraphModule, inputs: Mapping[str, Any], names: Collection[str], seed: int | None = None
+) -> dict[str, torch.Tensor]:
+    interpreter = _Interpreter(graph_module, names)
+    _run(interpreter, inputs, seed)
+    return interpreter.kept
 
 
 def _culprit(node: torch.fx.Node, change: PassChange, judgement: Judgement) -> Culprit:
