@@ -20,7 +20,7 @@ from typing import Any
 
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, WebSocket, sync_playwright
 
-from inductor_debug_jupyter.benchmarks.lab import CHROMIUM_FLAGS, JupyterLab, find_chromium
+from tests.proofs.lab import CHROMIUM_FLAGS, JupyterLab, find_chromium
 
 __all__ = ["JupyterLab", "LabPage", "find_chromium", "open_page"]
 

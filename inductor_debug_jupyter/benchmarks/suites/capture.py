@@ -17,24 +17,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from inductor_debug_jupyter.benchmarks.arguments import one_of, some_of, whole_number, whole_numbers
-from inductor_debug_jupyter.benchmarks.children import Children
+from inductor_debug_jupyter.benchmarks.children import Answer, Children
+from inductor_debug_jupyter.benchmarks.command_line import one_of, some_of, whole_number, whole_numbers
 from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
-from inductor_debug_jupyter.benchmarks.cost_words import (
+from inductor_debug_jupyter.benchmarks.costs import (
     COLUMNS,
     LAYER_COLUMNS,
+    CallRatios,
+    Cost,
+    call_ratios,
     cost_json,
+    cost_of,
     cost_rows,
+    fit,
     fit_line,
+    layer_cost,
     layer_rows,
     statements,
 )
-from inductor_debug_jupyter.benchmarks.costs import CallRatios, Cost, call_ratios, cost_of, fit, layer_cost
-from inductor_debug_jupyter.benchmarks.job import Answer
-from inductor_debug_jupyter.benchmarks.progress import Progress
-from inductor_debug_jupyter.benchmarks.table import print_line, print_table
-
-SUMMARY = "what seeing a compile costs: plain, our capture, TORCH_COMPILE_DEBUG, TORCH_TRACE + tlparse, depyf"
+from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 
 _CALLS = "calls"
 _PARTS = (*CONTENDERS, _CALLS)
@@ -146,7 +147,7 @@ class _Measurement:
         return call_ratios(answers)
 
     def _compile(self, name: str, layers: int, which: str, *, warming: bool = False) -> Answer:
-        self.progress.step(f"{CONTENDERS[name].TITLE}, layers: {layers}, {which}")
+        self.progress.step(f"{CONTENDERS[name].title}, layers: {layers}, {which}")
         timed = len(self.plan.layers) > 1
         return self.children.compile(name, layers, small=self.plan.small, warming=warming, timed=timed)
 
