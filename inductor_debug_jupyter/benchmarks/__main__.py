@@ -37,8 +37,7 @@ def _prove(arguments: list[str]) -> int:
             f"in a checkout of the project: python -m tests.proofs {arguments[0]}\n"
         )
         return 2
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+    sys.path.insert(0, str(root))  # in front: other packages install a ``tests`` of their own
     return int(importlib.import_module("tests.proofs.__main__").main(arguments))
 
 

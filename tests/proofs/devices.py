@@ -17,7 +17,7 @@ import argparse
 import gc
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -137,23 +137,29 @@ def _replay_rows(trial: DeviceTrial) -> list[tuple[str, ...]]:
     return rows
 
 
+def _target_failures(trial: DeviceTrial, result: TargetResult, *, judge_cost: bool) -> Iterator[str]:
+    if not result.accounted:
+        yield f"{trial.model} on {result.target}: not every op is accounted for"
+    if judge_cost and result.seconds > MOST_COST * trial.aot_seconds:
+        share = result.seconds / trial.aot_seconds
+        yield f"{trial.model} on {result.target}: checking takes {share:.2%}, over {MOST_COST:.0%}"
+
+
+def _replay_failures(trial: DeviceTrial, replay: ReplayResult) -> Iterator[str]:
+    if replay.error > MOST_MEMORY_ERROR:
+        yield f"{trial.model} {replay.stage}: the peak is off by {replay.error:.1%}"
+    for target, (_, _, same) in replay.partitions.items():
+        if not same:
+            yield f"{trial.model} {replay.stage}: partitioned for {target} it differs"
+
+
 def _failures(trials: Sequence[DeviceTrial], growth: Sequence[tuple[int, float]], *, judge_cost: bool) -> list[str]:
-    failures = []
+    failures: list[str] = []
     for trial in trials:
         for result in trial.targets:
-            if not result.accounted:
-                failures.append(f"{trial.model} on {result.target}: not every op is accounted for")
-            if judge_cost and result.seconds > MOST_COST * trial.aot_seconds:
-                share = result.seconds / trial.aot_seconds
-                failures.append(f"{trial.model} on {result.target}: checking takes {share:.2%}, over {MOST_COST:.0%}")
+            failures += _target_failures(trial, result, judge_cost=judge_cost)
         for replay in trial.replays:
-            if replay.error > MOST_MEMORY_ERROR:
-                failures.append(f"{trial.model} {replay.stage}: the peak is off by {replay.error:.1%}")
-            failures += [
-                f"{trial.model} {replay.stage}: partitioned for {target} it differs"
-                for target, (_, _, same) in replay.partitions.items()
-                if not same
-            ]
+            failures += _replay_failures(trial, replay)
     if judge_cost and growth[-1][1] > MOST_GROWTH * growth[-2][1]:
         failures.append(
             f"a node of {growth[-1][0]:,} costs {growth[-1][1] / growth[-2][1]:.1f}× one of {growth[-2][0]:,}"

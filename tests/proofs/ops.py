@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import logging
 import os
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -85,28 +86,30 @@ def _row(result: OperatorResult) -> dict[str, object]:
     }
 
 
+def _counted(counts: Mapping[str, int]) -> Iterator[str]:
+    yield str(sum(number for outcome, number in counts.items() if outcome != "not run"))
+    for outcome in ("equal", "refused", "unequal", "undefined"):
+        yield str(counts[outcome])
+
+
 def _print_counts(results: Sequence[OperatorResult]) -> None:
 
     columns = ("Backend", "Counted", "Tried", "Equal", "Refused", "Unequal", "Undefined by contract")
-    rows: list[tuple[str, ...]] = []
-    for backend in BACKENDS:
-        for what, counts in zip(("ops", "samples"), tally(results, backend), strict=True):
-            tried = sum(number for outcome, number in counts.items() if outcome != "not run")
-            found = (counts[outcome] for outcome in ("equal", "refused", "unequal", "undefined"))
-            rows.append((backend, what, str(tried), *map(str, found)))
+    rows = [
+        (backend, what, *_counted(counts))
+        for backend in BACKENDS
+        for what, counts in zip(("ops", "samples"), tally(results, backend), strict=True)
+    ]
     print_table(columns, rows, right=columns[2:])
     undefined = [result.name for result in results if result.outcome(BACKENDS[0]) == "undefined"]
     if undefined:
         print_line(f"Undefined by contract, so only shapes and dtypes are compared: {', '.join(undefined)}")
     if broken := [result.name for result in results if result.not_eager]:
         print_line(f"Samples that eager mode itself does not run, and so not tried: {', '.join(broken)}")
-    for outcome in ("refused", "unequal"):
-        for backend in BACKENDS:
-            for result in results:
-                if reason := result.first(backend, outcome):
-                    some = sum(verdict.outcome == outcome for verdict in result.verdicts[backend])
-                    of = len(result.verdicts[backend])
-                    print_line(f"{outcome} by {backend}: {result.name} ({some} of {of} samples): {reason}")
+    for outcome, backend in itertools.product(("refused", "unequal"), BACKENDS):
+        for result in results:
+            if reason := result.first(backend, outcome):
+                print_line(f"{outcome} by {backend}: {result.name} ({result.share(backend, outcome)}): {reason}")
 
 
 @contextmanager
@@ -160,6 +163,11 @@ class OperatorResult:
         found = {verdict.outcome for verdict in self.verdicts[backend]}
         order: tuple[Outcome, ...] = ("unequal", "refused", "undefined", "equal")
         return next((outcome for outcome in order if outcome in found), "not run")
+
+    def share(self, backend: str, outcome: str) -> str:
+        """``2 of 5 samples``."""
+        verdicts = self.verdicts[backend]
+        return f"{sum(verdict.outcome == outcome for verdict in verdicts)} of {len(verdicts)} samples"
 
     def first(self, backend: str, outcome: str) -> str:
         """The reason of the first sample with that outcome."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -169,14 +169,19 @@ def drawn(seed: int, texts: Collection[str] = ()) -> Iterator[Case]:
         raise OptionError(f"--only: {' '.join(texts)!r} is not allowed; allowed: a part of an id such as {_EXAMPLE}")
     seen: set[str] = set()
     while len(seen) < _SEEDS * sum(map(len, possible.values())):
-        left = possible[chance.choices(list(weights), list(weights.values()))[0]]
-        for field in ("model", "regime", "backend"):
-            chosen = chance.choice(sorted({getattr(case, field) for case in left}))
-            left = [case for case in left if getattr(case, field) == chosen]
-        case = replace(chance.choice(left), seed=chance.randrange(_SEEDS))
+        kind = chance.choices(list(weights), list(weights.values()))[0]
+        case = replace(_chosen(chance, possible[kind]), seed=chance.randrange(_SEEDS))
         if case.id not in seen:
             seen.add(case.id)
             yield case
+
+
+def _chosen(chance: random.Random, left: Sequence[Case]) -> Case:
+    """One of the cases: models evenly, then values, then backends."""
+    for field in ("model", "regime", "backend"):
+        chosen = chance.choice(sorted({getattr(case, field) for case in left}))
+        left = [case for case in left if getattr(case, field) == chosen]
+    return chance.choice(left)
 
 
 @functools.cache
@@ -201,29 +206,34 @@ def _fits(model: str, regime: str) -> bool:
 
 
 def _of_kind(kind: str, model: str, regime: str) -> Iterator[Case]:
-    entry = MODELS[model]
-    blank = Case(kind, model, regime, "custom", 0)
-    if kind == "adapter":
-        yield from _of_device(blank)
-    elif regime == "device":
-        return
-    elif kind == "lost-write":
-        if entry.writes:
-            yield replace(blank, alteration="last")
-    elif kind == "lost-gradient":
-        if regime not in _NO_BACKWARD and not entry.hub:
-            yield replace(blank, alteration="zero", backend="aot")
-            if entry.one_graph:
-                yield replace(blank, alteration="none")
-    elif kind == "wrong-alias":
-        if model == "in-place":
-            yield replace(blank, alteration="copied")
-            yield replace(blank, alteration="not-copied")
-    elif kind in {"wrong-stride", "call-2"}:
-        if entry.one_graph and not entry.hub and (kind, model) != ("call-2", "autocast"):
-            yield blank
-    else:
-        yield from _of_ops(blank)
+    if regime == "device" and kind != "adapter":
+        return iter(())
+    return _FINDERS.get(kind, _of_ops)(Case(kind, model, regime, "custom", 0))
+
+
+def _lost_writes(blank: Case) -> Iterator[Case]:
+    if MODELS[blank.model].writes:
+        yield replace(blank, alteration="last")
+
+
+def _lost_gradients(blank: Case) -> Iterator[Case]:
+    entry = MODELS[blank.model]
+    if blank.regime not in _NO_BACKWARD and not entry.hub:
+        yield replace(blank, alteration="zero", backend="aot")
+        if entry.one_graph:
+            yield replace(blank, alteration="none")
+
+
+def _wrong_aliases(blank: Case) -> Iterator[Case]:
+    if blank.model == "in-place":
+        yield replace(blank, alteration="copied")
+        yield replace(blank, alteration="not-copied")
+
+
+def _of_results(blank: Case) -> Iterator[Case]:
+    entry = MODELS[blank.model]
+    if entry.one_graph and not entry.hub and (blank.kind, blank.model) != ("call-2", "autocast"):
+        yield blank
 
 
 def _of_ops(blank: Case) -> Iterator[Case]:
@@ -245,23 +255,26 @@ def _places_to_plant(kind: str, alteration: Alteration, op: str, outer: set[str]
 
     ``outer`` are the ops of a graph before Inductor's decompositions, ``inner`` those behind them.
     """
-    name, own = alteration.name, alteration.kind
-    if op == "exp" and "softmax" in outer and name.startswith("scale"):
+    if op == "exp" and "softmax" in outer and alteration.name.startswith("scale"):
         return  # a softmax divides that out again
-    if op in outer and (kind == own or (kind == "backend" and not own)):
+    if op in outer and kind == (alteration.kind or "backend"):
         yield "aot"
         if op not in {"polar", "mean"}:
             yield "custom"
-    by_lowering = alteration.lowered is not None and op in _LOWERED & inner
-    if by_lowering and (kind == own or (kind == "lowering" and not own)):
+    if _is_inductors(kind, alteration, op, outer, inner):
         yield "inductor"
-    if kind == "decomposition" and op in _COMPOSITE & outer and not own:
-        yield "inductor"
-    level = outer if kind == "pre-grad" else inner
-    if kind in PASS_KINDS and alteration.node is not None and op in _PASS_OPS[kind] & level:
-        yield "inductor"
-    if kind == "kernel" and op in _IN_KERNELS & inner and name in {"scale", "scale-small"}:
-        yield "inductor"
+
+
+def _is_inductors(kind: str, alteration: Alteration, op: str, outer: set[str], inner: set[str]) -> bool:
+    """Whether an alteration of an op can be planted in Inductor as a fault of this kind."""
+    if kind in PASS_KINDS:
+        level = outer if kind == "pre-grad" else inner
+        return alteration.node is not None and op in _PASS_OPS[kind] & level
+    if kind == "decomposition":
+        return not alteration.kind and op in _COMPOSITE & outer
+    if kind == "kernel":
+        return op in _IN_KERNELS & inner and alteration.name in {"scale", "scale-small"}
+    return kind == (alteration.kind or "lowering") and alteration.lowered is not None and op in _LOWERED & inner
 
 
 def _of_device(blank: Case) -> Iterator[Case]:
@@ -273,6 +286,16 @@ def _of_device(blank: Case) -> Iterator[Case]:
         for backend in ("stick16", "stick32"):
             yield replace(blank, alteration=fault, op=op, backend=backend)
 
+
+_FINDERS: dict[str, Callable[[Case], Iterator[Case]]] = {
+    "adapter": _of_device,
+    "lost-write": _lost_writes,
+    "lost-gradient": _lost_gradients,
+    "wrong-alias": _wrong_aliases,
+    "wrong-stride": _of_results,
+    "call-2": _of_results,
+}
+"""Kind → the cases of a model and a regime, with seed 0; the other kinds are faults in ops."""
 
 SAMPLE = (
     "lowering.inverted.sigmoid/twin/plain/inductor/1",

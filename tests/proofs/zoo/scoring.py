@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.proofs.inside_torch.planting import bare_op
 from tests.proofs.zoo.cases import Case
@@ -55,8 +55,13 @@ def score(case: Case, outcome: Outcome) -> Score:
         problems.append(f"the verdict is {outcome.verdict}, not mismatch")
     if not (localized := outcome.localized == "mismatch"):
         problems.append(f"localize says {outcome.localized or 'nothing of the verdict'}")
-    if not case.blames_op:
-        return Score(case, outcome, verdict, localized, problems=tuple(problems))
+    marks = Score(case, outcome, verdict, localized, problems=tuple(problems))
+    return _blaming(marks) if case.blames_op else marks
+
+
+def _blaming(marks: Score) -> Score:
+    """The marks of a case in which a graph op is at fault."""
+    case, outcome, problems = marks.case, marks.outcome, list(marks.problems)
     of_op = [blame for blame in outcome.blamed if bare_op(blame.op) == case.op]
     guilty = [blame for blame in of_op if (blame.file, blame.line) in case.lines]
     innocents = [blame for blame in outcome.blamed if blame not in guilty]
@@ -65,7 +70,7 @@ def score(case: Case, outcome: Outcome) -> Score:
     elif not guilty:
         problems.append(f"{case.op} is not blamed on {_places(case)}")
     problems += [f"{_said(blame)} is blamed" for blame in innocents]
-    return Score(case, outcome, verdict, localized, bool(of_op), bool(guilty), len(innocents), tuple(problems))
+    return replace(marks, op=bool(of_op), line=bool(guilty), innocents=len(innocents), problems=tuple(problems))
 
 
 def _clean(case: Case, outcome: Outcome) -> Score:

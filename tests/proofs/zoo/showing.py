@@ -8,7 +8,7 @@ mode is, or differs in a whole number, a dtype, or, for faults that are about th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,14 +47,18 @@ def results_of(subject: Subject, call: Callable[..., Any], *, backward: bool, ca
     }
     if backward:
         _differentiate([each for each in outputs if each.requires_grad])
-        for name, each in {**state, **weights}.items():
-            if each.is_leaf and each.requires_grad:
-                found.values[f"gradient of {name}"] = None if each.grad is None else each.grad.detach().clone()
+        found.values.update(_gradients({**state, **weights}))
     found.strides = {name: each.stride() for name, each in named.items()}
     found.shared = set(_sharing({**named, **state}))
     for name, each in {**named, **state, **weights}.items():
         found.values[name] = each.detach().clone()
     return found
+
+
+def _gradients(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor | None]]:
+    for name, each in tensors.items():
+        if each.is_leaf and each.requires_grad:
+            yield f"gradient of {name}", None if each.grad is None else each.grad.detach().clone()
 
 
 def _differentiate(outputs: list[torch.Tensor]) -> None:
