@@ -18,7 +18,7 @@ import torch
 from inductor_debug_jupyter.benchmarks.models.model import Built, transformers
 from inductor_debug_jupyter.pipeline.adapters import StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.stick import Audit, parse_fault
-from inductor_debug_jupyter.pipeline.diff import KernelDiffHarness
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
 from inductor_debug_jupyter.pipeline.diff.floors import Floors
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import KernelWatch
@@ -325,7 +325,8 @@ def _check_outputs(
     floors = Floors.of(eager(), again)
     for index, ours in enumerate(outputs):
         spread = floors.spreads[str(index)]
-        found.outputs_outside += not torch.allclose(ours, spread.base, rtol=1.3e-6, atol=1e-5)
+        atol, rtol = ComparisonConfig().tolerances(ours.dtype)
+        found.outputs_outside += not torch.allclose(ours, spread.base, atol=atol, rtol=rtol)
         if judge(ours.detach(), spread).wrong:
             found.alarms.append(f"seed {seed}: output {index}")
 

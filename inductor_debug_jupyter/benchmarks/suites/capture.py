@@ -123,20 +123,14 @@ class _Measurement:
         """Every contender on an encoder of that many layers."""
         names = self.plan.contenders
         answers: dict[str, list[Answer]] = {name: [] for name in names}
-        failed: dict[str, Answer] = {}
-        if not self.plan.small:
-            for name in names:
-                first = self._compile(name, layers, "not counted", warming=True)
-                if first.error:
-                    failed[name] = first
+        for name in () if self.plan.small else names:
+            first = self._compile(name, layers, "not counted", warming=True)
+            answers[name] = [first] if first.error else []
         for repeat in range(self.plan.repeats):
             for name in names if repeat % 2 == 0 else reversed(names):
-                if name not in failed:
-                    answer = self._compile(name, layers, f"repeat {repeat + 1}")
-                    answers[name].append(answer)
-                    if answer.error:
-                        failed[name] = answer
-        return {name: cost_of(name, [failed[name]] if name in failed else answers[name]) for name in names}
+                if not _failure(answers[name]):
+                    answers[name].append(self._compile(name, layers, f"repeat {repeat + 1}"))
+        return {name: cost_of(name, _failure(answers[name]) or answers[name]) for name in names}
 
     def calls(self) -> CallRatios:
         """How fast the compiled function runs."""
@@ -150,6 +144,11 @@ class _Measurement:
         self.progress.step(f"{CONTENDERS[name].title}, layers: {layers}, {which}")
         timed = len(self.plan.layers) > 1
         return self.children.compile(name, layers, small=self.plan.small, warming=warming, timed=timed)
+
+
+def _failure(answers: list[Answer]) -> list[Answer]:
+    """The answer that a contender failed with, after which it is not asked again."""
+    return [answer for answer in answers[-1:] if answer.error]
 
 
 def _answer(plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatios | None) -> dict[str, Any]:
