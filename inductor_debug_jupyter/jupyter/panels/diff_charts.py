@@ -12,12 +12,12 @@ from typing import Any
 
 import ipywidgets
 
-from inductor_debug_jupyter.jupyter.panels.chart import BLUE, GREY, ORANGE, chart
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.pipeline.records import LocalizationRecord
 from inductor_debug_jupyter.pipeline.views.localization import CurvePoint, error_curve
 
-_COLOURS = {"introduced": ORANGE, "amplified": "#e69f00", "rounding": BLUE, "not_compared": GREY}
+_INK = {"fill": "var(--jp-ui-font-color1, #212121)", "font-size": "11px"}
+_COLOURS = {"introduced": "#d55e00", "amplified": "#e69f00", "rounding": "#0072b2", "not_compared": "#999999"}
 _LEAST = 1e-12
 """What is smaller is drawn here: a logarithmic axis has no zero."""
 
@@ -66,8 +66,8 @@ class DiffCharts(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.points:
             self._curve = self._curve or self._make_curve()
             charts.append(ipywidgets.VBox(children=[self._curve, self._told]))
-        for each in charts:
-            each.layout.flex, each.layout.min_width = "1 1 50%", "0"
+        for chart in charts:
+            chart.layout.flex, chart.layout.min_width = "1 1 50%", "0"
         self.children = charts
 
     def _make_curve(self) -> Any:
@@ -80,7 +80,7 @@ class DiffCharts(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no ty
             x=xs,
             y=[_shown(point["allowed"]) for point in self.points],
             scales=scales,
-            colors=[GREY],
+            colors=["#999999"],
             line_style="dashed",
         )
         dots = bqplot.Scatter(
@@ -93,7 +93,7 @@ class DiffCharts(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no ty
             display_names=False,
         )
         dots.on_element_click(self._clicked)
-        line = bqplot.Lines(x=xs, y=ys, scales=scales, colors=[BLUE], opacities=[0.4])
+        line = bqplot.Lines(x=xs, y=ys, scales=scales, colors=["#0072b2"], opacities=[0.4])
         return _figure([allowed, line, dots], scales, "values, as they are computed", "error / largest element")
 
     def _clicked(self, _: Any, message: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ def _histogram(output: Any) -> Any:
         x=[math.log10(max(low, 1e-300)) for low, _, _ in bins],
         y=[max(count, 0.8) for _, _, count in bins],
         scales=scales,
-        colors=[BLUE],
+        colors=["#0072b2"],
         padding=0.1,
         base=0.8,
     )
@@ -135,16 +135,28 @@ def _histogram(output: Any) -> Any:
 
 
 def _figure(marks: list[Any], scales: dict[str, Any], x_label: str, y_label: str) -> Any:
-    return chart(
-        marks,
-        {"scale": scales["x"], "label": x_label, "label_offset": "32px"},
-        {
-            "scale": scales["y"],
-            "label": y_label,
-            "label_offset": "46px",
-            "tick_format": ".0e" if "error" in y_label else ".1s",
-            "num_ticks": 6,
-        },
-        height=230,
+    import bqplot
+
+    axes = [
+        bqplot.Axis(scale=scales["x"], label=x_label, label_offset="32px", grid_lines="none", tick_style=_INK),
+        bqplot.Axis(
+            scale=scales["y"],
+            label=y_label,
+            label_offset="46px",
+            orientation="vertical",
+            grid_lines="none",
+            tick_style=_INK,
+            tick_format=".0e" if "error" in y_label else ".1s",
+            num_ticks=6,
+        ),
+    ]
+    for axis in axes:
+        axis.label_color = "var(--jp-ui-font-color2, #616161)"
+    figure = bqplot.Figure(
+        marks=marks,
+        axes=axes,
+        background_style={"fill": "transparent"},
         fig_margin={"top": 10, "bottom": 44, "left": 66, "right": 16},
     )
+    figure.layout.height, figure.layout.width = "230px", "100%"
+    return figure

@@ -13,7 +13,6 @@ import ipywidgets
 import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
-from inductor_debug_jupyter.jupyter.panels.chart import BLUE, GREY, INK, ORANGE, chart
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.views.guards import GuardsView
@@ -21,7 +20,8 @@ from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.recompiles import CompileBar
 
 TAB = "guards"
-_COLORS = {"first": BLUE, "resumed": "#56b4e9", "recompile": ORANGE, "refused": GREY}
+_INK = {"fill": "var(--jp-ui-font-color1, #212121)", "font-size": "11px"}
+_COLORS = {"first": "#0072b2", "resumed": "#56b4e9", "recompile": "#d55e00", "refused": "#999999"}
 _WORDS = {"first": "first compile", "resumed": "after a break", "recompile": "recompile", "refused": "refused"}
 _HEIGHT = 116
 _LEAST_BARS = 2
@@ -156,18 +156,26 @@ class GuardsTab(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
             tooltip=bqplot.Tooltip(fields=["x", "y"], labels=["compile", "seconds"], formats=["", ".3f"]),
         )
         bars.on_element_click(lambda _, event: self._clicked(event))
+        axes = [
+            bqplot.Axis(scale=x_scale, grid_lines="none", tick_style=_INK, num_ticks=min(len(labels), 12)),
+            bqplot.Axis(
+                scale=y_scale, label="s", orientation="vertical", grid_lines="none", tick_style=_INK, num_ticks=3
+            ),
+        ]
+        for axis in axes:
+            axis.label_color = "var(--jp-ui-font-color2, #616161)"
         kinds = dict.fromkeys(bar["kind"] for bar in self._bars)
-        figure = chart(
-            [bars],
-            {"scale": x_scale, "num_ticks": min(len(labels), 12)},
-            {"scale": y_scale, "label": "s", "num_ticks": 3},
-            height=_HEIGHT,
+        figure = bqplot.Figure(
+            marks=[bars],
+            axes=axes,
             title=f"Compiles: {', '.join(_WORDS[kind] for kind in kinds)}",
-            title_style={**INK, "font-size": "12px"},
+            title_style={**_INK, "font-size": "12px"},
+            background_style={"fill": "transparent"},
             fig_margin={"top": 22, "bottom": 26, "left": 52, "right": 12},
             padding_y=0,
         )
-        figure.layout.flex, figure.layout.min_height = "none", f"{_HEIGHT}px"
+        figure.layout.height, figure.layout.width, figure.layout.flex = f"{_HEIGHT}px", "100%", "none"
+        figure.layout.min_height = f"{_HEIGHT}px"
         return figure
 
     def _clicked(self, event: dict[str, Any]) -> None:

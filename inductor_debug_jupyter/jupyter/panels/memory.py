@@ -12,7 +12,6 @@ import ipywidgets
 import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
-from inductor_debug_jupyter.jupyter.panels.chart import BLUE, ORANGE, chart
 from inductor_debug_jupyter.pipeline import harmless, words
 from inductor_debug_jupyter.pipeline.devices.memory import alive_at
 from inductor_debug_jupyter.pipeline.records import MemoryRecord
@@ -21,6 +20,9 @@ from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 TAB = "memory"
 ROWS = 200
+_INK = {"fill": "var(--jp-ui-font-color1, #212121)", "font-size": "11px"}
+_LINE = "#0072b2"
+_LIMIT = "#d55e00"
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
 
@@ -92,7 +94,7 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
             x=xs,
             y=[y / factor for y in ys],
             scales=scales,
-            colors=[BLUE],
+            colors=[_LINE],
             fill="bottom",
             fill_opacities=[0.18],
             interpolation="step-after",
@@ -101,18 +103,27 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
         if view["limit"] is not None and view["limit"] < 4 * record.peak:
             limit = view["limit"] / factor
             marks.append(
-                bqplot.Lines(x=xs[:1] + xs[-1:], y=[limit, limit], scales=scales, colors=[ORANGE], line_style="dashed")
+                bqplot.Lines(x=xs[:1] + xs[-1:], y=[limit, limit], scales=scales, colors=[_LIMIT], line_style="dashed")
             )
-        ruler = bqplot.interacts.IndexSelector(scale=x_scale, marks=[curve], color=ORANGE, line_width=1)
+        ruler = bqplot.interacts.IndexSelector(scale=x_scale, marks=[curve], color=_LIMIT, line_width=1)
         ruler.observe(lambda change: self._pointed(record, change["new"]), names="selected")
-        return chart(
-            marks,
-            {"scale": x_scale, "label": "nodes, as they run", "label_offset": "32px"},
-            {"scale": y_scale, "label": unit},
-            height=410,
+        axes = [
+            bqplot.Axis(
+                scale=x_scale, label="nodes, as they run", label_offset="32px", grid_lines="none", tick_style=_INK
+            ),
+            bqplot.Axis(scale=y_scale, label=unit, orientation="vertical", grid_lines="none", tick_style=_INK),
+        ]
+        for axis in axes:
+            axis.label_color = "var(--jp-ui-font-color2, #616161)"
+        figure = bqplot.Figure(
+            marks=marks,
+            axes=axes,
             interaction=ruler,
+            background_style={"fill": "transparent"},
             fig_margin={"top": 12, "bottom": 44, "left": 62, "right": 16},
         )
+        figure.layout.height, figure.layout.width = "410px", "100%"
+        return figure
 
     def _pointed(self, record: MemoryRecord, selected: Any) -> None:
         if selected is not None and len(selected):

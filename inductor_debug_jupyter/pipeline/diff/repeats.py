@@ -9,7 +9,7 @@ from typing import Any, Final
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.paths import call_number, own_path
-from inductor_debug_jupyter.pipeline.records import VERDICTS, OutputDiff
+from inductor_debug_jupyter.pipeline.records.diff import VERDICTS, OutputDiff
 
 _EXACTLY: Final = ComparisonConfig(atol=0.0, rtol=0.0, equal_nan=True)
 

@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.records.compile import (
 )
 from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, CheckStatus, ConformanceRecord
 from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
-from inductor_debug_jupyter.pipeline.records.diff import VERDICTS, DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
     GRAPH_STAGES,
@@ -54,7 +54,6 @@ __all__ = [
     "OP_STATUSES",
     "SCHEMA_VERSION",
     "STAGES",
-    "VERDICTS",
     "BackendTiming",
     "BenchmarkRecord",
     "BisectRecord",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from inductor_debug_jupyter.pipeline.records.graph import GraphRecord, NodeRecord, TensorSpec
+    from inductor_debug_jupyter.pipeline.records.graph import GraphRecord, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,12 @@ def graph_statistics(graph: GraphRecord) -> GraphStatistics:
     taken: set[int] = set()
     for node in graph.nodes:
         if node.op in {"placeholder", "get_attr"}:
-            placeholders.setdefault(_kind(node), []).extend(node.outputs)
+            kind = "parameter" if node.role in {"parameter", "buffer"} or node.op == "get_attr" else node.role
+            placeholders.setdefault(kind, []).extend(node.outputs)
+            taken.update(spec.storage for spec in node.outputs)
         elif node.is_call:
             made += [spec for spec in node.outputs if spec.storage not in taken or spec.storage < 0]
-        taken.update(spec.storage for spec in node.outputs)
+            taken.update(spec.storage for spec in node.outputs)
     others = [spec for kind in placeholders if kind not in {"parameter", "saved"} for spec in placeholders[kind]]
     return GraphStatistics(
         nodes=len(graph.nodes),
@@ -52,10 +54,6 @@ def graph_statistics(graph: GraphRecord) -> GraphStatistics:
         saved_bytes=_bytes(placeholders.get("saved", ())),
         activation_bytes=_bytes(made),
     )
-
-
-def _kind(node: NodeRecord) -> str:
-    return "parameter" if node.role in {"parameter", "buffer"} or node.op == "get_attr" else node.role
 
 
 def _bytes(specs: Iterable[TensorSpec]) -> int | None:

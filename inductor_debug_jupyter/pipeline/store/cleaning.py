@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inductor_debug_jupyter.pipeline.store.files import TEMPORARY, sha256_of, why_not_ours
-from inductor_debug_jupyter.pipeline.store.index import Artifact, Index, Unfinished
+from inductor_debug_jupyter.pipeline.store.index import Artifact, Index
 from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
 
 UNFINISHED = "left unfinished by a writer that was killed"
@@ -197,20 +197,14 @@ def sweep(folder: Path, index: Index, now: float) -> None:
     """
     for writing in index.unfinished():
         genuine = writing.room in ROOMS and TEMPORARY.fullmatch(writing.temporary) is not None
-        abandoned = now - writing.since > _ABANDONED
-        if genuine:
-            _unlink_written(folder, index, writing)
-            if abandoned and not (folder / writing.room).is_symlink():
+        for entry in _files(folder / writing.room) if genuine else ():
+            path = f"{writing.room}/{entry.name}"
+            if writing.sha256[:16] in entry.name and not index.users_of(path) and _is_ours(folder, path):
+                _unlink(folder / path)
+        if not genuine or now - writing.since > _ABANDONED:
+            if genuine and not (folder / writing.room).is_symlink():
                 _unlink(folder / writing.room / writing.temporary)
-        if abandoned or not genuine:
             index.finished(writing.temporary)
-
-
-def _unlink_written(folder: Path, index: Index, writing: Unfinished) -> None:
-    for entry in _files(folder / writing.room):
-        path = f"{writing.room}/{entry.name}"
-        if writing.sha256[:16] in entry.name and not index.users_of(path) and _is_ours(folder, path):
-            _unlink(folder / path)
 
 
 def _unlink(path: Path) -> None:

@@ -7,13 +7,13 @@ from typing import Any, Final, TypedDict
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
-    VERDICTS,
     DiffRecord,
     ErrorPlace,
     Heatmap,
     LocalizationRecord,
     OutputDiff,
 )
+from inductor_debug_jupyter.pipeline.records.diff import VERDICTS
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import crash_section, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
