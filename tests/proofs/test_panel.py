@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import tests.proofs.lab as lab
 from tests.proofs import panel
 from tests.proofs.__main__ import main
 from tests.proofs.panel import Goal, Result, _print
@@ -29,7 +28,7 @@ def test_bad_arguments_get_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_missing_is_said_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(lab, "find_chromium", lambda: None)
+    monkeypatch.setattr(panel, "find_chromium", lambda: None)
     assert main(["panel", "--graphs", "100"]) == 2
     assert "this suite needs Chromium: apt-get install -y chromium" in capsys.readouterr().err
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
