@@ -57,7 +57,7 @@ def has_headers() -> bool:
 
 def has_chromium() -> bool:
     """Whether the browser tests would find a Chromium, asked of the function that they use."""
-    lab = runpy.run_path(str(ROOT / "inductor_debug_jupyter" / "benchmarks" / "lab.py"))
+    lab = runpy.run_path(str(ROOT / "tests" / "proofs" / "lab.py"))
     return lab["find_chromium"]() is not None
 
 

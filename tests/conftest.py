@@ -13,7 +13,7 @@ import proofs
 import pytest
 import warm_python
 
-from inductor_debug_jupyter.benchmarks.lab import INSTALL, find_chromium
+from tests.proofs.lab import INSTALL, find_chromium
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,13 +1,15 @@
-"""The checks around the code, so that the one test command covers them: linters, types, layers, notebooks."""
+"""The checks around the code, so that the one test command covers them: lint, types, layers, complexity, notebooks."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
+import rooms
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -42,6 +44,33 @@ def test_types_hold() -> None:
 
 def test_imports_go_down_only() -> None:
     check(str(Path(sys.executable).parent / "lint-imports"), "--no-cache")
+
+
+def test_no_function_has_a_cognitive_complexity_above_15(tmp_path: Path) -> None:
+    tool = str(Path(sys.executable).parent / "complexipy")
+    where = ("inductor_debug_jupyter", "tests/proofs", "tests/support/rooms.py")
+    check(tool, *where, "--max-complexity-allowed", "15", "--failed", "--plain", "--cache-dir", str(tmp_path))
+
+
+def test_the_rooms_and_what_they_import_are_counted() -> None:
+    before = {
+        "inductor_debug_jupyter/cli/main.py": "from inductor_debug_jupyter.pipeline import words\n",
+        "inductor_debug_jupyter/pipeline/words.py": "",
+        "inductor_debug_jupyter/pipeline/diff/__init__.py": "",
+        "inductor_debug_jupyter/pipeline/diff/config.py": "import inductor_debug_jupyter.pipeline.words\n\n",
+        "tests/test_it.py": "\n",
+    }
+    after = {**before, "inductor_debug_jupyter/pipeline/words.py": "from inductor_debug_jupyter.cli.main import main\n"}
+    houses = [{PurePosixPath(path): text for path, text in files.items()} for files in (before, after)]
+    rows = [re.split(r"  +", line) for line in rooms.table(*houses).splitlines()]
+    assert rows == [
+        ["room", "modules", "lines", "fan-in", "fan-out", "imports"],
+        ["cli", "1", "1", "0 → 1", "1", "words"],
+        ["pipeline/diff", "2", "2", "0", "1", "words"],
+        ["pipeline/words", "1", "0 → 1", "2", "0 → 1", "cli"],
+        ["all of inductor_debug_jupyter", "4", "3 → 4"],
+        ["all of tests", "1", "1"],
+    ]
 
 
 @pytest.mark.timeout(600)

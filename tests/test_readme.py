@@ -6,8 +6,10 @@ import re
 import tomllib
 from pathlib import Path
 
+from inductor_debug_jupyter.benchmarks import __main__ as benchmarks
 from inductor_debug_jupyter.cli.main import COMMANDS, EXIT_CODES
 from inductor_debug_jupyter.pipeline.options import OPTIONS
+from tests.proofs import __main__ as proofs
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,6 +48,14 @@ def test_the_option_table_is_the_options() -> None:
 
 def test_the_command_table_is_the_commands() -> None:
     assert {row[0].split()[1] for row in rows("command")} == set(COMMANDS)
+
+
+def test_the_table_of_figures_has_every_suite() -> None:
+    named = [re.match(r"`(benchmarks|proofs) (\w+)", row[0]) for row in rows("suite")]
+    suites = {"benchmarks": benchmarks.SUITES, "proofs": proofs.SUITES}
+    assert sorted(match.groups() for match in named if match) == sorted(
+        (program, suite) for program, each in suites.items() for suite in each
+    )
 
 
 def test_the_exit_codes_are_those_of_the_help() -> None:

@@ -1,6 +1,8 @@
-"""Measure: ``python -m inductor_debug_jupyter.benchmarks models --all``, and what a capture costs: ``… capture``.
+"""What the package costs on your machine: ``python -m inductor_debug_jupyter.benchmarks models --all``.
 
-``models`` holds what is measured, one module a model; ``suites`` what is asked about it, one module a subcommand.
-``contenders`` holds who is measured beside our capture. What ``models`` finds is stored in the artifact folder, where
-``inductor-debug report`` reads it.
+``suites`` has one module a subcommand: ``models``, ``capture`` and ``compare``. ``models`` holds the models that are
+measured, ``model_trial`` times one on every backend; what it finds is stored in the artifact folder, where
+``inductor-debug report`` reads it. ``contenders`` are the tools beside our capture; ``children`` starts one of them in
+a fresh process, ``child`` is that process, ``costs`` says what came out. ``command_line`` and ``printing`` serve all,
+and the proofs of a checkout (``python -m tests.proofs``).
 """

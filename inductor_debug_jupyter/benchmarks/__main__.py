@@ -1,89 +1,44 @@
-"""``python -m inductor_debug_jupyter.benchmarks SUITE …``: reads the command, runs the suite, chooses the exit code."""
+"""``python -m inductor_debug_jupyter.benchmarks SUITE …``."""
 
 from __future__ import annotations
 
-import logging
+import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from inductor_debug_jupyter.benchmarks.suites import (
-    Suite,
-    capture,
-    compare,
-    devices,
-    fixits,
-    guards,
-    localize,
-    models,
-    nodes,
-    ops,
-    panel,
-    simulator,
-    stages,
-    truth,
-)
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
-from inductor_debug_jupyter.pipeline.options import OptionParser
+from inductor_debug_jupyter.benchmarks.command_line import run_program
 
 PROGRAM = "inductor_debug_jupyter.benchmarks"
-SUITES: dict[str, Suite] = {
-    "models": models,
-    "capture": capture,
-    "stages": stages,
-    "devices": devices,
-    "ops": ops,
-    "simulator": simulator,
-    "compare": compare,
-    "localize": localize,
-    "guards": guards,
-    "panel": panel,
-    "fixits": fixits,
-    "nodes": nodes,
-    "truth": truth,
+SUITES = {
+    "models": "whole models on eager, Inductor and the mock: compile time, latency, graphs, findings, numbers",
+    "capture": "what seeing a compile costs: plain, our capture, TORCH_COMPILE_DEBUG, TORCH_TRACE + tlparse, depyf",
+    "compare": "compare_tensors beside reading both once, assert_close, allclose and numpy, 1e4 to 1e9 elements",
 }
-"""Every suite. A new one is a module with ``SUMMARY``, ``add_arguments`` and ``run``, and a line here."""
-
-
-def build_parsers() -> tuple[OptionParser, dict[str, OptionParser]]:
-    """The parser of the whole command line, and those of its suites."""
-    parser = OptionParser(prog=f"python -m {PROGRAM}", description=__doc__, allow_abbrev=False)
-    subparsers = parser.add_subparsers(dest="suite", metavar="SUITE", title="suites", parser_class=OptionParser)
-    parsers: dict[str, OptionParser] = {}
-    for name, suite in SUITES.items():
-        own = parsers[name] = subparsers.add_parser(
-            name, help=suite.SUMMARY, description=suite.SUMMARY, allow_abbrev=False
-        )
-        suite.add_arguments(own)
-    return parser, parsers
+"""Suite → one line for the help. A new one is a module in ``suites`` with ``add_arguments`` and ``run``."""
+PROOFS = ("stages", "devices", "ops", "simulator", "localize", "guards", "panel", "fixits", "nodes", "truth")
+"""What proves this package lives under ``tests/``, which is not in the wheel; a checkout runs it by these names too."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; answers with the exit code (0 good, 1 something failed, 2 not understood)."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
-    except InductorDebugError as error:
-        sys.stderr.write(f"{PROGRAM}: {' '.join(str(error).split())}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write(f"{PROGRAM}: interrupted; what was finished is stored\n")
-        return 130
+    """Run the command line; answers with the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] and arguments[0] in PROOFS:
+        return _prove(arguments)
+    return run_program(PROGRAM, SUITES, "inductor_debug_jupyter.benchmarks.suites", arguments)
 
 
-def _run(arguments: list[str]) -> int:
-    parser, parsers = build_parsers()
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in SUITES:
-        raise OptionError(f"unknown suite {arguments[0]!r}; allowed: {', '.join(SUITES)}")
-    try:
-        args, rest = parser.parse_known_args(arguments)
-    except SystemExit as leaving:  # --help has printed
-        return int(leaving.code or 0)
-    if args.suite is None:
-        parser.print_help()
-        return 0
-    if rest:
-        parsers[args.suite].error(f"unrecognized arguments: {rest[0]}")
-    return SUITES[args.suite].run(args)
+def _prove(arguments: list[str]) -> int:
+    """Hand over to ``python -m tests.proofs``, where there is one."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "tests" / "proofs").is_dir():
+        sys.stderr.write(
+            f"{PROGRAM}: {arguments[0]} proves this package and is not installed with it; "
+            f"in a checkout of the project: python -m tests.proofs {arguments[0]}\n"
+        )
+        return 2
+    sys.path.insert(0, str(root))  # in front: other packages install a ``tests`` of their own
+    return int(importlib.import_module("tests.proofs.__main__").main(arguments))
 
 
 if __name__ == "__main__":

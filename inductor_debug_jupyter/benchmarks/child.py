@@ -11,23 +11,26 @@ compile left pending would decide, by a hair, who has to pay for one more.
 
 from __future__ import annotations
 
+import functools
 import gc
+import statistics
 import sys
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import Any
 
+import torch
+
+from inductor_debug_jupyter.benchmarks.children import LAPS, SIDES, Answer, Job, Meter, answer_path, dump, read_job
 from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
-from inductor_debug_jupyter.benchmarks.contenders.capture import nodes
-from inductor_debug_jupyter.benchmarks.job import LAPS, Answer, Job, answer_path, dump, read_job
-from inductor_debug_jupyter.benchmarks.meter import Meter
-from inductor_debug_jupyter.benchmarks.wording import error_line
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from inductor_debug_jupyter.benchmarks.models import Built
-    from inductor_debug_jupyter.benchmarks.stopwatch import Stopwatch
+from inductor_debug_jupyter.benchmarks.models import Built
+from inductor_debug_jupyter.benchmarks.models.encoder import encoder
+from inductor_debug_jupyter.benchmarks.printing import error_line
+from inductor_debug_jupyter.pipeline.torch_compat.cache_counters import graph_cache_hits
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 
 def main(argument: str) -> int:
@@ -45,24 +48,18 @@ def _compile_costs(job: Job) -> Answer:
     contender = CONTENDERS[job.contender]
     if reason := contender.unavailable():
         return Answer(error=reason)
-    import torch
-
-    from inductor_debug_jupyter.benchmarks.models.encoder import encoder
-    from inductor_debug_jupyter.pipeline.torch_compat.cache_counters import graph_cache_hits
-    from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
-
     folder = Path(job.folder)
     built = encoder(job.layers, small=job.small)
     with ExitStack() as caches, ExitStack() as watch:
         caches.enter_context(caches_bypassed())
         _first_compile("eager" if job.small else "inductor")
-        if contender.WARM_CACHES:
+        if contender.warm_caches:
             caches.close()
         gc.collect()
         meter = Meter()
-        own = watch.enter_context(_recorder_timed()) if job.timed else None
+        own = watch.enter_context(recorder_timed()) if job.timed else None
         watched = watch.enter_context(contender.watching(folder))
-        _step(built, torch.compile(built.module))
+        _train_once(built, torch.compile(built.module))
         laps = [meter.lap()]
         watch.close()
         laps.append(meter.lap())
@@ -72,27 +69,18 @@ def _compile_costs(job: Job) -> Answer:
         torch_version=str(torch.__version__),
         laps=dict(zip(LAPS, laps, strict=True)),
         found=contender.found(folder),
-        nodes=nodes(folder) if job.contender == "capture" else 0,
+        nodes=contender.nodes(folder),
         cache_hits=graph_cache_hits(),
         own=own.seconds if own is not None else 0.0,
     )
 
 
-def _recorder_timed() -> AbstractContextManager[Stopwatch]:
-    """Imported here: a plain compile has nothing of ours in its process."""
-    from inductor_debug_jupyter.benchmarks.stopwatch import recorder_timed
-
-    return recorder_timed()
-
-
-def _step(built: Built, compiled: Any) -> None:
+def _train_once(built: Built, compiled: Any) -> None:
     compiled(*built.inputs).sum().backward()
 
 
 def _first_compile(backend: str) -> None:
     """Frame 0: makes torch load everything that a compile needs."""
-    import torch
-
     linear = torch.nn.Linear(4, 4)
 
     def small(x: torch.Tensor) -> Any:
@@ -102,14 +90,126 @@ def _first_compile(backend: str) -> None:
 
 
 def _call_times(job: Job) -> Answer:
-    import torch
-
-    from inductor_debug_jupyter.benchmarks.call_times import call_times
-    from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
-
     with caches_bypassed():
         times = call_times(job.layers, Path(job.folder), calls=job.calls, small=job.small)
     return Answer(torch_version=str(torch.__version__), calls=times)
+
+
+# How fast compiled functions run --------------------------------------------------------------------------------
+
+
+Call = Callable[[], None]
+
+_WARM_UP = 5
+
+
+def call_times(layers: int, folder: Path, *, calls: int, small: bool = False) -> dict[str, float]:
+    """How fast a function runs that was compiled under a capture, beside two that were not: the second is the control.
+
+    Median CPU seconds of one forward and backward call, keyed as :class:`~.children.Answer` says. Each side has a code
+    object of its own, so that none has to pass the guards of another, and all have the same weights: where those lie
+    in memory makes more of a difference than anything else here. While a capture is open, a function that was compiled
+    before is compiled once more in it, so plain calls are timed just before and just after, not in between.
+    """
+    from inductor_debug_jupyter.pipeline.session import capture
+
+    built = encoder(layers, small=small)
+    sides = {name: _side(built) for name in SIDES}
+    for name in ("plain", "control"):
+        _seconds(sides[name], _WARM_UP)
+    around = _seconds(sides["plain"], calls)
+    with capture(artifacts=str(folder / "artifacts")):
+        _seconds(sides["captured"], _WARM_UP)
+        under = _seconds(sides["captured"], calls)
+    first = _seconds(sides["captured"], 1)
+    around += _seconds(sides["plain"], calls)
+    for side in sides.values():
+        _seconds(side, _WARM_UP)
+    times: dict[str, list[float]] = {name: [] for name in SIDES}
+    for turn in range(calls):
+        for name in SIDES if turn % 2 == 0 else reversed(SIDES):
+            times[name] += _seconds(sides[name], 1)
+    median = statistics.median
+    return {
+        **{name: median(seconds) for name, seconds in times.items()},
+        "under": median(under),
+        "around": median(around),
+        "first": first[0],
+    }
+
+
+def _side(built: Built) -> Call:
+    """One training step, compiled through a function of its own."""
+    step = FunctionType(_step.__code__.replace(), globals(), "step")
+    compiled: Any = torch.compile(step)
+    return lambda: compiled(built.module, *built.inputs).backward()
+
+
+def _step(module: Any, inputs: torch.Tensor) -> Any:
+    return module(inputs).sum()
+
+
+def _seconds(call: Call, times: int) -> list[float]:
+    seconds = []
+    for _ in range(times):
+        start = time.process_time()
+        call()
+        seconds.append(time.process_time() - start)
+    return seconds
+
+
+# How long our own code runs while a compile is captured ----------------------------------------------------------
+
+
+_TOLD = (
+    "wants", "dynamo_graph", "compile_guards", "frame_compiled", "recompiling", "running", "aot_graphs",
+    "post_grad_graph", "inductor_ir", "kernel_nodes", "output_code", "trace_record",
+)  # fmt: skip
+
+
+class Stopwatch:
+    """CPU seconds inside a recorder so far."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+
+    def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function``, whose time counts; one inside another counts once."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._depth += 1
+            start = time.thread_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self.seconds += time.thread_time() - start
+
+        return call
+
+
+@contextmanager
+def recorder_timed() -> Iterator[Stopwatch]:
+    """Time every call that the compiler's hooks make of a recorder.
+
+    The difference between two compiles says the same, but it is a few percent of figures that vary by more from run to
+    run: good enough for a ratio over many repeats, not for a line through five of them. What our objects cost Python's
+    collector is not in it.
+    """
+    from inductor_debug_jupyter.pipeline.capture import Recorder  # here: a plain compile has nothing of ours around it
+
+    watch = Stopwatch()
+    originals = {name: getattr(Recorder, name) for name in _TOLD}
+    for name, original in originals.items():
+        setattr(Recorder, name, watch.timed(original))
+    try:
+        yield watch
+    finally:
+        for name, original in originals.items():
+            setattr(Recorder, name, original)
 
 
 if __name__ == "__main__":

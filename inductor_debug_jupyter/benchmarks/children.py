@@ -9,13 +9,18 @@ thread; both and the hash seed are the same for everybody. All share one Inducto
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
-from inductor_debug_jupyter.benchmarks.job import Answer, Job, answer_path, dump, read_answer
 
 TIMEOUT = 900.0
 """Seconds after which a child is ended."""
@@ -86,3 +91,105 @@ class Children:
         cache = os.environ.get(_CACHE) if job.small else str(self._folder / "inductor-cache")
         own |= {_CACHE: cache} if cache else {}
         return {**own, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **extra}
+
+
+# What a child process is asked, and what it answers: JSON both ways ---------------------------------------------------
+
+
+LAPS = ("compile", "close", "finish")
+"""The stretches of one measurement: what is around the compile and the compile itself, leaving it, what comes after."""
+SIDES = ("plain", "control", "captured")
+"""Whose calls are timed: two functions that were compiled plainly, and one under a capture."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One measurement in a fresh process.
+
+    ``kind`` is ``compile`` (what a compile costs under ``contender``) or ``calls`` (how fast compiled functions run).
+    """
+
+    kind: Literal["compile", "calls"]
+    contender: str
+    layers: int
+    folder: str
+    small: bool = False
+    calls: int = 0
+    timed: bool = False
+    """Time our recorder from inside, which itself costs a little."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the child measured. With ``error`` the rest says nothing."""
+
+    error: str = ""
+    torch_version: str = ""
+    laps: dict[str, Lap] = field(default_factory=dict)
+    found: dict[str, str] = field(default_factory=dict)
+    """Stage → the file that shows it."""
+    nodes: int = 0
+    cache_hits: int = 0
+    own: float = 0.0
+    """CPU seconds inside our recorder, where it is timed."""
+    calls: dict[str, float] = field(default_factory=dict)
+    """Median CPU seconds of a call of each side after the capture; of ``captured`` also while it was open, beside
+    plain's just before and after (``under``, ``around``), and of its first call after it (``first``)."""
+
+    def cpu(self, *laps: str) -> float:
+        """CPU seconds of those stretches, all of them when none is named."""
+        return sum(self.laps[name].cpu for name in laps or LAPS if name in self.laps)
+
+    def wall(self, *laps: str) -> float:
+        """Wall seconds of those stretches, all of them when none is named."""
+        return sum(self.laps[name].wall for name in laps or LAPS if name in self.laps)
+
+
+def answer_path(folder: str | Path) -> Path:
+    """Where the child leaves its answer: stdout belongs to whatever it measures."""
+    return Path(folder) / "answer.json"
+
+
+def dump(job_or_answer: Job | Answer) -> bytes:
+    """As JSON."""
+    return msgspec.json.encode(job_or_answer)
+
+
+def read_job(data: str | bytes) -> Job:
+    """A job from JSON."""
+    return msgspec.json.decode(data, type=Job)
+
+
+def read_answer(data: bytes) -> Answer:
+    """An answer from JSON."""
+    return msgspec.json.decode(data, type=Answer)
+
+
+# CPU and wall time ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """Seconds of one stretch. ``cpu`` includes ``children``: programs that were started and ended in it."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+    children: float = 0.0
+
+
+class Meter:
+    """Measures stretch after stretch, beginning when it is made."""
+
+    def __init__(self) -> None:
+        self._last = _now()
+
+    def lap(self) -> Lap:
+        """The stretch since the last one."""
+        before, self._last = self._last, _now()
+        own, children, wall = (now - then for now, then in zip(self._last, before, strict=True))
+        return Lap(cpu=own + children, wall=wall, children=children)
+
+
+def _now() -> tuple[float, float, float]:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time(), usage.ru_utime + usage.ru_stime, time.perf_counter()

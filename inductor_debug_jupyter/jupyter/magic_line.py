@@ -12,6 +12,7 @@ import re
 from IPython.core.error import UsageError
 
 from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
+from inductor_debug_jupyter.pipeline.capture.sources import magic_as_comment
 from inductor_debug_jupyter.pipeline.devices import load_profile
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
@@ -75,4 +76,4 @@ def strip_magic_line(lines: list[str]) -> list[str]:
     read_options(match["options"].strip())
     if len(lines) > 1 and lines[1].startswith("%%"):
         return lines[1:]  # another cell magic must come first to be seen
-    return [f"# {lines[0]}", *lines[1:]]
+    return [magic_as_comment(lines[0]), *lines[1:]]

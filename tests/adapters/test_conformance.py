@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from stub_adapters import SilentAdapter
 
 from inductor_debug_jupyter.pipeline import adapters
-from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters import CompilationResult
 from inductor_debug_jupyter.pipeline.adapters.conformance import CHECKS, run_conformance
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.records import Transfer
@@ -24,16 +25,13 @@ from inductor_debug_jupyter.pipeline.views.conformance import conformance_text
 pytestmark = pytest.mark.usefixtures("fresh_dynamo", "vendor")
 
 
-class Good(AcceleratorAdapter):
+class Good(SilentAdapter):
     """Runs op by op and says what it has."""
 
     name = "good"
 
     def get_supported_dtypes(self) -> Any:
         return {torch.float32, torch.int64, torch.bool}
-
-    def get_supported_ops(self) -> Any:
-        return None
 
     def get_memory_limit(self) -> Any:
         return 2**30

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 import torch
+from stub_adapters import SilentAdapter
 from torch import nn
 
-from inductor_debug_jupyter import AcceleratorAdapter, CompilationResult, DebugSession, StickAdapter, capture
+from inductor_debug_jupyter import CompilationResult, DebugSession, StickAdapter, capture
 from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -20,19 +21,10 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 CLONE_LINE = "copy_to_device: shape=[65] dtype=float16 device_layout=[2, 64] device_dtype=float16 bytes=256"
 
 
-class Telling(AcceleratorAdapter):
+class Telling(SilentAdapter):
     """An adapter of a third party: a spec with things that JSON does not know, and a transfer of its own."""
 
     name = "telling"
-
-    def get_supported_dtypes(self):
-        return None
-
-    def get_supported_ops(self):
-        return None
-
-    def get_memory_limit(self):
-        return None
 
     def compile(self, gm, inputs):
         def run(*args):

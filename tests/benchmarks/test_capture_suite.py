@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from inductor_debug_jupyter.benchmarks.__main__ import main
-from inductor_debug_jupyter.benchmarks.children import Children
-from inductor_debug_jupyter.benchmarks.cost_words import fit_line
-from inductor_debug_jupyter.benchmarks.costs import LayerCost, fit
-from inductor_debug_jupyter.benchmarks.job import Answer
-from inductor_debug_jupyter.benchmarks.meter import Lap, Meter
+from inductor_debug_jupyter.benchmarks.children import Answer, Children, Lap, Meter
+from inductor_debug_jupyter.benchmarks.costs import LayerCost, fit, fit_line
 from inductor_debug_jupyter.benchmarks.suites import capture
 from inductor_debug_jupyter.pipeline.records.graph import STAGES
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from inductor_debug_jupyter.benchmarks import __main__ as program
 from inductor_debug_jupyter.benchmarks.__main__ import main
-from inductor_debug_jupyter.benchmarks.measure import measure
+from inductor_debug_jupyter.benchmarks.model_trial import measure
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built
-from inductor_debug_jupyter.benchmarks.table import COLUMNS, failure_lines, model_rows, noise_lines
-from inductor_debug_jupyter.benchmarks.wording import error_line
+from inductor_debug_jupyter.benchmarks.printing import error_line
+from inductor_debug_jupyter.benchmarks.suites.models import COLUMNS, failure_lines, model_rows, noise_lines
 from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
+from tests.proofs import __main__ as proofs
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -69,6 +72,22 @@ def test_list_and_help(capsys: Capsys) -> None:
     assert "models" in capsys.readouterr().out
     assert main(["models", "--help"]) == 0
     assert "--keep-cache" in capsys.readouterr().out
+
+
+def test_a_checkout_runs_the_proofs_by_their_names(capsys: Capsys) -> None:
+    assert set(program.PROOFS) == set(proofs.SUITES)
+    assert main(["truth", "--case", "no"]) == 2
+    assert capsys.readouterr().err.startswith("tests.proofs: --case: 'no' is not allowed")
+
+
+def test_an_installed_package_says_where_the_proofs_are(
+    capsys: Capsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "inductor_debug_jupyter" / "benchmarks" / "__main__.py"))
+    assert main(["truth", "--jobs", "2"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "truth proves this package and is not installed with it" in line
+    assert line.endswith("in a checkout of the project: python -m tests.proofs truth")
 
 
 def test_listing_needs_neither_torch_nor_transformers(cold_python: None) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS, compile_debug, depyf, tlparse
+from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
+
+compile_debug, depyf, tlparse = (CONTENDERS[name] for name in ("compile_debug", "depyf", "tlparse"))
 
 GRAPH = "class GraphModule(torch.nn.Module):\n    def forward(\n        self,\n"
 CODE = "cpp_fused_0 = ... r'''\nextern \"C\"  void kernel(\n'''\ndef call(self, args):\n"
@@ -72,4 +74,4 @@ def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_only_one_contender_may_use_the_caches() -> None:
-    assert [name for name, contender in CONTENDERS.items() if contender.WARM_CACHES] == ["cached"]
+    assert [name for name, contender in CONTENDERS.items() if contender.warm_caches] == ["cached"]

@@ -5,9 +5,10 @@ import itertools
 import pytest
 import torch
 import torch._inductor.config as inductor_config
+from stub_adapters import OffByOne, SilentAdapter
 from torch import nn
 
-from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, MockAcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters import MockAcceleratorAdapter
 from inductor_debug_jupyter.pipeline.bisect import STEPS, bisect_stages, is_rung
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import BisectRecord, Rung
@@ -29,30 +30,7 @@ class Small(nn.Module):
         return torch.relu(self.proj(x)) * 2
 
 
-class Liar(AcceleratorAdapter):
-    """A device whose relu is off by one."""
-
-    name = "liar"
-
-    def get_supported_dtypes(self):
-        return None
-
-    def get_supported_ops(self):
-        return None
-
-    def get_memory_limit(self):
-        return None
-
-    def compile(self, gm, inputs):
-        class Run(torch.fx.Interpreter):
-            def call_function(self, target, args, kwargs):
-                result = super().call_function(target, args, kwargs)
-                return result + 1 if target is torch.relu else result
-
-        return Run(gm).run
-
-
-class Broken(Liar):
+class Broken(SilentAdapter):
     name = "broken"
 
     def compile(self, gm, inputs):
@@ -85,8 +63,8 @@ def test_inductors_relu_fault_is_inductors():
 
 
 def test_a_device_that_lies_is_named():
-    record = bisect_stages(Small(), torch.randn(4, 8), adapter=Liar(), model_name="net", steps=CHEAP)
-    assert (record.model, record.first_bad) == ("net", "liar")
+    record = bisect_stages(Small(), torch.randn(4, 8), adapter=OffByOne(torch.relu), model_name="net", steps=CHEAP)
+    assert (record.model, record.first_bad) == ("net", "off-by-one")
     assert "device" in record.explanation
     assert set(outcomes(record).values()) == {"good", "bad"}
 

@@ -13,14 +13,14 @@ import re
 import secrets
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, WebSocket, sync_playwright
 
-from inductor_debug_jupyter.benchmarks.lab import CHROMIUM_FLAGS, JupyterLab, find_chromium
+from tests.proofs.lab import CHROMIUM_FLAGS, JupyterLab, find_chromium
 
 __all__ = ["JupyterLab", "LabPage", "find_chromium", "open_page"]
 
@@ -53,6 +53,37 @@ class LabPage:
             f" && {_PANEL}.sessionContext.isReady && {_PANEL}.sessionContext.session?.kernel?.status === 'idle'",
             timeout=seconds * 1000,
         )
+
+    def panel_of(
+        self, path: str, cells: Sequence[str], *, cell: int = 1, tab: str = "", seconds: float = 200
+    ) -> Locator:
+        """Write and run a notebook whose cells must succeed; the panel under one of them, with that tab open."""
+        self.open(self.lab.write_notebook(path, cells))
+        assert self.run_all(seconds), path
+        panel = self.cell(cell)
+        if tab:
+            self.open_tab(panel, tab)
+        return panel
+
+    def open_tab(self, panel: Locator, name: str) -> None:
+        """Click on a tab of a panel."""
+        panel.locator(f"[data-idj='tab'][data-tab='{name}']").click()
+
+    def dark(self) -> None:
+        """Go over to JupyterLab's dark theme."""
+        self.page.evaluate(
+            "() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
+        )
+        self.page.wait_for_timeout(1000)
+
+    def narrow(self) -> None:
+        """Make the window narrower."""
+        self.page.set_viewport_size({"width": 1000, "height": 900})
+        self.page.wait_for_timeout(500)
+
+    def assert_no_key_reached_the_notebook(self, cells: int = 2) -> None:
+        """In JupyterLab's command mode a key adds and deletes cells."""
+        assert len(self.page.locator(".jp-Notebook-cell").all()) == cells, "a key reached JupyterLab's command mode"
 
     def run_all(self, seconds: float = 120) -> bool:
         """Run all cells and wait for the end; whether all of them succeeded."""

@@ -28,10 +28,7 @@ net(torch.randn(4, 16)).backward()""",
 
 
 def test_a_line_a_node_and_a_kernel_light_each_other(lab: LabPage) -> None:
-    lab.open(lab.lab.write_notebook("code/code.ipynb", CELLS))
-    lab.run_all(seconds=200)
-    panel = lab.cell(1)
-    panel.locator("[data-idj='tab'][data-tab='code']").click()
+    panel = lab.panel_of("code/code.ipynb", CELLS, tab="code")
     nodes = panel.locator("[data-idj='code-node']")
     nodes.first.wait_for()
     document = panel.locator("[data-idj='code-document']")
@@ -77,8 +74,7 @@ def test_a_line_a_node_and_a_kernel_light_each_other(lab: LabPage) -> None:
     assert lit.evaluate_all("rows => rows.map(row => row.dataset.node)") == ["addmm"]
     panel.locator("[data-idj='code-search']").fill("addmm")
     assert "1 line" in (panel.locator(".idj-code .idj-tally").text_content() or "")
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    lab.page.wait_for_timeout(1000)
+    lab.dark()
     lab.cell(1)
     lab.screenshot("code-dark")
     lab.assert_clean()

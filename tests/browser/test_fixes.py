@@ -17,9 +17,7 @@ net(torch.randn(4, 784)).sum().backward()""",
 
 
 def test_check_apply_undo_and_fix_all(lab: LabPage) -> None:
-    lab.open(lab.lab.write_notebook("fixes/fixes.ipynb", CELLS))
-    assert lab.run_all(seconds=200)
-    panel = lab.cell(1)
+    panel = lab.panel_of("fixes/fixes.ipynb", CELLS)
     findings = panel.locator("[data-idj='finding']")
     findings.filter(has_text="784").first.click()
     panel.locator("[data-idj='fix-check']").click()

@@ -38,10 +38,7 @@ net(torch.randn(4, 16)).backward()""",
 
 
 def graph_of(lab: LabPage) -> Locator:
-    lab.open(lab.lab.write_notebook("graph/graph.ipynb", CELLS))
-    assert lab.run_all(seconds=200)
-    panel = lab.cell(1)
-    panel.locator("[data-idj='tab'][data-tab='graph']").click()
+    panel = lab.panel_of("graph/graph.ipynb", CELLS, tab="graph")
     panel.locator("[data-idj='group']").first.wait_for()
     return panel
 
@@ -83,6 +80,15 @@ def test_boxes_open_and_close_and_python_knows(lab: LabPage) -> None:
 
 def test_stages_search_colours_mouse_and_keys(lab: LabPage) -> None:
     panel = graph_of(lab)
+    _another_stage_is_shown(panel)
+    lit = _search_finds_what_is_in_closed_boxes(lab, panel)
+    _colours_have_a_legend_with_signs(lab, panel, lit)
+    _the_wheel_zooms_a_drag_pans_a_key_fits(lab, panel)
+    _dark_and_narrow_there_is_room(lab, panel)
+    lab.assert_clean()
+
+
+def _another_stage_is_shown(panel: Locator) -> None:
     stage = panel.locator("[data-idj='stage']")
     choice = stage.evaluate("select => [...select.options].find(o => / backward /.test(o.textContent)).value")
     stage.select_option(choice)
@@ -92,7 +98,8 @@ def test_stages_search_colours_mouse_and_keys(lab: LabPage) -> None:
     stage.select_option(choice)
     panel.locator("[data-idj='group']").filter(has_text="×12").wait_for()
 
-    # Search finds what is in closed boxes, and Enter goes there.
+
+def _search_finds_what_is_in_closed_boxes(lab: LabPage, panel: Locator) -> Locator:
     panel.locator("[data-idj='search']").fill("softmax layers.5")
     panel.locator("[data-idj='tally']").filter(has_text="found").wait_for()
     panel.locator("[data-idj='group'].idj-found").wait_for()
@@ -101,15 +108,18 @@ def test_stages_search_colours_mouse_and_keys(lab: LabPage) -> None:
     lit.wait_for()
     assert "softmax" in (lit.text_content() or "")
     assert "softmax" in str(lab.python("session.selection['node']"))
+    return lit
 
-    # Colours: a legend with signs, and the same sign on the shape.
+
+def _colours_have_a_legend_with_signs(lab: LabPage, panel: Locator, lit: Locator) -> None:
     panel.locator("[data-idj='colour']").select_option("dtype")
     legend = panel.locator("[data-idj='legend']")
     legend.filter(has_text="float32").wait_for()
     assert "●" in (lit.locator(".idj-sign").text_content() or "")
     assert lab.python("session.graph_views.of(stage='forward').coloured_by") == "dtype"
 
-    # The wheel zooms, a drag pans, keys zoom and fit.
+
+def _the_wheel_zooms_a_drag_pans_a_key_fits(lab: LabPage, panel: Locator) -> None:
     area = panel.locator("[data-idj='graph']")
     area.scroll_into_view_if_needed()
     box = area.bounding_box()
@@ -131,14 +141,13 @@ def test_stages_search_colours_mouse_and_keys(lab: LabPage) -> None:
     lab.page.keyboard.press("0")
     assert view_box(panel)[2] > start[2]
 
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    lab.page.wait_for_timeout(1000)
+
+def _dark_and_narrow_there_is_room(lab: LabPage, panel: Locator) -> None:
+    lab.dark()
     lab.cell(1)
     lab.screenshot("graph-dark")
-    lab.page.set_viewport_size({"width": 1000, "height": 900})
-    lab.page.wait_for_timeout(500)
+    lab.narrow()
     lab.screenshot("graph-narrow")
     width = panel.locator("[data-idj='search']").bounding_box()
     assert width is not None
     assert width["width"] > 60
-    lab.assert_clean()

@@ -55,10 +55,7 @@ FILTERED = """(cell) => new Promise((done) => {
 
 
 def test_timeline_breaks_what_if_and_five_thousand_guards(lab: LabPage) -> None:
-    lab.open(lab.lab.write_notebook("guards/guards.ipynb", CELLS))
-    lab.run_all(seconds=200)
-    panel = lab.cell(1)
-    panel.locator("[data-idj='tab'][data-tab='guards']").click()
+    panel = lab.panel_of("guards/guards.ipynb", CELLS, tab="guards")
     panel.locator(".bqplot .bargroup rect, .bqplot rect.bar, .bqplot .bar").first.wait_for(state="attached")
     assert panel.locator(".idj-guards [data-idj='break']").count() == 1
     assert "mode varies" in (panel.locator("[data-idj='storm']").first.text_content() or "")
@@ -93,8 +90,7 @@ def test_timeline_breaks_what_if_and_five_thousand_guards(lab: LabPage) -> None:
     filtered = large.evaluate(FILTERED)
     print(f"5,000 guards: usable after {shown:.0f} ms, filtered in {filtered:.0f} ms")
 
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    lab.page.wait_for_timeout(1000)
+    lab.dark()
     lab.cell(1)
     lab.screenshot("guards-dark")
     lab.assert_clean()

@@ -32,10 +32,7 @@ DebugSession.of_record(replace(session.record, diff=replace(session.record.diff,
 
 
 def test_the_tab_goes_from_the_whole_to_single_elements(lab: LabPage) -> None:
-    lab.open(lab.lab.write_notebook("diff/diff.ipynb", CELLS))
-    lab.run_all(seconds=200)
-    panel = lab.cell(1)
-    panel.locator("[data-idj='tab'][data-tab='diff']").click()
+    panel = lab.panel_of("diff/diff.ipynb", CELLS, tab="diff")
     measure = panel.locator("[data-idj='measure']")
     measure.wait_for()
     assert "aten.clone" in (panel.locator("[data-idj='culprit']").first.text_content() or "")

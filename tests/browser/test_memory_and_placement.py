@@ -27,10 +27,7 @@ Net()(torch.randn(128, 64)).backward()""",
 
 
 def test_memory_and_placement_are_shown_and_selectable(lab: LabPage) -> None:
-    lab.open(lab.lab.write_notebook("memory/memory.ipynb", CELLS))
-    lab.run_all(seconds=200)
-    panel = lab.cell(1)
-    panel.locator("[data-idj='tab'][data-tab='memory']").click()
+    panel = lab.panel_of("memory/memory.ipynb", CELLS, tab="memory")
     panel.locator(".bqplot svg").first.wait_for()
     drawn = (
         "() => [...document.querySelectorAll('.bqplot svg path')].some(p => (p.getAttribute('d') || '').length > 80)"
@@ -53,7 +50,7 @@ def test_memory_and_placement_are_shown_and_selectable(lab: LabPage) -> None:
     assert "(the peak)" not in (title.text_content() or "")
     assert rows.count() != at_peak or "alive at" in (title.text_content() or "")
 
-    panel.locator("[data-idj='tab'][data-tab='placement']").click()
+    lab.open_tab(panel, "placement")
     panel.locator("[data-idj='placement-told']", has_text="on the CPU").wait_for()
     cumsum = panel.locator("[data-idj='op'][data-op='cumsum']")
     panel.locator("[data-idj='op'][data-op='relu']").click()
@@ -66,11 +63,10 @@ def test_memory_and_placement_are_shown_and_selectable(lab: LabPage) -> None:
     assert "h = torch.cumsum(h, 1)" in (panel.locator("[data-idj='line'].idj-lit").first.text_content() or "")
     assert panel.locator(".idj-segment-cpu").count() >= 1
     lab.screenshot("placement-light")
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    lab.page.wait_for_timeout(1000)
+    lab.dark()
     lab.cell(1)
     lab.screenshot("placement-dark")
-    panel.locator("[data-idj='tab'][data-tab='memory']").click()
+    lab.open_tab(panel, "memory")
     lab.page.wait_for_timeout(500)
     lab.screenshot("memory-dark")
     lab.assert_clean()

@@ -17,10 +17,7 @@ out = net(torch.ones(4, 8))""",
 
 
 def test_a_node_goes_to_the_namespace(lab: LabPage) -> None:
-    lab.open(lab.lab.write_notebook("node/node.ipynb", CELLS))
-    assert lab.run_all(seconds=200)
-    panel = lab.cell(1)
-    panel.locator("[data-idj='tab'][data-tab='graph']").click()
+    panel = lab.panel_of("node/node.ipynb", CELLS, tab="graph")
     panel.locator("[data-idj='graph'] svg").wait_for()
     lab.python("session.select(node='relu')['node']")
     button = panel.locator("[data-idj='bind']")
@@ -49,10 +46,7 @@ out = net(torch.ones(4, 8))""",
 
 def test_its_kernel_goes_to_the_namespace(lab: LabPage) -> None:
     """The other button, where Inductor compiled: the kernel that the node went into."""
-    lab.open(lab.lab.write_notebook("node/kernel.ipynb", FUSED))
-    assert lab.run_all(seconds=250)
-    panel = lab.cell(1)
-    panel.locator("[data-idj='tab'][data-tab='graph']").click()
+    panel = lab.panel_of("node/kernel.ipynb", FUSED, tab="graph", seconds=250)
     panel.locator("[data-idj='graph'] svg").wait_for()
     lab.python("session.select(node='relu')['node']")
     button = panel.locator("[data-idj='bind-kernel']")

@@ -50,8 +50,7 @@ def test_quickstart_click_a_finding_and_python_is_told(lab: LabPage) -> None:
     assert node.first.get_attribute("data-node") == expected["node"]
     panel.scroll_into_view_if_needed()
     lab.screenshot("quickstart-light")
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    lab.page.wait_for_timeout(1500)
+    lab.dark()
     lab.cell(first)
     lab.screenshot("quickstart-dark")
     lab.assert_clean()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import Locator
 
 from .jupyterlab import LabPage
 
@@ -37,10 +38,16 @@ FRAME = """frame => { const box = frame.getBoundingClientRect(); return {
 
 
 def test_transfers_and_kernels_are_lines_that_select_their_node(lab: LabPage) -> None:
-    lab.open(lab.lab.write_notebook("transfers/transfers.ipynb", CELLS))
-    assert lab.run_all(seconds=200)
-    panel = lab.cell(2)
-    panel.locator("[data-idj='tab'][data-tab='overview']").click()
+    panel = lab.panel_of("transfers/transfers.ipynb", CELLS, cell=2, tab="overview")
+    _the_overview_leads_to_the_transfers(lab, panel)
+    _a_kernel_lights_its_node_and_line_and_shows_its_spec(lab, panel)
+    _the_transfers_of_a_node_chosen_elsewhere_are_marked(lab, panel)
+    _the_ledger_says_what_leaves_the_target_and_what_moves_for_it(lab, panel)
+    _dark_and_narrow_every_tab_stays_in_its_frame(lab, panel)
+    lab.assert_clean()
+
+
+def _the_overview_leads_to_the_transfers(lab: LabPage, panel: Locator) -> None:
     lab.page.wait_for_timeout(300)
     lab.screenshot("overview-light")
     tile = panel.locator("[data-idj='tile'][data-title='Transfers']")
@@ -55,10 +62,11 @@ def test_transfers_and_kernels_are_lines_that_select_their_node(lab: LabPage) ->
         for line in lines
     )
 
-    # A kernel: its node and line light up everywhere, Python is told, its spec is there.
+
+def _a_kernel_lights_its_node_and_line_and_shows_its_spec(lab: LabPage, panel: Locator) -> None:
     panel.locator("[data-idj='transfers-kind']").select_option("kernel")
     panel.locator("[data-idj='transfers-filter']").fill("op=aten.relu.default")
-    rows.first.click()
+    panel.locator("[data-idj='device-event']").first.click()
     panel.locator("[data-idj='raw'] summary", has_text="relu").wait_for()
     lab.wait_idle()
     lab.eventually("[session.selection[key] for key in ('stage', 'node', 'line')]", ["forward", "relu", 8])
@@ -66,23 +74,27 @@ def test_transfers_and_kernels_are_lines_that_select_their_node(lab: LabPage) ->
     assert '"work_division"' in (panel.locator("[data-idj='kernel-spec']").text_content() or "")
     lab.screenshot("transfers-light")
 
-    # Chosen elsewhere: the transfers of that node are marked.
+
+def _the_transfers_of_a_node_chosen_elsewhere_are_marked(lab: LabPage, panel: Locator) -> None:
     panel.locator("[data-idj='transfers-kind']").select_option("")
     panel.locator("[data-idj='transfers-filter']").fill("name=addmm_1")
     lab.python("session.select(node='addmm_1')['node']")
     panel.locator("[data-idj='device-event'].idj-near").first.wait_for()
 
-    # The ledger: what leaves the target, and what moves for it.
-    panel.locator("[data-idj='tab'][data-tab='placement']").click()
+
+def _the_ledger_says_what_leaves_the_target_and_what_moves_for_it(lab: LabPage, panel: Locator) -> None:
+    lab.open_tab(panel, "placement")
     entry = panel.locator("[data-idj='ledger'][data-op='cumsum']")
     assert "moved for it" in (entry.text_content() or "")
     entry.click()
     panel.locator("[data-idj='raw'] summary", has_text="cumsum").wait_for()
     assert "(border)" in (panel.locator("[data-idj='moved']").text_content() or "")
     lab.screenshot("placement-ledger-light")
-    lab.page.set_viewport_size({"width": 1000, "height": 900})
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    lab.page.wait_for_timeout(800)
+
+
+def _dark_and_narrow_every_tab_stays_in_its_frame(lab: LabPage, panel: Locator) -> None:
+    lab.narrow()
+    lab.dark()
     sizes = []
     for tab in ("overview", "findings", "transfers", "placement", "guards", "memory", "graph"):
         panel.locator(f"[data-idj='tab'][data-tab='{tab}']").click()
@@ -93,4 +105,3 @@ def test_transfers_and_kernels_are_lines_that_select_their_node(lab: LabPage) ->
         sizes.append(panel.locator(".idj-frame").evaluate(FRAME))
     assert len({size["height"] for size in sizes}) == 1, "the page must not jump when a tab opens"
     assert [size["outside"] for size in sizes] == [[]] * len(sizes)
-    lab.assert_clean()

@@ -53,7 +53,7 @@ def test_from_finding_to_fix(lab: LabPage) -> None:
 def test_wrong_numbers_shows_the_heatmap_and_a_pick_reaches_python(lab: LabPage) -> None:
     open_tutorial(lab, "02_wrong_numbers")
     panel = lab.cell(cell_with(lab, "--diff --as session"))
-    panel.locator("[data-idj='tab'][data-tab='diff']").click()
+    lab.open_tab(panel, "diff")
     canvas = panel.locator("canvas").first
     canvas.wait_for()
     canvas.scroll_into_view_if_needed()
@@ -62,8 +62,7 @@ def test_wrong_numbers_shows_the_heatmap_and_a_pick_reaches_python(lab: LabPage)
         "canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"
     )
     assert drawn > 8, "the heatmap is blank"
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    lab.page.wait_for_timeout(1000)
+    lab.dark()
     canvas.scroll_into_view_if_needed()
     lab.screenshot("tutorial-02-dark")
     lab.assert_clean()
@@ -72,7 +71,7 @@ def test_wrong_numbers_shows_the_heatmap_and_a_pick_reaches_python(lab: LabPage)
 def test_recompiles_and_breaks_shows_guards(lab: LabPage) -> None:
     open_tutorial(lab, "03_recompiles_and_breaks")
     panel = lab.cell(cell_with(lab, "--as session"))
-    panel.locator("[data-idj='tab'][data-tab='guards']").click()
+    lab.open_tab(panel, "guards")
     lab.page.wait_for_timeout(500)
     text = panel.text_content() or ""
     assert "print" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import Locator
 
 from .jupyterlab import LabPage
 
@@ -36,19 +37,27 @@ CONTRAST = """cell => {
   const [one, other] = [light(style.color), light(getComputedStyle(cell.closest('.idj-what-if')).backgroundColor)];
   return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
 }"""
+TRIED = "Changes transfers and memory."
 
 
-def test_batch_1_to_64_changes_memory_and_what_is_transferred(lab: LabPage) -> None:
-    lab.open(lab.lab.write_notebook("what_if/what_if.ipynb", CELLS))
-    assert lab.run_all(seconds=200)
-    panel, keys = lab.cell(1), lab.page.keyboard
-    panel.locator("[data-idj='tab'][data-tab='what_if']").click()
+def test_trials_by_mouse_by_key_from_a_node_and_what_stays_of_them(lab: LabPage) -> None:
+    panel = lab.panel_of("what_if/what_if.ipynb", CELLS, tab="what_if")
+    _batch_1_to_64_changes_memory_and_transfers(lab, panel)
+    _another_target_and_gelu_on_the_cpu_by_key(lab, panel)
+    _an_earlier_trial_is_shown_again_and_saved(lab, panel)
+    _a_node_goes_to_the_cpu(lab, panel)
+    _dark_and_narrow_it_can_be_read(lab, panel)
+    lab.assert_no_key_reached_the_notebook()
+    lab.assert_clean()
+
+
+def _batch_1_to_64_changes_memory_and_transfers(lab: LabPage, panel: Locator) -> None:
     field = panel.locator("[data-idj='try-field'][data-field='batch']")
     field.wait_for()
     assert field.get_attribute("placeholder") == "1 now"
     field.fill("64")
     panel.locator("[data-idj='try']").click()
-    panel.locator("[data-idj='try-summary']", has_text="Changes transfers and memory.").wait_for(timeout=60_000)
+    panel.locator("[data-idj='try-summary']", has_text=TRIED).wait_for(timeout=60_000)
     changed = panel.locator("[data-idj='try-figure']:not([data-kind='same'])")
     assert changed.evaluate_all("rows => rows.map(row => row.dataset.name)")[-1] == "peak memory"
     assert "▲ +" in (changed.first.text_content() or "")
@@ -56,8 +65,10 @@ def test_batch_1_to_64_changes_memory_and_what_is_transferred(lab: LabPage) -> N
     assert lab.python("session.trials[0].after.peak_memory > session.peak_memory") is True
     lab.screenshot("what-if-batch-light")
 
-    # By key: another target and gelu on the CPU. What is wrong is one line.
-    field.fill("")
+
+def _another_target_and_gelu_on_the_cpu_by_key(lab: LabPage, panel: Locator) -> None:
+    keys = lab.page.keyboard
+    panel.locator("[data-idj='try-field'][data-field='batch']").fill("")
     panel.locator("[data-idj='try-field'][data-field='target']").select_option("default")
     panel.locator("[data-idj='try-ops'] summary").click()
     panel.locator("[data-idj='try-op'][data-op='gelu']").select_option("cpu")
@@ -75,11 +86,13 @@ def test_batch_1_to_64_changes_memory_and_what_is_transferred(lab: LabPage) -> N
     assert panel.locator("[data-idj='try-figure'][data-name='on the CPU']").get_attribute("data-kind") == "worse"
     lab.screenshot("what-if-target-light")
 
-    # Earlier trials stay: the first is shown again, and saved as a session that the command line lists.
+
+def _an_earlier_trial_is_shown_again_and_saved(lab: LabPage, panel: Locator) -> None:
+    keys = lab.page.keyboard
     first = panel.locator("[data-idj='trial'][data-at='0']")
     first.focus()
     keys.press("Enter")
-    panel.locator("[data-idj='try-summary']", has_text="Changes transfers and memory.").wait_for()
+    panel.locator("[data-idj='try-summary']", has_text=TRIED).wait_for()
     panel.locator("[data-idj='try-save']").focus()
     keys.press("Enter")
     saved = panel.locator("[data-idj='try-saved']")
@@ -92,25 +105,24 @@ def test_batch_1_to_64_changes_memory_and_what_is_transferred(lab: LabPage) -> N
     )
     assert number in listed
 
-    # From a node, chosen in the graph.
+
+def _a_node_goes_to_the_cpu(lab: LabPage, panel: Locator) -> None:
     lab.python("session.select(node='gelu')['node']")
     panel.locator("[data-idj='try-node'][data-do='cpu']").click()
     panel.locator("[data-idj='trial']", has_text="3. node gelu on the CPU").wait_for()
 
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    lab.page.wait_for_timeout(1000)
+
+def _dark_and_narrow_it_can_be_read(lab: LabPage, panel: Locator) -> None:
+    lab.dark()
     lab.cell(1)
-    first.click()
-    panel.locator("[data-idj='try-summary']", has_text="Changes transfers and memory.").wait_for()
+    panel.locator("[data-idj='trial'][data-at='0']").click()
+    panel.locator("[data-idj='try-summary']", has_text=TRIED).wait_for()
     lab.screenshot("what-if-dark")
     contrasts = panel.locator(".idj-try-table td, .idj-try-table th").evaluate_all(
         f"cells => cells.filter(cell => cell.textContent).map({CONTRAST})"
     )
     assert min(contrasts) > 4, contrasts
-    lab.page.set_viewport_size({"width": 1000, "height": 900})
-    lab.page.wait_for_timeout(500)
+    lab.narrow()
     panel.locator(".idj-frame").scroll_into_view_if_needed()
     lab.screenshot("what-if-narrow-dark")
     assert panel.locator(".idj-frame").evaluate(OUTSIDE) == []
-    assert len(lab.page.locator(".jp-Notebook-cell").all()) == 2, "no key reached JupyterLab's command mode"
-    lab.assert_clean()

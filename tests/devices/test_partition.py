@@ -8,9 +8,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from inductor_debug_jupyter import DeviceProfile
 from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.devices import graph_coverage
-from inductor_debug_jupyter.pipeline.devices.execute import PartitionedGraph
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
+from tests.proofs.partitioned import PartitionedGraph
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

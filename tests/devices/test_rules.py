@@ -278,8 +278,8 @@ def test_control_flow_is_partitioned_as_one_op():
     from inductor_debug_jupyter import DeviceProfile
     from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
     from inductor_debug_jupyter.pipeline.devices import graph_coverage
-    from inductor_debug_jupyter.pipeline.devices.execute import PartitionedGraph
     from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
+    from tests.proofs.partitioned import PartitionedGraph
 
     def branch(x):
         return torch.cond(x.sum() > 0, lambda t: t.sin() + 1, lambda t: t.cos(), (x,)).exp()

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import KernelDiffHarness, StickAdapter, capture
-from inductor_debug_jupyter.benchmarks.kernel_faults import KernelFault
 from inductor_debug_jupyter.pipeline.diff.floors import Spread
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
@@ -24,6 +23,7 @@ from inductor_debug_jupyter.pipeline.views.localization import (
     localization_text,
     node_errors,
 )
+from tests.proofs.kernel_faults import KernelFault
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

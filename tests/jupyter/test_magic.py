@@ -191,3 +191,17 @@ def test_a_cell_is_shown_as_it_was_typed(ready):
         "[text.splitlines()[0] for label, text in session.record.sources.items() if 'block.up(x)' in text]"
     )
     assert texts == "['%%inductor_debug --target stick128 --no-panel --as session']"
+
+
+@pytest.mark.parametrize("first", ["# %% a cell of the user's editor", "# %%inductor_debug --strict"])
+def test_a_comment_that_looks_like_a_magic_stays_in_the_source_and_in_the_patch(ready, first):
+    body = "model = nn.Linear(784, 64)\n\ndef call(x):\n    return model(x)\n"
+    ready.run(f"{first}\n{body}")
+    ready.run("%%inductor_debug --target stick128 --no-panel --as session --lower aot\ncall(x)")
+    assert ready.value("[text for text in session.record.sources.values() if 'def call' in text]") == repr(
+        [f"{first}\n{body}"]
+    )
+    ready.run("patch = session.fix_all().patch")
+    assert ready.value("[line for line in patch.splitlines() if 'editor' in line or '%%' in line]") == repr(
+        [f" {first}"]
+    )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from inductor_debug_jupyter.benchmarks.lab import find_chromium
 from inductor_debug_jupyter.pipeline.reports import HTMLReportGenerator
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
+from tests.proofs.lab import find_chromium
 
 CHROMIUM = find_chromium()
 

@@ -176,5 +176,6 @@ _START_PYTHONS = {
     "inductor-debug",
     "inductor_debug_jupyter",
     "inductor_debug_jupyter.benchmarks",
+    "tests.proofs",
 }
 """Programs that start kernels and workers."""

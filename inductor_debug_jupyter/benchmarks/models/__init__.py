@@ -14,8 +14,9 @@ MODEL_NAMES = ("bert", "resnet", "mamba")
 
 
 def benchmark_model(name: str) -> BenchmarkModel:
-    """The model of that name; importing it is cheap, building it is not."""
-    model: BenchmarkModel = import_module(f"{__name__}.{name}").MODEL
+    """The model of that name, or ``bert-2l``; importing it is cheap, building it is not."""
+    module, attribute = ("bert", "TWO_LAYERS") if name == "bert-2l" else (name, "MODEL")
+    model: BenchmarkModel = getattr(import_module(f"{__name__}.{module}"), attribute)
     return model
 
 

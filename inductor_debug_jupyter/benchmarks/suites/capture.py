@@ -17,24 +17,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from inductor_debug_jupyter.benchmarks.arguments import one_of, some_of, whole_number, whole_numbers
-from inductor_debug_jupyter.benchmarks.children import Children
+from inductor_debug_jupyter.benchmarks.children import Answer, Children
+from inductor_debug_jupyter.benchmarks.command_line import one_of, some_of, whole_number, whole_numbers
 from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
-from inductor_debug_jupyter.benchmarks.cost_words import (
+from inductor_debug_jupyter.benchmarks.costs import (
     COLUMNS,
     LAYER_COLUMNS,
+    CallRatios,
+    Cost,
+    call_ratios,
     cost_json,
+    cost_of,
     cost_rows,
+    fit,
     fit_line,
+    layer_cost,
     layer_rows,
     statements,
 )
-from inductor_debug_jupyter.benchmarks.costs import CallRatios, Cost, call_ratios, cost_of, fit, layer_cost
-from inductor_debug_jupyter.benchmarks.job import Answer
-from inductor_debug_jupyter.benchmarks.progress import Progress
-from inductor_debug_jupyter.benchmarks.table import print_line, print_table
-
-SUMMARY = "what seeing a compile costs: plain, our capture, TORCH_COMPILE_DEBUG, TORCH_TRACE + tlparse, depyf"
+from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 
 _CALLS = "calls"
 _PARTS = (*CONTENDERS, _CALLS)
@@ -122,20 +123,14 @@ class _Measurement:
         """Every contender on an encoder of that many layers."""
         names = self.plan.contenders
         answers: dict[str, list[Answer]] = {name: [] for name in names}
-        failed: dict[str, Answer] = {}
-        if not self.plan.small:
-            for name in names:
-                first = self._compile(name, layers, "not counted", warming=True)
-                if first.error:
-                    failed[name] = first
+        for name in () if self.plan.small else names:
+            first = self._compile(name, layers, "not counted", warming=True)
+            answers[name] = [first] if first.error else []
         for repeat in range(self.plan.repeats):
             for name in names if repeat % 2 == 0 else reversed(names):
-                if name not in failed:
-                    answer = self._compile(name, layers, f"repeat {repeat + 1}")
-                    answers[name].append(answer)
-                    if answer.error:
-                        failed[name] = answer
-        return {name: cost_of(name, [failed[name]] if name in failed else answers[name]) for name in names}
+                if not _failure(answers[name]):
+                    answers[name].append(self._compile(name, layers, f"repeat {repeat + 1}"))
+        return {name: cost_of(name, _failure(answers[name]) or answers[name]) for name in names}
 
     def calls(self) -> CallRatios:
         """How fast the compiled function runs."""
@@ -146,9 +141,14 @@ class _Measurement:
         return call_ratios(answers)
 
     def _compile(self, name: str, layers: int, which: str, *, warming: bool = False) -> Answer:
-        self.progress.step(f"{CONTENDERS[name].TITLE}, layers: {layers}, {which}")
+        self.progress.step(f"{CONTENDERS[name].title}, layers: {layers}, {which}")
         timed = len(self.plan.layers) > 1
         return self.children.compile(name, layers, small=self.plan.small, warming=warming, timed=timed)
+
+
+def _failure(answers: list[Answer]) -> list[Answer]:
+    """The answer that a contender failed with, after which it is not asked again."""
+    return [answer for answer in answers[-1:] if answer.error]
 
 
 def _answer(plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatios | None) -> dict[str, Any]:

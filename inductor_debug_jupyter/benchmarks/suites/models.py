@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from inductor_debug_jupyter.benchmarks.arguments import whole_number
+from inductor_debug_jupyter.benchmarks.command_line import named, whole_number
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, benchmark_model
-from inductor_debug_jupyter.benchmarks.progress import Progress
-from inductor_debug_jupyter.benchmarks.table import (
-    failure_lines,
-    model_rows,
-    noise_lines,
+from inductor_debug_jupyter.benchmarks.printing import (
+    Progress,
     print_line,
     print_table,
 )
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.options import add_options, read_given
-from inductor_debug_jupyter.pipeline.records import BenchmarkRecord
+from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
+from inductor_debug_jupyter.pipeline.reports.noise import is_noisy
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
-
-SUMMARY = "whole models: compile time, latency, graphs, findings and KernelDiff on eager, inductor and mock_backend"
+from inductor_debug_jupyter.pipeline.views.diff import VERDICT_WORDS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     warmup, runs = whole_number(args.warmup, "--warmup", 0), whole_number(args.runs, "--runs", 1)
     settings = resolve(read_given(args, ["target", "artifacts"]))
     _check_device(args.device)
-    from inductor_debug_jupyter.benchmarks.trial import STEPS, Trial
+    from inductor_debug_jupyter.benchmarks.model_trial import STEPS, Trial
     from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
 
     store = ArtifactStore.of(settings)
@@ -83,10 +81,7 @@ def _chosen(args: argparse.Namespace) -> list[str]:
         return list(MODEL_NAMES)
     if not args.model:
         raise UsageError(f"which model? Say --all, or --model NAME with one of {', '.join(MODEL_NAMES)}")
-    for name in args.model:
-        if name not in MODEL_NAMES:
-            raise OptionError(f"--model: {name!r} is not allowed; allowed: {', '.join(MODEL_NAMES)}")
-    return list(dict.fromkeys(args.model))
+    return named(args.model, "--model", MODEL_NAMES, ())
 
 
 def _check_device(name: str) -> None:
@@ -100,3 +95,63 @@ def _check_device(name: str) -> None:
     if kind != "cpu" and (accelerator is None or accelerator.type != kind):
         have = f"cpu or {accelerator.type}" if accelerator else "cpu"
         raise OptionError(f"--device: {name!r} is not allowed; this machine has {have}")
+
+
+# The table ------------------------------------------------------------------------------------------------------------
+
+COLUMNS = (
+    *("Model", "Params", "Eager ms", "Inductor ms", "Mock ms", "Speedup", "Compile s"),
+    *("Graphs", "Breaks", "Findings", "KernelDiff"),
+)
+
+
+def model_rows(records: Sequence[BenchmarkRecord]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows."""
+    return COLUMNS, [_row(record) for record in records]
+
+
+def failure_lines(records: Iterable[BenchmarkRecord]) -> list[str]:
+    """One line for each backend that failed."""
+    return [
+        f"{plain(record.model)} on {timing.backend} failed: {plain(timing.error)}"
+        for record in records
+        for timing in record.timings
+        if timing.error
+    ]
+
+
+def noise_lines(records: Iterable[BenchmarkRecord]) -> list[str]:
+    """One line for each latency that varied too much to be relied on."""
+    return [
+        f"{plain(record.model)} on {timing.backend} is noisy (± {timing.latency_std / timing.latency_mean:.0%}): "
+        "measure again on a quiet machine, with more --runs"
+        for record in records
+        for timing in record.timings
+        if is_noisy(timing)
+    ]
+
+
+def _row(record: BenchmarkRecord) -> tuple[str, ...]:
+    inductor = record.timing("inductor")
+    compiled = inductor is not None and not inductor.error
+    return (
+        record.model,
+        f"{record.parameters / 1e6:.1f}M",
+        _latency(record.timing("eager")),
+        _latency(inductor),
+        _latency(record.timing("mock_backend")),
+        f"{record.speedup:.2f}×" if compiled and record.speedup else "–",
+        f"{inductor.compile_seconds:.1f}" if compiled and inductor else "–",
+        str(record.graphs),
+        str(record.graph_breaks),
+        str(sum(record.findings.values())),
+        VERDICT_WORDS[record.diff_verdict],
+    )
+
+
+def _latency(timing: BackendTiming | None) -> str:
+    if timing is None:
+        return "–"
+    if timing.error:
+        return "failed"
+    return f"{timing.latency_mean * 1000:.1f} ± {timing.latency_std * 1000:.1f}"

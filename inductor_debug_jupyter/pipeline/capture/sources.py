@@ -41,6 +41,8 @@ _LIBRARIES = (
 _PYTHON = spellings(Path(os.__file__).parent)
 """Python's own modules; what is installed may lie in a folder among them."""
 
+_LEFT_BY_US = "  # (a comment while inductor_debug_jupyter runs the cell)"
+
 _cell_labels: list[Callable[[str], str | None]] = []
 
 
@@ -139,10 +141,18 @@ def running_call() -> CallSite | None:
     return CallSite(frame.f_code.co_filename, (line, column), (end_line, end_column))
 
 
+def magic_as_comment(line: str) -> str:
+    """The line of a cell magic as a comment that is told from a user's own: :func:`source_text` turns it back."""
+    text = line.removesuffix("\n")
+    return f"# {text}{_LEFT_BY_US}{line[len(text) :]}"
+
+
 def source_text(file: str) -> str:
-    """A file as the user has it, as far as Python still knows it: it was given a cell with its magic as a comment."""
-    text = "".join(linecache.getlines(file))
-    return text.removeprefix("# ") if text.startswith("# %%") and cell_label(file) else text
+    """A file as the user has it, as far as Python still knows it; Python has a cell's magic as a comment."""
+    first, newline, rest = "".join(linecache.getlines(file)).partition("\n")
+    if first.startswith("# ") and first.endswith(_LEFT_BY_US):
+        first = first.removeprefix("# ").removesuffix(_LEFT_BY_US)
+    return first + newline + rest
 
 
 def texts_of(lines: Iterable[SourceLine | None]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from inductor_debug_jupyter.pipeline.errors import InductorDebugError, ProfileEr
 from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.options import parse_size
 from inductor_debug_jupyter.pipeline.reading import MalformedError, parsed_toml
+from inductor_debug_jupyter.pipeline.words import SEVERITIES
 
 Read = Callable[[Any], Any]
 
@@ -109,7 +110,7 @@ def _tile(value: Any) -> tuple[int, ...]:
     return sizes
 
 
-_SEVERITY = _one_of("error", "warning", "info")
+_SEVERITY = _one_of(*SEVERITIES)
 _ALIGNMENT: dict[str, Read] = {
     "multiple": _positive,
     "bytes": _positive,
@@ -288,17 +289,15 @@ class _Reader:
         """The line of a key in the ``index``-th table of that name; of the table itself when there is no key."""
         current, seen, found = "", -1, 1
         for number, line in enumerate(self.lines, 1):
-            header = re.match(r"\s*\[+\s*([\w-]+)(?:\.([\w-]+))?", line)
-            if header:
-                current = header[1]
-                seen += current == table and (header[2] is None)
-                if current == table and seen <= index:
-                    found = number
-                if current == table and header[2] is not None and header[2] == key:
+            if header := re.match(r"\s*\[+\s*([\w-]+)(?:\.([\w-]+))?", line):
+                current, inner = header.groups()
+                if (current, inner) == (table, key):
                     return number
+                seen += (current, inner) == (table, None)
+                found = number if current == table and seen <= index else found
             elif current == table and (seen == index or not table) and _sets(line, key):
                 return number
-            elif current == "" and table and (_sets(line, f"{table}.{key}") or _sets(line, table)):
+            elif not current and table and _sets(line, table):  # table = {key = …}, or table.key = …
                 found = number
         return found
 

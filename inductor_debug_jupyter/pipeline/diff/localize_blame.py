@@ -74,21 +74,16 @@ class BlameSearch:
     def _wrong_view(self, node: torch.fx.Node) -> Blame | None:
         """The first view on the way to ``node`` that is wrong, if with it ``node`` itself is right."""
         root = self.evaluator.graph_module
-        for chain in _chains_of_views(node, self.known):
-            for end in range(1, len(chain) + 1):
-                views = chain[:end]
-                if not isinstance(node_value(views[-1]), torch.Tensor):
-                    continue  # several at once: what takes one of them is next
-                start = {each.name: self.known[each.name] for each in window_of(views).starts}
-                copied = window_of(views).run(root, start, self.compiler, {views[-1]}, copied=True)[views[-1].name]
-                own = self.evaluator.evaluate(views, start)
-                if not self._differs(copied, own):
-                    continue
-                if self._copies_wrongly(views[-1], own) or self._is_wrong(
-                    node, self.known[node.name], {views[-1].name: copied}
-                ):
-                    return None
-                return Blame(views[-1], "a view that the candidate computes otherwise; what reads it is right")
+        for views in _views_before(node, self.known):
+            last = views[-1]
+            start = {each.name: self.known[each.name] for each in window_of(views).starts}
+            copied = window_of(views).run(root, start, self.compiler, {last}, copied=True)[last.name]
+            own = self.evaluator.evaluate(views, start)
+            if not self._differs(copied, own):
+                continue
+            if self._copies_wrongly(last, own) or self._is_wrong(node, self.known[node.name], {last.name: copied}):
+                return None
+            return Blame(last, "a view that the candidate computes otherwise; what reads it is right")
         return None
 
     def _alone(self, node: torch.fx.Node) -> torch.Tensor:
@@ -122,6 +117,14 @@ class BlameSearch:
         with torch.no_grad():
             (made,) = self.compiler(torch.fx.GraphModule({}, graph), [own])(own)
         return self._differs(made, own)
+
+
+def _views_before(node: torch.fx.Node, known: Mapping[str, Any]) -> Iterator[list[torch.fx.Node]]:
+    """Each view on the way to a node, behind the views that it is taken from."""
+    for chain in _chains_of_views(node, known):
+        for end, view in enumerate(chain, 1):
+            if isinstance(node_value(view), torch.Tensor):  # else several at once: what takes one of them is next
+                yield chain[:end]
 
 
 def _chains_of_views(node: torch.fx.Node, known: Mapping[str, Any]) -> Iterator[list[torch.fx.Node]]:

@@ -9,10 +9,9 @@ from typing import Any, Final
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.paths import call_number, own_path
-from inductor_debug_jupyter.pipeline.records import OutputDiff
+from inductor_debug_jupyter.pipeline.records.diff import VERDICTS, OutputDiff
 
 _EXACTLY: Final = ComparisonConfig(atol=0.0, rtol=0.0, equal_nan=True)
-_BADNESS: Final = ("match", "rounding", "not_compared", "mismatch")
 
 
 def spread_of(first: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, float]:
@@ -49,8 +48,8 @@ def one_of_each_call(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
     kept = []
     for output in sorted(outputs, key=lambda output: call_number(output.path)):
         path = own_path(output.path)
-        badness = _BADNESS.index(output.verdict)
-        if path not in shown or badness > shown[path]:
+        rank = VERDICTS.index(output.verdict)
+        if path not in shown or rank < shown[path]:
             kept.append(output)
-            shown[path] = badness
+            shown[path] = rank
     return tuple(kept)

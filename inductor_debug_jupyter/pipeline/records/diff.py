@@ -7,12 +7,14 @@ counted apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from inductor_debug_jupyter.pipeline.records.crash import CrashRecord
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 Verdict = Literal["match", "rounding", "mismatch", "not_compared"]
+VERDICTS: Final[tuple[Verdict, ...]] = ("mismatch", "not_compared", "rounding", "match")
+"""Worst first."""
 
 
 @dataclass(frozen=True, slots=True)

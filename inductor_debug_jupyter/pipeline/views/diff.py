@@ -13,6 +13,7 @@ from inductor_debug_jupyter.pipeline.records import (
     LocalizationRecord,
     OutputDiff,
 )
+from inductor_debug_jupyter.pipeline.records.diff import VERDICTS
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import crash_section, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
@@ -20,7 +21,6 @@ from inductor_debug_jupyter.pipeline.views.view_types import CrashView
 from inductor_debug_jupyter.pipeline.words import clip, count, duration
 
 VERDICT_ICONS: Final[dict[str, str]] = {"mismatch": "✗", "not_compared": "?", "rounding": "≈", "match": "✓"}
-"""Worst first."""
 VERDICT_KINDS: Final[dict[str, str]] = {
     "mismatch": "error", "not_compared": "warning", "rounding": "good", "match": "good",
 }  # fmt: skip
@@ -31,7 +31,6 @@ VERDICT_WORDS: Final[dict[str, str]] = {
     "match": "equal",
 }
 NOTHING_COMPARED = "NOTHING WAS COMPARED"
-_RANK = {verdict: rank for rank, verdict in enumerate(VERDICT_ICONS)}
 _OUTPUTS_SHOWN = 20
 _FACTS: Final[tuple[tuple[str, str], ...]] = (
     ("Largest error", "max_absolute_error"),
@@ -111,7 +110,7 @@ def worst_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
 def _badness(output: OutputDiff) -> tuple[int, bool, float, float]:
     # A mismatch without a finite figure (another shape, a NaN) comes before those that have one.
     figure = output.max_absolute_error
-    return (_RANK[output.verdict], figure is not None, -(output.mismatch_percentage or 0.0), -(figure or 0.0))
+    return (VERDICTS.index(output.verdict), figure is not None, -(output.mismatch_percentage or 0.0), -(figure or 0.0))
 
 
 def diff_summary(record: DiffRecord) -> str:
@@ -123,7 +122,7 @@ def diff_summary(record: DiffRecord) -> str:
 def _tally(record: DiffRecord) -> str:
     if not any(output.verdict != "not_compared" for output in record.outputs):
         return NOTHING_COMPARED
-    counted = [(verdict, sum(output.verdict == verdict for output in record.outputs)) for verdict in VERDICT_ICONS]
+    counted = [(verdict, sum(output.verdict == verdict for output in record.outputs)) for verdict in VERDICTS]
     parts = ", ".join(f"{number} {VERDICT_WORDS[verdict]}" for verdict, number in counted if number)
     doubt = f" · verdict: {VERDICT_WORDS['not_compared']}" if record.verdict == "not_compared" else ""
     return f"{count(len(record.outputs), 'output')}: {parts}{doubt}"

@@ -12,6 +12,7 @@ from inductor_debug_jupyter.pipeline.records import (
     Violation,
 )
 from inductor_debug_jupyter.pipeline.views import labels, text
+from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, label_and_number, line_key, where_text
 from inductor_debug_jupyter.pipeline.views.view_types import (
@@ -91,7 +92,7 @@ def _diff_tab(record: SessionRecord) -> TabView | None:
     return TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[kind], kind=kind) if kind else None
 
 
-_DIFF_ICONS = {"error": "✗", "warning": "⚠", "good": "✓"}
+_DIFF_ICONS = {**ICONS, "good": "✓"}
 _TABS: tuple[Callable[[SessionRecord], TabView | None], ...] = (
     lambda record: TabView(id="overview", title="Overview", badge="", kind=""),
     _findings_tab,
@@ -114,7 +115,7 @@ def diff_kind(record: SessionRecord) -> str:
     """``error``, ``warning`` or ``good``; empty without a comparison."""
     if record.diff is None:
         return ""
-    return {"mismatch": "error", "not_compared": "warning"}.get(record.diff.verdict, "good")
+    return VERDICT_KINDS[record.diff.verdict]
 
 
 def _worst_tab(findings: str, diff: str) -> str:

@@ -13,7 +13,15 @@ from collections.abc import Iterator, Sequence
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import DiffRecord, Note, Place, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
+    DiffRecord,
+    Note,
+    Place,
+    SessionRecord,
+    SourceLine,
+    Violation,
+)
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views import labels
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
@@ -108,16 +116,11 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     lines = [ink("lit", header_line(record, timings=timings))]
     if not record.captures:
         lines += ["", ink("warning", f"⚠ {NOTHING_CAPTURED}"), *_nothing_hints(record)]
-    ordered = [finding for _, finding in worst_first(record.findings)]
-    for finding in ordered[:limit]:
+    for _, finding in worst_first(record.findings)[:limit]:
         lines += ["", *_finding_lines(finding, record.sources, ink)]
-    lines += _left_out(len(ordered), limit, "finding")
-    if record.diff is not None:
-        lines += ["", *diff_text(record.diff).splitlines()]
-    if record.localization is not None:
-        lines += ["", *localization_text(record.localization, timings=timings).splitlines()]
-    if record.bisect is not None:
-        lines += ["", *bisect_text(record.bisect, timings=timings).splitlines()]
+    lines += _left_out(len(record.findings), limit, "finding")
+    for text in _numbers(record, timings=timings):
+        lines += ["", *text.splitlines()]
     lines += _section(
         "Graph breaks", [_event(item.reason, item.source, item.hints) for item in record.graph_breaks], limit
     )
@@ -125,17 +128,31 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     lines += _section("Recompiles", recompiles, limit)
     lines += _section("Transfers", [[transfer_line(each)] for each in record.transfers], limit)
     lines += _section("Kernels of the device", [[kernel_line(each)] for each in record.kernel_specs], limit)
-    missing = [
-        [f"{plain(capture.compile_id)} {stage}: {plain(reason)}"]
-        for capture in record.captures
-        for stage, reason in capture.missing.items()
-    ]
-    lines += _section("Not captured", missing, limit)
-    ledger = [[fallback_line(entry)] for entry in (record.coverage.fallbacks if record.coverage else ())]
-    lines += _section("Not on the target", ledger, limit)
+    lines += _section("Not captured", [each for capture in record.captures for each in _missing(capture)], limit)
+    fallbacks = record.coverage.fallbacks if record.coverage else ()
+    lines += _section("Not on the target", [[fallback_line(entry)] for entry in fallbacks], limit)
     lines += _section("Notes", [[f"{plain(note.part)}: {plain(note.message)}"] for note in record.notes], limit)
     lines += _section("Repro scripts", [[plain(path)] for path in record.repros], limit)
-    return "\n".join(line if isinstance(line, _Inked) else plain(line) for line in lines)
+    return "\n".join(map(_harmless, lines))
+
+
+def _harmless(line: str) -> str:
+    return line if isinstance(line, _Inked) else plain(line)
+
+
+def _missing(capture: CompileCapture) -> Iterator[list[str]]:
+    for stage, reason in capture.missing.items():
+        yield [f"{plain(capture.compile_id)} {stage}: {plain(reason)}"]
+
+
+def _numbers(record: SessionRecord, *, timings: bool) -> Iterator[str]:
+    """The comparison, and the searches for what is wrong in it."""
+    if record.diff is not None:
+        yield diff_text(record.diff)
+    if record.localization is not None:
+        yield localization_text(record.localization, timings=timings)
+    if record.bisect is not None:
+        yield bisect_text(record.bisect, timings=timings)
 
 
 written_by(SessionRecord, session_text)
