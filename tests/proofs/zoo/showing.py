@@ -100,8 +100,18 @@ def _wide(each: torch.Tensor) -> torch.Tensor:
     return each.detach().double().requires_grad_(each.requires_grad)
 
 
-def how_it_shows(eager: Results, exact: Results, faulty: Results, *, structure: bool = False) -> str:
-    """What is wrong in the faulty run, in words; empty when rounding explains all of it."""
+def how_it_shows(
+    eager: Results,
+    exact: Results,
+    faulty: Results,
+    *,
+    structure: bool = False,
+    held_as: torch.dtype | None = None,
+) -> str:
+    """What is wrong in the faulty run, in words; empty when rounding explains all of it.
+
+    Rounding is what the run without the fault is from float64, and four units of the format that values are held in.
+    """
     for name, expected in eager.values.items():
         made = faulty.values.get(name)
         if (expected is None) != (made is None):
@@ -110,7 +120,7 @@ def how_it_shows(eager: Results, exact: Results, faulty: Results, *, structure: 
             continue
         if expected.dtype != made.dtype or expected.shape != made.shape:
             return f"{name}: {made.dtype} of {tuple(made.shape)}, not {expected.dtype} of {tuple(expected.shape)}"
-        if why := _beyond_rounding(expected, exact.values.get(name), made):
+        if why := _beyond_rounding(expected, exact.values.get(name), made, held_as):
             return f"{name}: {why}"
     if structure and eager.strides != faulty.strides:
         return "strides differ"
@@ -119,14 +129,16 @@ def how_it_shows(eager: Results, exact: Results, faulty: Results, *, structure: 
     return ""
 
 
-def _beyond_rounding(expected: torch.Tensor, exact: torch.Tensor | None, made: torch.Tensor) -> str:
+def _beyond_rounding(
+    expected: torch.Tensor, exact: torch.Tensor | None, made: torch.Tensor, held_as: torch.dtype | None
+) -> str:
     if not (expected.is_floating_point() or expected.is_complex()):
         wrong = int((expected != made).sum())
         return f"{wrong} of {expected.numel()} whole numbers differ" if wrong else ""
     if expected.is_complex():
         parts = (torch.view_as_real(each) if each is not None else None for each in (expected, exact, made))
         expected, exact, made = parts  # type: ignore[assignment]
-    eps = float(torch.finfo(expected.dtype).eps)
+    eps = float(torch.finfo(held_as or expected.dtype).eps)
     here, there = expected.double(), made.double()
     right = exact.double() if exact is not None and exact.shape == expected.shape else here
     odd = ((here.isnan() != there.isnan()) | (here.isinf() != there.isinf())) & (here.isnan() == right.isnan())

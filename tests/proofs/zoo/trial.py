@@ -85,14 +85,15 @@ def how_a_fault_shows(case: Case) -> str:
             with compiled(subject, made) as call:
                 return results_of(subject, call, backward=case.backward, calls=calls)
 
-    if case.backend.startswith("stick"):  # its own format is no fault: a healthy device is what it is measured by
-        healthy = on(case.without_fault)
-        return how_it_shows(healthy, healthy, on(case))
-    eager = fresh()
     wide = in_float64(fresh())
+    exact = results_of(wide, wide.call, backward=case.backward, calls=calls)
+    if case.backend.startswith("stick"):  # its own format is no fault: a healthy device is what it is measured by
+        held_as = torch.float16 if case.backend == "stick16" else torch.float32
+        return how_it_shows(on(case.without_fault), exact, on(case), held_as=held_as)
+    eager = fresh()
     return how_it_shows(
         results_of(eager, eager.call, backward=case.backward, calls=calls),
-        results_of(wide, wide.call, backward=case.backward, calls=calls),
+        exact,
         on(case),
         structure=case.kind in _STRUCTURE,
     )
