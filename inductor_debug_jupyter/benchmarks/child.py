@@ -48,7 +48,7 @@ def _compile_costs(job: Job) -> Answer:
     import torch
 
     from inductor_debug_jupyter.benchmarks.models.encoder import encoder
-    from inductor_debug_jupyter.pipeline.torch_compat.cache_counters import graph_cache_hits
+    from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import graph_cache_hits
     from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
     folder = Path(job.folder)

@@ -148,9 +148,9 @@ def _hooks(*, quick: bool) -> Iterator[Check]:
     """One line for each part of a capture; without Dynamo's there is none at all."""
     try:
         from inductor_debug_jupyter.pipeline.torch_compat.canaries import canaries
-        from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
+        from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import temporary_inductor_cache
 
-        with inductor_cache_of_its_own():
+        with temporary_inductor_cache():
             found = canaries(compiling=not quick)
     except Exception as error:
         yield Check("hooks", "broken", f"{type(error).__name__}: {_first_line(error)}", "nothing can be captured")

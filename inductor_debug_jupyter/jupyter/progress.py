@@ -15,7 +15,7 @@ from typing import Any
 
 from IPython.display import display
 
-from inductor_debug_jupyter.pipeline.capture.steps import Step
+from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 
@@ -36,13 +36,13 @@ class CellProgress:
     def __init__(self, shell: Any) -> None:
         self._place = _Notebook() if hasattr(shell, "kernel") else _Terminal()
         self._began = time.monotonic()
-        self._step: Step | None = None
+        self._step: CompileStep | None = None
         self._since = self._began
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def tell(self, step: Step) -> None:
+    def tell(self, step: CompileStep) -> None:
         """The compiler starts something."""
         with held_back():  # half-way through, a thread would stay that nobody ends, or a lock that nobody gives back
             self._step, self._since = step, time.monotonic()

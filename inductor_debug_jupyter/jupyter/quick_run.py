@@ -16,7 +16,7 @@ from IPython.core.getipython import get_ipython
 from inductor_debug_jupyter.jupyter.panels.closing import close_all
 from inductor_debug_jupyter.jupyter.shown import panels
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_names
-from inductor_debug_jupyter.pipeline.capture.steps import Step
+from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
 from inductor_debug_jupyter.pipeline.devices import profile_names
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.harmless import plain
@@ -146,7 +146,7 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
             told = told.replace(f"{field}=…", f"{field}={self.fields[field].value}")
         return told
 
-    def _on_step(self, step: Step) -> None:
+    def _on_step(self, step: CompileStep) -> None:
         self._say(str(step))
 
     def _say(self, text: str, *, bad: bool = False) -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.pipeline.capture import compiling
+from inductor_debug_jupyter.pipeline.capture import compile_in_progress
 from inductor_debug_jupyter.pipeline.records import LateTexts
 from inductor_debug_jupyter.pipeline.torch_compat import hooks
 
@@ -25,7 +25,7 @@ class Block(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_rendered_later_is_what_torch_renders_at_once(dtype, dynamic, monkeypatch):
-    at_once, of, add_ir = {}, hooks.IrSnapshot.of, compiling.Compiling.add_ir
+    at_once, of, add_ir = {}, hooks.IrSnapshot.of, compile_in_progress.CompileInProgress.add_ir
 
     def torch_renders(nodes):
         snapshot = of(nodes)
@@ -37,7 +37,7 @@ def test_rendered_later_is_what_torch_renders_at_once(dtype, dynamic, monkeypatc
         add_ir(self, stage, ir, is_backward)
 
     monkeypatch.setattr(hooks.IrSnapshot, "of", torch_renders)
-    monkeypatch.setattr(compiling.Compiling, "add_ir", keep)
+    monkeypatch.setattr(compile_in_progress.CompileInProgress, "add_ir", keep)
     x = torch.randn(4, 6, 16, dtype=dtype)
     if dynamic:
         torch._dynamo.mark_dynamic(x, 1)

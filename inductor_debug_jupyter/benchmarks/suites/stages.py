@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _sessions(name: str, small: bool, progress: Progress) -> list[DebugSession]:
     """One session a column, in one process with an Inductor cache of its own."""
-    from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
+    from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import temporary_inductor_cache
 
     built = _built(name, small)
     sessions = []
-    with inductor_cache_of_its_own() as folder:
+    with temporary_inductor_cache() as folder:
         for column, fresh in _RUNS.items():
             progress.step(f"{name}, {column}")
             if not fresh:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
-from inductor_debug_jupyter.pipeline.capture.steps import Step
+from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
@@ -67,7 +67,7 @@ class WhatIfPanel(Pane):
             return
         self.error, self.busy = "", "Trying …"
         try:
-            self._trier.try_out(**changes_of(asked), on_step=self._tell)
+            self._trier.try_out(**changes_of(asked), on_step=self._notify)
             self._show(len(self._trier.trials) - 1)
         except InductorDebugError as error:
             self.error = plain(str(error).splitlines()[0])
@@ -93,7 +93,7 @@ class WhatIfPanel(Pane):
         self.trials = [dict(trial_view(trial)) for trial in self._trier.trials]
         self.shown = at
 
-    def _tell(self, step: Step) -> None:
+    def _notify(self, step: CompileStep) -> None:
         self.busy = plain(str(step))
 
 

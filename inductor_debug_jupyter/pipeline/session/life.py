@@ -15,8 +15,8 @@ from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
 from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
-from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.capture.watch import CALL
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge

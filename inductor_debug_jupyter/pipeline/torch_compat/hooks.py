@@ -1,8 +1,8 @@
-"""Watch the compiler: one hook a stage, and every listener is told what the stage made.
+"""Watch the compiler: one hook a stage, and every listener is given what the stage made.
 
-A hook wraps one private function of torch, lets it work, and hands what it made to the listeners. A listener that
-fails is told so through :meth:`CompileListener.failed`; nothing it raises ever reaches the user's compile. Hooks are
-installed while at least one listener is there.
+A hook wraps one private function of torch, lets it work, and hands what it made to the listeners. What a listener
+raises is handed to its :meth:`CompileListener.failed` and never reaches the user's compile. Hooks are installed while
+there is at least one listener.
 
 ============  ==========================================================================================
 part          what is wrapped
@@ -10,7 +10,7 @@ part          what is wrapped
 dynamo        ``OutputGraph.call_user_compiler``: the graph that any backend is given
 aot           ``_partition_joint_graph_into_fw_bw`` (training) and ``_aot_stage2b_inference_compile``
 post_grad     ``compile_fx._recursive_post_grad_passes``: the graph after Inductor's own passes
-ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's IR, to be rendered when looked at
+ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's IR, rendered on demand
 code          ``GraphLowering._compile_to_module_lines``: the wrapper code with its kernels
 kernels       ``set_kernel_post_grad_provenance_tracing``: which nodes went into which kernel
 guards        ``CheckFunctionManager.__init__``: what must hold for a compiled graph to be used again
@@ -34,26 +34,31 @@ from typing import Any, Protocol
 
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
-from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards, installed_names
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import (
+    FailedGuard,
+    distinct_of,
+    first_failure,
+    scope_of,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
+from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
-from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
-from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
-from inductor_debug_jupyter.pipeline.torch_compat.symbols import SymbolFacts, read_symbols
+from inductor_debug_jupyter.pipeline.torch_compat.symbolic_sizes import SymbolFacts, read_symbols
 
 log = logging.getLogger("inductor_debug_jupyter")
 
 
 class CompileListener(Protocol):
-    """What a hook tells. ``compile_id`` is torch's own (``0/0``)."""
+    """What the hooks call. ``compile_id`` is torch's own (``0/0``)."""
 
     fresh: bool
     """Whether what it follows must bypass torch's caches, so that every stage is seen."""
 
     def wants(self, compile_id: str) -> bool:
-        """Whether this listener follows that compile, which runs on the thread that asks."""
+        """Whether this listener follows that compile, which runs on the calling thread."""
         ...
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
@@ -69,7 +74,7 @@ class CompileListener(Protocol):
         ...
 
     def frame_compiled(self, compile_id: str, guards: LiveGuards, symbols: list[SymbolFacts]) -> None:
-        """Dynamo has compiled a frame: its guards, to be asked later, and what it left open."""
+        """Dynamo has compiled a frame: its guards, to be evaluated later, and its symbolic sizes."""
         ...
 
     def recompiling(self, compile_id: str, failure: FailedGuard) -> None:
@@ -101,7 +106,7 @@ class CompileListener(Protocol):
         ...
 
     def failed(self, part: str, error: BaseException) -> None:
-        """Something of the listener's own went wrong while it was told."""
+        """A hook could not be installed, or one of the methods above raised."""
         ...
 
 
@@ -111,7 +116,7 @@ _release: list[Callable[[], None]] = []
 _generating = threading.local()
 
 
-def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
+def _notify(part: str, call: Callable[[CompileListener, str], None]) -> None:
     compile_id = current_compile_id()
     if compile_id is None:
         return
@@ -119,18 +124,18 @@ def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
         try:
             if listener.wants(compile_id):
                 with records_off():
-                    tell(listener, compile_id)
+                    call(listener, compile_id)
         except Exception as error:
             listener.failed(part, error)
 
 
-def tell_rewritten(graph_module: Any) -> None:
-    """For a backend that rewrites what it is given: this is what it compiles."""
-    _tell("dynamo", lambda listener, compile_id: listener.rewritten(compile_id, graph_module))
+def notify_rewritten(graph_module: Any) -> None:
+    """Called by a backend of ours that compiles ``graph_module`` in place of Dynamo's graph."""
+    _notify("dynamo", lambda listener, compile_id: listener.rewritten(compile_id, graph_module))
 
 
 def _caches() -> AbstractContextManager[None]:
-    """Bypass the caches when somebody who follows this compile wants it fresh.
+    """Bypass the caches when a listener that follows this compile is ``fresh``.
 
     The config is changed only around the compile itself: torch keeps it in a context variable, and a notebook may end a
     cell in another context than it began (top-level ``await``).
@@ -150,7 +155,7 @@ def _wrap_inner_compile(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_dynamo(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_user_compiler(output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
-        _tell(
+        _notify(
             "dynamo",
             lambda listener, compile_id: listener.dynamo_graph(
                 compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None)
@@ -169,16 +174,16 @@ def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
         except Exception:
             log.debug("guards on our own wrapper stay", exc_info=True)
         original(self, f_code, output_graph, *args, **kwargs)
-        _tell(
+        _notify(
             "guards",
             lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, self)),
         )
-        _tell("guards", lambda listener, compile_id: _tell_frame(listener, compile_id, f_code, output_graph, self))
+        _notify("guards", lambda listener, compile_id: _notify_frame(listener, compile_id, f_code, output_graph, self))
 
     return functools.wraps(original)(__init__)
 
 
-def _tell_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
+def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
     reason = getattr(output_graph, "compile_subgraph_reason", None)
     breaks = bool(reason is not None and reason.graph_break)
     installed = installed_names(output_graph)
@@ -189,14 +194,14 @@ def _tell_frame(listener: CompileListener, compile_id: str, code: Any, output_gr
 def _wrap_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
     def recompilation_reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         reasons = original(cache_entries, frame, *args, **kwargs)
-        _tell("recompiles", lambda listener, compile_id: _tell_failure(listener, compile_id, cache_entries, frame))
+        _notify("recompiles", lambda listener, compile_id: _notify_failure(listener, compile_id, cache_entries, frame))
         return reasons
 
     return functools.wraps(original)(recompilation_reasons)
 
 
-def _tell_failure(listener: CompileListener, compile_id: str, cache_entries: Any, frame: Any) -> None:
-    """Only the newest entry's: its reason is the one that is shown first."""
+def _notify_failure(listener: CompileListener, compile_id: str, cache_entries: Any, frame: Any) -> None:
+    """Report the failure of the newest entry only: its reason is the one that is shown first."""
     manager: Any = cache_entries[0].guard_manager if cache_entries else None
     if getattr(manager, "global_scope", None) is None:
         return
@@ -209,7 +214,7 @@ def _wrap_partition(original: Callable[..., Any]) -> Callable[..., Any]:
     def partition_joint_graph(joint: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(joint, *args, **kwargs)
         forward, backward = result[0], result[1]
-        _tell("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, joint, forward, backward))
+        _notify("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, joint, forward, backward))
         return result
 
     return partition_joint_graph
@@ -217,7 +222,7 @@ def _wrap_partition(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_inference(original: Callable[..., Any]) -> Callable[..., Any]:
     def inference_compile(forward: Any, *args: Any, **kwargs: Any) -> Any:
-        _tell("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, None, forward, None))
+        _notify("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, None, forward, None))
         return original(forward, *args, **kwargs)
 
     return inference_compile
@@ -226,7 +231,7 @@ def _wrap_inference(original: Callable[..., Any]) -> Callable[..., Any]:
 def _wrap_post_grad(original: Callable[..., Any]) -> Callable[..., Any]:
     def post_grad_passes(graph_module: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(graph_module, *args, **kwargs)
-        _tell(
+        _notify(
             "post_grad",
             lambda listener, compile_id: listener.post_grad_graph(
                 compile_id, graph_module, any(n.name.startswith("tangents") for n in graph_module.graph.nodes)
@@ -242,7 +247,7 @@ def _wrap_ir(stage: str) -> patches.Wrapper:
         def log_ir(nodes: Any, *args: Any, **kwargs: Any) -> Any:
             from torch._inductor.virtualized import V
 
-            _tell(
+            _notify(
                 "ir",
                 lambda listener, compile_id: listener.inductor_ir(
                     compile_id, stage, IrSnapshot.of(nodes), bool(V.graph.is_backward)
@@ -260,7 +265,7 @@ def _wrap_kernel(original: Callable[..., Any]) -> Callable[..., Any]:
         from torch._inductor.virtualized import V
 
         if kernel_name:
-            _tell(
+            _notify(
                 "kernels",
                 lambda listener, compile_id: listener.kernel_nodes(
                     compile_id, kernel_name, fused_nodes(node_schedule), bool(V.graph.is_backward)
@@ -272,10 +277,10 @@ def _wrap_kernel(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell the generated code; inside :func:`code_generation_only`, leave it at that."""
+    """Report the generated code; inside :func:`code_generation_only`, do not compile it."""
 
     def compile_to_module_lines(lowering: Any, wrapper_code: Any) -> Any:
-        _tell(
+        _notify(
             "code",
             lambda listener, compile_id: listener.output_code(
                 compile_id, wrapper_code.value, bool(lowering.is_backward)
@@ -293,20 +298,14 @@ def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _never_run(*_: Any) -> Any:
-    raise AssertionError("this code was generated to be looked at; it is never run")
+    raise AssertionError("this code was generated to be read; it is never run")
 
 
 @contextmanager
 def code_generation_only() -> Iterator[None]:
     """Inductor generates code on this thread, but does not compile or load it."""
-    previous = getattr(_generating, "only", False)
-    release = CODE_SITE.install()
-    _generating.only = True
-    try:
+    with CODE_SITE.installed(_generating, "only", True):
         yield
-    finally:
-        _generating.only = previous
-        release()
 
 
 class _TraceHandler(logging.Handler):
@@ -371,7 +370,7 @@ CODE_SITE = HookSite("code", "torch._inductor.graph", "GraphLowering._compile_to
 
 
 def listen(listener: CompileListener) -> None:
-    """Tell ``listener`` from now on; installs the hooks when it is the first."""
+    """Add ``listener``; installs the hooks when it is the first."""
     with _lock:
         _listeners.append(listener)
         if len(_listeners) > 1:
@@ -388,7 +387,7 @@ def listen(listener: CompileListener) -> None:
 
 
 def unlisten(listener: CompileListener) -> None:
-    """Stop telling ``listener``; takes the hooks out when it was the last."""
+    """Remove ``listener``; removes the hooks when it was the last."""
     with _lock:
         if listener not in _listeners:
             return

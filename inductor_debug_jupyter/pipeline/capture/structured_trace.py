@@ -1,4 +1,4 @@
-"""What torch's structured trace tells beside breaks and recompiles: timings, cache hits, and texts.
+"""Timings, cache hits and texts from torch's structured trace (breaks and recompiles: ``graph_breaks``).
 
 torch renders the graphs of every stage for its trace anyway, so those texts are taken from it. On a cache hit the
 trace is all there is: torch replays the texts of the compile that filled the cache, and nothing else.
@@ -21,7 +21,7 @@ _TEXTS = {
     "inductor_output_code": "code",
 }
 _INDUCTOR = frozenset({"post_grad", "code"})
-"""Stages that are told twice: for the forward, then for the backward."""
+"""Stages that come twice: for the forward, then for the backward."""
 
 _CACHES = {"fx_graph_cache_": "fx", "aotautograd_cache_": "aot"}
 _OUTCOMES = {"hit": "hit", "miss": "missed", "bypass": "bypassed", "disabled": "bypassed"}
@@ -30,7 +30,7 @@ _LEAST_PASS_SECONDS = 0.001
 
 
 class CompileTrace:
-    """What the trace told of one compile id."""
+    """What the trace has on one compile id."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -40,12 +40,12 @@ class CompileTrace:
         self._began: float | None = None
 
     @property
-    def speaks(self) -> bool:
-        """Whether torch's trace is heard of this compile; it then writes the text of its graphs itself."""
+    def is_received(self) -> bool:
+        """Whether torch's trace of this compile arrives; it then has the text of its graphs."""
         return self._began is not None
 
     def add(self, metadata: dict[str, Any], payload: Any) -> None:
-        """Take one trace record; what is of no use here is passed over."""
+        """Add one trace record; those of other kinds are ignored."""
         if "chromium_event" in metadata:
             self._add_event(json.loads(payload))
             return

@@ -1,14 +1,16 @@
-"""Where torch is wrapped: one entry for each private function that a capture looks over the shoulder of.
+"""A hook site: one private function of torch that is wrapped.
 
 A site is data: the part of a capture that it serves, the module, and the name in it. It is looked up only when it is
-needed, so that one that a torch does not have costs that part of the capture and nothing else: the others go on, and
-the reason is said. ``inductor-debug doctor`` walks over the same list.
+installed, so that a site that a torch does not have costs that part of the capture and nothing else.
+``inductor-debug doctor`` walks over the same list.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +65,7 @@ class HookSite:
         return None
 
     def install(self) -> Callable[[], None]:
-        """Wrap it; answers with what takes the wrapper out again.
+        """Wrap it; returns the function that removes the wrapper.
 
         Raises:
             HookError: this torch does not have it.
@@ -71,3 +73,19 @@ class HookSite:
         owner, name = self.owner()
         patches.acquire(owner, name, self.wrap, self.part)
         return lambda: patches.release(owner, name)
+
+    @contextmanager
+    def installed(self, thread: threading.local, name: str, value: Any) -> Iterator[None]:
+        """Wrap it while ``thread.name`` is ``value``, which the wrapper reads: other threads are not affected.
+
+        Raises:
+            HookError: this torch does not have it.
+        """
+        release = self.install()
+        previous = getattr(thread, name, None)
+        setattr(thread, name, value)
+        try:
+            yield
+        finally:
+            setattr(thread, name, previous)
+            release()

@@ -1,9 +1,9 @@
 """Which check of a compiled graph does not hold for given inputs, with the value it was compiled for and the new one.
 
-torch's C++ guard tree answers this itself (``check_verbose``): it stops at the first check that fails and says its
+torch's C++ guard tree finds it (``check_verbose``): it stops at the first check that fails and returns its
 code, ``L['n'] == 2``, or for tensors a sentence, ``tensor 'L['x']' size mismatch at index 0. expected 3, actual 4``.
-The old value stands in there; the new one is looked up, by evaluating the same expression on the frame's names, as
-torch itself does for its log. Values are described without calling anybody's ``__repr__``.
+The old value is part of that text; the new one is looked up, by evaluating the same expression on the frame's names, as
+torch itself does for its log. Values are described without calling the user's ``__repr__``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.records.guard_expressions import computes, values_in
-from inductor_debug_jupyter.pipeline.torch_compat.guards import Frame
+from inductor_debug_jupyter.pipeline.torch_compat.guards import Frame, frames_of
 
 _TENSOR = re.compile(
     r"^[Tt]ensor '(?P<name>.+?)' (?P<what>[\w ]+?) mismatch(?: at index (?P<index>\d+))?\."
@@ -35,6 +35,7 @@ _CLASS = re.compile(r"^<class '(?P<name>.+)'>$")
 _COMMENT = re.compile(r"\s{2,}#.*$", re.DOTALL)
 _ALIASING = "Duplicate tensor"
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+_BRACKETS = {"list": "[]", "tuple": "()", "set": "{}", "frozenset": "{}"}
 _LONGEST = 60
 _MANY = 6
 
@@ -43,8 +44,8 @@ _MANY = 6
 class FailedGuard:
     """One check that does not hold: its code, what it looks at, the value it wants and the value there is.
 
-    ``aspect`` says which side of a tensor differs (``size at index 0``) or which process-wide state. ``frames`` is the
-    user's stack that asked for the guard, torch's own frames among them; it may be empty.
+    ``aspect`` is the property of a tensor that differs (``size at index 0``) or the process-wide state. ``frames`` is
+    the user's stack that made torch add the guard, torch's own frames among them; it may be empty.
     """
 
     check: str
@@ -54,7 +55,7 @@ class FailedGuard:
     aspect: str = ""
     frames: tuple[Frame, ...] = ()
     checked: int = 0
-    """How many checks torch made up to this one: of several graphs, the one that came farthest is the nearest."""
+    """Checks that torch made up to this one; of several graphs, the one with most is nearest to fitting."""
 
 
 def first_failure(
@@ -66,7 +67,7 @@ def first_failure(
         root: torch's ``RootGuardManager``.
         names: the frame's local names, closure included.
         scope: what else the checks' code refers to: ``G`` and torch's own check functions.
-        distinct: the expressions of the tensors that must not be one and the same.
+        distinct: the expressions of the tensors that must be different tensors.
     """
     info = root.check_verbose(dict(names))
     if info.result:
@@ -76,9 +77,9 @@ def first_failure(
     if parts and parts[0].startswith(_ALIASING):
         return replace(_aliased(parts[0], distinct, scope), checked=info.num_guards_executed)
     part = _failing_part(parts, scope)
-    frames = tuple((each.filename, each.lineno or 0, each.name) for each in getattr(info, "user_stack", None) or ())
-    told = _told(_PARAMETER_HINT.sub("", _COMMENT.sub("", part).strip()), scope, frames)
-    return replace(told, checked=info.num_guards_executed)
+    check = _PARAMETER_HINT.sub("", _COMMENT.sub("", part).strip())
+    failure = _explained(check, scope, frames_of(getattr(info, "user_stack", None)))
+    return replace(failure, checked=info.num_guards_executed)
 
 
 def scope_of(manager: Any) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def scope_of(manager: Any) -> dict[str, Any]:
 
 
 def distinct_of(manager: Any) -> tuple[str, ...]:
-    """The expressions of the tensors that must not be one and the same; torch 2.15 has objects in place of text."""
+    """The expressions of the tensors that must be different tensors; torch 2.15 has objects in place of text."""
     return tuple(str(getattr(source, "name", source)) for source in manager.no_tensor_aliasing_sources)
 
 
@@ -96,45 +97,49 @@ def described(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return described_tensor(value)
     if isinstance(value, _PLAIN):
-        told = repr(value)
-        return told if len(told) <= _LONGEST else told[: _LONGEST - 1] + "…"
-    if type(value) in (list, tuple, set, frozenset) and len(value) <= _MANY:
-        opening, closing = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
-        return opening + ", ".join(described(each) for each in value) + closing
+        text = repr(value)
+        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    if isinstance(value, (list, tuple, set, frozenset, dict)):
+        return _described_container(value)
     if value is _GONE:
         return "gone"
     if isinstance(value, enum.Enum):
         return f"{type(value).__qualname__}.{value.name}"
     if isinstance(value, type):
         return str(value.__qualname__)
-    if isinstance(value, (list, tuple, set, frozenset, dict)):
-        return f"{type(value).__name__} of {len(value)}"
     name = getattr(value, "__qualname__", "") if callable(value) and not isinstance(value, torch.nn.Module) else ""
     return name.replace("<locals>.", "") if isinstance(name, str) and name else type(value).__qualname__
 
 
+def _described_container(value: Any) -> str:
+    brackets = _BRACKETS.get(type(value).__name__)
+    if brackets is None or len(value) > _MANY:
+        return f"{type(value).__name__} of {len(value)}"
+    return brackets[0] + ", ".join(described(each) for each in value) + brackets[1]
+
+
 def described_tensor(tensor: torch.Tensor) -> str:
     """``float32[2, 4]``, with what is unusual about it."""
-    told = f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
+    text = f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
     if tensor.layout == torch.strided and not tensor.is_contiguous():
-        told += f" stride={tuple(tensor.stride())}"
+        text += f" stride={tuple(tensor.stride())}"
     if tensor.device.type != "cpu":
-        told += f" {tensor.device}"
-    return told + (" requires_grad" if tensor.requires_grad else "")
+        text += f" {tensor.device}"
+    return text + (" requires_grad" if tensor.requires_grad else "")
 
 
 def _failing_part(parts: list[str], scope: Mapping[str, Any]) -> str:
-    """Of the code of all relations between sizes, which torch gives as one check, the one that fails."""
+    """The relation between sizes that fails; torch returns the code of all of them as one check."""
     for part in parts if len(parts) > 1 else ():
         try:
             if not eval(part, dict(scope)):  # noqa: S307 - torch's own code of a guard, which it evaluates so too
                 return part
-        except Exception:  # noqa: S112 - one that cannot be asked is not the one that said no
+        except Exception:  # noqa: S112 - a relation that cannot be evaluated did not fail
             continue
     return parts[0] if parts else "a check that torch does not name"
 
 
-def _told(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> FailedGuard:
+def _explained(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> FailedGuard:
     if match := _TENSOR.match(check):
         return _tensor_failure(check, match, scope, frames)
     if match := _TENSOR_TYPE.match(check):
@@ -163,13 +168,13 @@ def _told(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> Fa
 
 
 def _aliased(check: str, distinct: Sequence[str], scope: Mapping[str, Any]) -> FailedGuard:
-    """Which of the tensors are now the same one."""
+    """Which of the tensors that must be different are now the same one."""
     same: dict[int, list[str]] = {}
     for expression in distinct:
         same.setdefault(id(_looked_up(expression, scope)), []).append(expression)
     twice = next((names for names in same.values() if len(names) > 1), [])
-    told = "the same tensor for " + " and ".join(twice) if twice else "the same tensor twice"
-    return FailedGuard(check.strip(), twice[0] if twice else "", "different tensors", told, "aliasing")
+    now = "the same tensor for " + " and ".join(twice) if twice else "the same tensor twice"
+    return FailedGuard(check.strip(), twice[0] if twice else "", "different tensors", now, "aliasing")
 
 
 def _tensor_failure(
@@ -187,50 +192,55 @@ def _tensor_failure(
 
 def _dispatch_difference(old: str, new: str) -> tuple[str, str]:
     """Two sets of dispatch keys, without what they share."""
-    sets = [set(re.sub(r"^DispatchKeySet\((.*)\)$", r"\1", told).split(", ")) for told in (old, new)]
-    mine, theirs = (sorted(one - other) for one, other in ((sets[0], sets[1]), (sets[1], sets[0])))
-    return ", ".join(mine) or "nothing more", ", ".join(theirs) or "nothing more"
+    sets = [set(re.sub(r"^DispatchKeySet\((.*)\)$", r"\1", text).split(", ")) for text in (old, new)]
+    before, now = (sorted(one - other) for one, other in ((sets[0], sets[1]), (sets[1], sets[0])))
+    return ", ".join(before) or "nothing more", ", ".join(now) or "nothing more"
 
 
 def _comparison(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> FailedGuard:
-    """``len(L['xs']) == 2``: what is asked for stands on one side, what there is is the other side's value now."""
+    """The failure of a check that is a Python expression, such as ``len(L['xs']) == 2``."""
     try:
         tree = ast.parse(check, mode="eval").body
     except SyntaxError:
         return FailedGuard(check, frames=frames)
     looks_at = _innermost_value(tree)
     expression = ast.unparse(looks_at) if looks_at else ""
+    if isinstance(tree, ast.Compare) and not isinstance(tree.ops[0], (ast.In, ast.NotIn)):
+        old, new, aspect = _compared(tree, looks_at, scope)
+        return FailedGuard(check, expression, old, new, aspect, frames)
+    now = described(_looked_up(expression, scope))
     if (contents := _contents(tree)) is not None:
-        return FailedGuard(check, expression, contents, described(_looked_up(expression, scope)), "contents", frames)
-    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
-        return FailedGuard(check, expression, "empty", described(_looked_up(expression, scope)), "", frames)
-    if not isinstance(tree, ast.Compare):
-        return FailedGuard(check, expression, "", described(_looked_up(expression, scope)), "", frames)
+        return FailedGuard(check, expression, contents, now, "contents", frames)
+    negated = isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not)
+    return FailedGuard(check, expression, "empty" if negated else "", now, "", frames)
+
+
+def _compared(tree: ast.Compare, looks_at: ast.expr | None, scope: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Old value, new value and aspect of ``len(L['xs']) == 2``: the constant side is old, the other is evaluated."""
     sides = [tree.left, *tree.comparators]
-    asked = [side for side in sides if _innermost_value(side) is not None]
-    fixed = [side for side in sides if _innermost_value(side) is None]
-    if not fixed and isinstance(tree.ops[0], ast.Is):
-        both = " and ".join(ast.unparse(side) for side in sides)
-        return FailedGuard(check, expression, f"one object for {both}", "different ones", "aliasing", frames)
+    constants = [side for side in sides if _innermost_value(side) is None]
+    if not constants and isinstance(tree.ops[0], ast.Is):
+        return f"one object for {' and '.join(map(ast.unparse, sides))}", "different ones", "aliasing"
+    check = ast.unparse(tree)
     # Torch writes the check of a dictionary's length the wrong way round: len(d) != 1 where it must be 1.
     equal = (ast.Eq, ast.Is, ast.NotEq) if check.startswith("len(") else (ast.Eq, ast.Is)
-    is_equality = len(tree.ops) == 1 and isinstance(tree.ops[0], equal) and len(fixed) == 1
-    if is_equality and not computes(asked[0]):
-        now = described(_looked_up(ast.unparse(asked[0]), scope))
-        return FailedGuard(check, expression, ast.unparse(fixed[0]), now, _holder(looks_at, scope), frames)
-    now = " and ".join(described(_looked_up(value, scope)) for value in values_in(check))
-    return FailedGuard(check, expression, ast.unparse(tree), now, "relation", frames)
+    if len(tree.ops) == 1 and isinstance(tree.ops[0], equal) and len(constants) == 1:
+        variable = sides[0] if sides[1] is constants[0] else sides[1]
+        if not computes(variable):
+            now = described(_looked_up(ast.unparse(variable), scope))
+            return ast.unparse(constants[0]), now, _holder(looks_at, scope)
+    return check, " and ".join(described(_looked_up(value, scope)) for value in values_in(check)), "relation"
 
 
 def _holder(value: ast.expr | None, scope: Mapping[str, Any]) -> str:
-    """What has the value, where it is an attribute or stands in one; empty for what is handed in as it is."""
+    """What kind of object has the value as an attribute; empty for a value that is an argument itself."""
     if value is None or not any(isinstance(node, ast.Attribute) for node in ast.walk(value)):
         return ""
-    held_by = _looked_up(ast.unparse(value.value), scope) if isinstance(value, ast.Attribute) else None
-    if isinstance(held_by, torch.nn.Module):
+    owner = _looked_up(ast.unparse(value.value), scope) if isinstance(value, ast.Attribute) else None
+    if isinstance(owner, torch.nn.Module):
         return "attribute of a module"
-    if isinstance(held_by, (range, slice)):
-        return f"part of a {type(held_by).__name__}"
+    if isinstance(owner, (range, slice)):
+        return f"part of a {type(owner).__name__}"
     return "attribute of an object"
 
 
@@ -247,7 +257,7 @@ def _contents(tree: ast.expr) -> str | None:
 
 
 def _innermost_value(tree: ast.AST) -> ast.expr | None:
-    """The first ``L['x']…`` or ``G['K']…`` in it, up to a call or an operator."""
+    """The first ``L['x']…`` or ``G['K']…`` in the tree, up to a call or an operator."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and id(node) not in called and _is_path(node):
@@ -265,7 +275,7 @@ _GONE = type("Gone", (), {})()
 
 
 def _looked_up(expression: str, scope: Mapping[str, Any]) -> Any:
-    """What the expression is now; a key or attribute that is not there any more is gone."""
+    """The expression's value now; ``_GONE`` for a key or attribute that does not exist any more."""
     try:
         return eval(expression, dict(scope))  # noqa: S307 - an expression of torch's guards, see above
     except Exception:

@@ -1,8 +1,8 @@
-"""The inputs of one call as text that can be changed, and the call made again from it, without values.
+"""The inputs of one call as text that a user can edit, and inputs built from that text, without values.
 
-Of a tensor only shape, dtype, strides and ``requires_grad`` are kept, since that is what guards look at; a changed one
-is made anew, without values. Anything that is neither tensor, number, word nor a container of them is held weakly, and
-cannot be changed.
+Of a tensor only shape, dtype, strides and ``requires_grad`` are kept, since guards check only these; an edited tensor
+is built uninitialised. Anything that is neither tensor, number, string nor a container of them is held weakly, and
+cannot be edited.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
-from inductor_debug_jupyter.pipeline.torch_compat.failures import described, described_tensor
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described, described_tensor
 
 _TENSOR = re.compile(
     r"^(?:torch\.)?(?P<dtype>\w+)\s*\[(?P<shape>[\d,\s]*)\](?:\s+stride=\((?P<stride>[\d,\s]*)\))?"
@@ -30,7 +30,7 @@ _ALLOWED = f"a tensor such as {_EXAMPLE}, or a number, True, False, None or a qu
 
 @dataclass(frozen=True)
 class _TensorLike:
-    """Everything of a tensor that a guard sees."""
+    """Everything of a tensor that a guard checks."""
 
     text: str
     kind: type
@@ -46,7 +46,7 @@ class _TensorLike:
 
 
 class CallInputs:
-    """The inputs of one call, without their values. ``texts`` has, for each that can be changed, what it is."""
+    """The inputs of one call, without their values. ``texts``: name of each editable input → its text."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str] = ()) -> None:
         self.texts: dict[str, str] = {}
@@ -57,7 +57,7 @@ class CallInputs:
         self._kwargs = {name: self._keep(name, value) for name, value in kwargs.items()}
 
     def build(self, changes: Mapping[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call again, with some inputs changed.
+        """Positional and keyword arguments of the call, with some inputs changed.
 
         Raises:
             UsageError: there is no such input, or its new value cannot be read.
@@ -71,7 +71,7 @@ class CallInputs:
         return args, {name: each(texts, made) for name, each in self._kwargs.items()}
 
     def _keep(self, name: str, value: Any) -> Callable[[Mapping[str, str], dict[str, Any]], Any]:
-        """How to make this input again."""
+        """The function that builds this input from the texts and the inputs built so far."""
         if isinstance(value, torch.Tensor):
             return self._keep_tensor(name, value)
         if type(value) in _PLAIN:
@@ -122,7 +122,7 @@ def tensor_of(text: str) -> torch.Tensor:
 
 
 def plain_of(name: str, text: str) -> Any:
-    """A number, flag, word, None, or a tensor in place of one.
+    """A number, bool, string, None, or a tensor in place of one.
 
     Raises:
         UsageError: it is none of these.
@@ -141,7 +141,7 @@ def _whole(text: str) -> tuple[int, ...]:
 
 
 def _held_weakly(name: str, value: Any) -> Callable[[Mapping[str, str], dict[str, Any]], Any]:
-    told = described(value)
+    text = described(value)
     try:
         find: Callable[[], Any] = weakref.ref(value)
     except TypeError:
@@ -149,7 +149,7 @@ def _held_weakly(name: str, value: Any) -> Callable[[Mapping[str, str], dict[str
 
     def make(texts: Mapping[str, str], made: dict[str, Any]) -> Any:
         if (found := find()) is None:
-            raise UsageError(f"{name} ({told}) is gone, so the call cannot be asked again")
+            raise UsageError(f"{name} ({text}) is gone, so the call cannot be checked again")
         return found
 
     return make

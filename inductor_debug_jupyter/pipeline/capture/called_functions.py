@@ -1,4 +1,4 @@
-"""Which compiled functions the user calls, and how often: a recompile is told with the number of its call."""
+"""Which compiled functions the user calls, and how often: a recompile is shown with the number of its call."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.inputs import CallInputs
+from inductor_debug_jupyter.pipeline.capture.editable_inputs import CallInputs
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 
 
-class _Now(threading.local):
-    """What runs on a thread, or ran there last; and the number of that call, from 1."""
+class _RunningCall(threading.local):
+    """The call that runs on a thread, or ran there last, and its number, from 1."""
 
     number = 0
     current: CalledFunction | None = None
@@ -21,10 +21,10 @@ class _Now(threading.local):
 
 
 class CalledFunctions:
-    """Counts calls, each function for itself; ``now`` is the call that runs on the thread that asks."""
+    """Counts the calls of each function; ``now`` is the call that runs on the calling thread."""
 
     def __init__(self) -> None:
-        self.now = _Now()
+        self.now = _RunningCall()
         self.inputs: dict[CalledFunction, CallInputs] = {}
         """The inputs of each function's first call, without their values."""
         self._counts: dict[tuple[int, int], int] = {}
@@ -37,12 +37,12 @@ class CalledFunctions:
 
     @property
     def outermost(self) -> CalledFunction | None:
-        """What the user called, in which ``now.current`` may be an inner call."""
+        """The function that the user called; ``now.current`` may be a call inside it."""
         return self.now.outer or self.now.current
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Around a call whose end we see: what is called inside belongs to it, and then the one around goes on."""
+        """Around a call: calls inside belong to it, and at its end the call around it is current again."""
         now = self.now
         before = now.number, now.current, now.outer
         now.depth += 1

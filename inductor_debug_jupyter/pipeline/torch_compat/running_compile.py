@@ -1,7 +1,7 @@
-"""What Dynamo knows at the moment it calls a backend, for backends that listen to no hook.
+"""The compile that a backend is called from: code, guards and graph breaks, for backends that install no hook.
 
-Dynamo hands a backend a graph and nothing else; whose code it is, what is guarded and why the graph ends here stand on
-the object that is calling. It is found on the running stack.
+Dynamo hands a backend a graph and nothing else. The rest is on the calling ``OutputGraph``, which is found on the
+Python stack.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from torch._dynamo.output_graph import OutputGraph
 
-from inductor_debug_jupyter.pipeline.torch_compat.guards import Frame, GuardFacts
+from inductor_debug_jupyter.pipeline.torch_compat.guards import Frame, GuardFacts, frames_of
 
 _RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
 
@@ -58,12 +58,7 @@ def _calling_output_graph() -> Any:
 def _guards(output_graph: Any) -> list[GuardFacts]:
     """What is guarded so far. The code of the checks is written after the backend answers, so there is none yet."""
     return [
-        GuardFacts(
-            guard.create_fn_name(),
-            guard.name,
-            tuple(guard.code_list or ()),
-            tuple((frame.filename, frame.lineno or 0, frame.name) for frame in guard.user_stack or ()),
-        )
+        GuardFacts(guard.create_fn_name(), guard.name, tuple(guard.code_list or ()), frames_of(guard.user_stack))
         for guard in sorted(output_graph.guards)
     ]
 
@@ -79,5 +74,4 @@ def _break_after(output_graph: Any) -> list[BreakFacts]:
     reason = getattr(output_graph, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return []
-    frames = tuple((frame.filename, frame.lineno or 0, frame.name) for frame in reason.user_stack)
-    return [BreakFacts(str(reason.reason), frames)]
+    return [BreakFacts(str(reason.reason), frames_of(reason.user_stack))]

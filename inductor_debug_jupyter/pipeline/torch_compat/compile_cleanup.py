@@ -1,15 +1,15 @@
-"""What our own compiles leave on the user's code objects and in the user's modules, and how it goes away again.
+"""Remove what our own compiles leave on the user's code objects and in the user's modules.
 
 Dynamo keeps a compiled frame in a list on the code object that it was compiled from, and puts names that the compiled
-code needs (``__compiled_fn_3_…``, ``__resume_at_8_2``) into the module's globals. When a capture is over nothing of
-that will run again: the entries are invalidated, which frees code, graphs and guards, and the names are deleted. A
+code needs (``__compiled_fn_3_…``, ``__resume_at_8_2``) into the module's globals. When a capture is over none of
+it will run again: the entries are invalidated, which frees code, graphs and guards, and the names are deleted. A
 code object that the user never compiled is then exactly as before; on one that they did compile an empty entry stays.
 
 Beside each object that a guard compares by identity (every submodule and parameter of a model) Dynamo registers a
 ``weakref.finalize``, which keeps the guards' builder for as long as the user's model lives. Those of our entries are
-detached: there is nothing left that they could invalidate. Three more things go that torch itself never lets go of: the
+detached: there is nothing left that they could invalidate. Three more things are freed that torch itself keeps: the
 sources of graphs (kept for tracebacks), a traceback of each compile (for an error message), and the fake tensors of
-parameters that have a gradient (a circle through C++, which Python's collector does not see).
+parameters that have a gradient (a reference cycle through C++, which Python's collector does not see).
 
 Names such as ``__import_torch_dot_nn`` are shared between all compiles of a module and stay: they only name modules.
 """
@@ -41,8 +41,8 @@ _USERS_REGION = -1
 _CLEANUP = "clear_compile_context_weakrefs"
 
 
-class Leftovers:
-    """Notes what compiles leave behind, and takes it out."""
+class CompileCleanup:
+    """Records what compiles leave behind, and removes it."""
 
     def __init__(self) -> None:
         self._compiled: dict[tuple[CodeType, int], None] = {}
@@ -51,8 +51,8 @@ class Leftovers:
         """File names under which torch keeps the sources of graphs."""
 
     @contextmanager
-    def noting(self, frame: Any) -> Iterator[None]:
-        """Note what the compile of ``frame`` inside the block leaves behind."""
+    def recording(self, frame: Any) -> Iterator[None]:
+        """Record what the compile of ``frame`` inside the block leaves behind."""
         names = frame.f_globals
         before, sources = set(names), set(_loader.eval_cache)
         try:
@@ -63,8 +63,8 @@ class Leftovers:
             self._compiled[frame.f_code, get_eval_frame_isolate_recompiles_id()] = None
             self._names += [(names, name) for name in names if name.startswith(_OWN_NAMES) and name not in before]
 
-    def take_out(self) -> None:
-        """Take everything out; what cannot be is left, since the user's run must not end here."""
+    def clean(self) -> None:
+        """Remove everything; an entry that cannot be removed is logged, since the user's run must go on."""
         invalidated: list[Any] = []
         for code, region in self._compiled:
             try:
@@ -84,22 +84,22 @@ class Leftovers:
 
 @contextmanager
 def _no_metrics_kept() -> Iterator[None]:
-    """Take the metrics of a compile out of torch's list of the last 64 (20 kB each), and the tracebacks beside them.
+    """Remove the metrics of a compile from torch's list of the last 64 (20 kB each), and the tracebacks beside them.
 
-    torch notes a traceback whenever a compile sets a metric, and never forgets it.
+    torch keeps a traceback whenever a compile sets a metric, and never frees it.
     """
     context = get_metrics_context()
-    noted: list[Any] = getattr(context, "_edits", [])
+    tracebacks: list[Any] = getattr(context, "_edits", [])
     metrics: Any = getattr(dynamo_utils, "_compilation_metrics", None)
-    before, theirs = len(noted), list(metrics or ())
+    before, kept = len(tracebacks), list(metrics or ())
     try:
         yield
     finally:
         if not context.in_progress():
-            del noted[before:]
+            del tracebacks[before:]
             if metrics is not None:
                 metrics.clear()
-                metrics.extend(theirs)
+                metrics.extend(kept)
 
 
 @contextmanager
@@ -119,12 +119,12 @@ def _no_fakes_kept() -> Iterator[None]:
     if not hasattr(convert_frame, _CLEANUP):
         yield
         return
-    with patched(convert_frame, _CLEANUP, wrap, "leftovers"):
+    with patched(convert_frame, _CLEANUP, wrap, "cleanup"):
         yield
 
 
 def _invalidate(code: CodeType, region: int) -> list[Any]:
-    """Invalidate a region's entries; the guard managers that they had."""
+    """Invalidate a region's entries; returns the guard managers that they had."""
     managers = []
     for entry in eval_frame._get_cache_entries_for_region(code, region):
         manager = entry.guard_manager
@@ -142,7 +142,7 @@ def _invalidate(code: CodeType, region: int) -> list[Any]:
 def _detach_finalizers(managers: Collection[Any]) -> None:
     """Detach the finalizers that would invalidate the entries of these guard managers.
 
-    Python lists its finalizers only in ``finalize._registry``; where that is not there they stay, and nothing is wrong.
+    Python lists its finalizers only in ``finalize._registry``; without it they stay, which only costs memory.
     """
     ours = {id(manager) for manager in managers}
     for finalizer in list(getattr(weakref.finalize, "_registry", ())) if ours else ():

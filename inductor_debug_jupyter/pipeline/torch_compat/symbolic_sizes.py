@@ -1,9 +1,9 @@
-"""Which sizes and numbers Dynamo left open, and in which range: read from the ``ShapeEnv`` of a finished trace.
+"""Which sizes and numbers are symbolic, and in which range: read from the ``ShapeEnv`` of a finished trace.
 
 A symbol stands for a size, a stride or a number of one input (``L['x'].size()[0]``), or for something that only the
-data tells (``u0``: the result of ``.item()`` or ``nonzero``). Torch narrows its range, or gives it up altogether for a
-fixed number, because of a line of the user's, which torch notes as text with a shortened path; the
-relations themselves are guards (kind ``SHAPE_ENV``).
+data decides (``u0``: the result of ``.item()`` or ``nonzero``). Torch narrows its range, or replaces it by a fixed
+number, because of a line of the user's, which torch keeps as text with a shortened path; the relations themselves are
+guards (kind ``SHAPE_ENV``).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _ENDLESS = 2**60
 
 @dataclass(frozen=True, slots=True)
 class SymbolFacts:
-    """One symbol. ``expressions`` is what it stands for; ``value`` what it was in the example, None when data tells.
+    """One symbol. ``expressions`` is what it stands for; ``value`` its value in the example, None when data decides.
 
-    ``fixed`` is what torch replaced it by (``4``, or another symbol), ``frames`` the stack of the line that made it so.
+    ``fixed`` is what torch replaced it by (``4``, or another symbol), ``frames`` the stack of the line that caused it.
     """
 
     symbol: str
@@ -51,7 +51,7 @@ def _facts(environment: Any, symbol: Any, bounds: Any, files: set[str]) -> Symbo
     where = getattr(environment, "replacements_slocs", {}).get(symbol) if fixed is not None else None
     if where is None and not sources:
         where = getattr(getattr(environment, "var_to_range_sloc", {}).get(symbol), "lower", None)
-    told = getattr(where, "maybe_user_loc", None)
+    location = getattr(where, "maybe_user_loc", None)
     return SymbolFacts(
         symbol=str(symbol),
         expressions=tuple(dict.fromkeys(str(source.name) for source in sources)),
@@ -59,7 +59,7 @@ def _facts(environment: Any, symbol: Any, bounds: Any, files: set[str]) -> Symbo
         high=_bound(bounds.upper),
         value=int(value) if value is not None and _is_whole(value) else None,
         fixed="" if fixed is None or fixed == symbol else str(fixed),
-        frames=located(f"  # {told}", files) if told else (),
+        frames=located(f"  # {location}", files) if location else (),
     )
 
 

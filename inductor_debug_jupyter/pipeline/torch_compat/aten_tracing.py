@@ -1,4 +1,4 @@
-"""A graph as ATen ops before autograd: the level at which a rewrite can still be differentiated.
+"""Trace a graph as ATen ops before autograd: the level at which a rewrite can still be differentiated.
 
 Dynamo's graph calls whatever the user wrote (functions, methods, operators); AOTAutograd's has the backward in it
 already. In between, with one name and one schema for each op, is where torch traces "pre-dispatch".
@@ -19,31 +19,31 @@ from torch.fx.traceback import preserve_node_meta
 
 
 def traced_aten(
-    run: Callable[..., Any], args: Sequence[Any], taken_apart: Collection[str] = (), *, lower: bool = False
+    run: Callable[..., Any], args: Sequence[Any], decompose: Collection[str] = (), *, lower: bool = False
 ) -> torch.fx.GraphModule:
-    """What ``run`` does with ``args``, as a graph of ATen ops; nothing is computed.
+    """Trace ``run(*args)`` on fake tensors into a graph of ATen ops.
 
-    Where ``run`` interprets another graph, the new nodes have the lines and modules of the old ones. Ops in
-    ``taken_apart`` (by name, without overload) are replaced by what torch makes of them. With ``lower``, ops are those
-    that autograd knows (``addmm`` for a ``linear``): the only level at which what is inside a ``vmap`` can be seen.
+    Where ``run`` interprets another graph, the new nodes keep the source lines and modules of the old ones. Ops in
+    ``decompose`` (names without overload) are replaced by torch's decomposition of them. With ``lower`` the trace is
+    taken below autograd (``addmm`` for a ``linear``), the only level at which the ops inside a ``vmap`` are visible.
     """
-    table: Any = {op: parts for op, parts in decomposition_table.items() if aten_name(op) in taken_apart}
+    table: Any = {op: parts for op, parts in decomposition_table.items() if aten_name(op) in decompose}
     mode = FakeTensorMode(allow_non_fake_inputs=True)  # one of its own: Dynamo's makes sizes symbolic
     fakes = [mode.from_tensor(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
     with preserve_node_meta(), torch.no_grad(), mode:
         traced: torch.fx.GraphModule = make_fx(
-            run, tracing_mode="real", pre_dispatch=not (taken_apart or lower), decomposition_table=table
+            run, tracing_mode="real", pre_dispatch=not (decompose or lower), decomposition_table=table
         )(*fakes)
-    for node in traced.graph.nodes:  # what was asked for by name is the user's op now, not a part of another
+    for node in traced.graph.nodes:  # a part of a decomposed op counts as an op of the user's own
         node.meta.pop("original_aten", None)
     return traced
 
 
-def of_fixed_sizes(args: Sequence[Any], written: Collection[int] = ()) -> list[Any]:
-    """Stand-ins for inputs that Dynamo has never seen, for the compile that is under way: their sizes are not open.
+def fake_inputs_of_fixed_size(args: Sequence[Any], written: Collection[int] = ()) -> list[Any]:
+    """Fake tensors of fixed size for inputs that Dynamo has not seen, in the fake mode of the running compile.
 
-    Those that the graph writes into (``written``, by number) are no leaves of autograd where the inputs are none:
-    AOTAutograd writes into a leaf behind autograd's back.
+    Inputs that the graph writes into (``written``, by position) stay non-leaves of autograd where they are none:
+    AOTAutograd would write into a leaf without autograd noticing.
     """
     context = TracingContext.try_get()
     mode = context.fake_mode if context is not None else None
@@ -63,11 +63,11 @@ def of_fixed_sizes(args: Sequence[Any], written: Collection[int] = ()) -> list[A
 
 
 GRAPH_BREAKS: tuple[type[Exception], ...] = (TorchDynamoException, *exceptions_allowed_to_be_fallback)
-"""What a backend raises to have Dynamo trace otherwise: break the graph, or begin again."""
+"""What a backend raises to make Dynamo break the graph or trace again."""
 
 
 def has_open_sizes(graph_module: torch.fx.GraphModule) -> bool:
-    """Whether Dynamo left a size, a stride or a number of an input open: its graph is then for any."""
+    """Whether a size, a stride or a number of an input is symbolic, so that the graph serves many of them."""
     return any(
         map(_is_open, (node.meta.get("example_value") for node in graph_module.graph.find_nodes(op="placeholder")))
     )
@@ -81,7 +81,7 @@ def _is_open(value: Any) -> bool:
 
 
 def example_value(value: Any) -> Any:
-    """A number that Dynamo left open, as it is in the example (no guard is added); None when only the data tells."""
+    """A symbolic number's value in the example, without adding a guard; None when it depends on data."""
     return value.node.hint if isinstance(value, _SYMBOLIC) else value
 
 
@@ -89,12 +89,12 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def uses_vmap(graph_module: torch.fx.GraphModule) -> bool:
-    """Whether a Dynamo graph maps over a batch: what is in between are tensors of another kind."""
+    """Whether a Dynamo graph calls ``vmap``, inside which tensors hide their batch dimension."""
     return any("_vmap_" in getattr(node.target, "__name__", "") for node in graph_module.graph.nodes)
 
 
-def can_take_apart(name: str) -> bool:
-    """Whether torch has something simpler for an op."""
+def has_decomposition(name: str) -> bool:
+    """Whether torch has a decomposition for an op (a name without overload)."""
     return any(aten_name(op) == name for op in decomposition_table)
 
 

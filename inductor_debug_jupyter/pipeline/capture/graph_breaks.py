@@ -1,6 +1,6 @@
 """Graph breaks and recompiles, from torch's structured trace.
 
-torch reports one break several times: once for the function that it stands in, once for each function that this one was
+torch reports one break several times: once for the function that it is in, once for each function that this one was
 inlined into, and again for each recompile. A break is *distinct* by its deepest line outside torch and its reason.
 Its ``count`` says how often one function was compiled with that break in it: of all functions that report the same
 break, the one that did so most often counts, so that inlining does not count double.
@@ -32,7 +32,7 @@ _Key = tuple[str, int, str]
 
 
 class BreakLog:
-    """Collects breaks and recompiles as the trace tells them."""
+    """Collects breaks and recompiles from the records of the trace."""
 
     def __init__(self) -> None:
         self._breaks: dict[_Key, GraphBreak] = {}
@@ -50,18 +50,15 @@ class BreakLog:
         return tuple(self._recompiles)
 
     def add(self, metadata: dict[str, Any], payload: Any) -> None:
-        """Take one trace record; all but two kinds are passed over."""
+        """Add one trace record; all but two kinds are ignored."""
         name = (metadata.get("artifact") or {}).get("name")
         if name == "dynamo_graph_break_reason" and isinstance(payload, str):
-            self._add_break(_compile_id(metadata), payload)
+            self.add_break(_compile_id(metadata), _reason(payload), _source(payload), payload)
         elif name == "recompile_reasons" and payload:
             self._add_recompile(_compile_id(metadata), payload)
 
-    def _add_break(self, compile_id: str, text: str) -> None:
-        self.add_break(compile_id, _reason(text), _source(text), text)
-
     def add_break(self, compile_id: str, reason: str, source: SourceLine | None, text: str = "") -> None:
-        """Take one break; ``text`` is all that torch says of it. One with a reason replaces one without on its line."""
+        """Add one break; ``text`` is torch's whole message. A break with a reason replaces one without on its line."""
         on_line = [key for key in self._breaks if source and key[:2] == (source.file, source.line)]
         if not reason and on_line:
             return
@@ -78,12 +75,12 @@ class BreakLog:
                 compile_id, reason, source, hints, gb_type=_headline(text) if text else "", torch_id=torch_id
             )
 
-    def add_told(self, compile_id: str, reason: str, source: SourceLine | None) -> None:
-        """Take a break as Dynamo told it to a backend: the reason is the text that the trace would have told."""
+    def add_from_backend(self, compile_id: str, reason: str, source: SourceLine | None) -> None:
+        """Add a break that a backend found on Dynamo's ``OutputGraph``; ``reason`` is the text of a trace record."""
         self.add_break(compile_id, _reason(f"Graph Break Reason:\n{reason}") if reason else "", source, reason)
 
     def _add_recompile(self, compile_id: str, payload: Any) -> None:
-        """One reason for each entry that did not fit, the newest first: that is the one whose line to show."""
+        """One reason for each entry that did not fit, the newest first: its line is the recompile's."""
         if isinstance(payload, str) and payload.startswith("["):
             payload = json.loads(payload)
         reasons = [payload] if isinstance(payload, str) else [str(reason) for reason in payload]
@@ -110,8 +107,7 @@ def _compile_id(metadata: dict[str, Any]) -> str:
 
 def _plain_reason(reason: str) -> str:
     """The check that failed, without the log's details and without addresses, which differ from run to run."""
-    told = _LOG_DETAIL.sub("", reason.partition("\n")[0]).rstrip()
-    return _ADDRESS.sub(r"\1)", told)
+    return without_addresses(_LOG_DETAIL.sub("", reason.partition("\n")[0]).rstrip())
 
 
 def without_addresses(check: str) -> str:

@@ -2,13 +2,13 @@
 
 Dynamo's graph is in the user's words (``torch.conv2d``, ``F.gelu``, ``x.mul_``); devices speak of aten ops. Each node
 is called once more on fake tensors of its operands' shapes, in a fake mode of our own (symbolic sizes as the numbers
-that they have just now, so that no guard of the user's compile is touched), while a dispatch mode notes what arrives.
-That is done only where no AOT graph tells it better: after the compile, when somebody asks.
+that they have just now, so that no guard of the user's compile is touched), while a dispatch mode records the ops.
+It is done after the compile, when a reader needs it, and only where there is no AOT graph to read the ops from.
 Equal calls are looked up once, so twelve layers cost as much as one.
 
 A Dynamo graph also calls functions that change the state of torch (gradient mode, vmap levels, autocast, seeds). Those
-must never be called a second time, so only functions that are known to compute are: :func:`_computes`. Inside vmap a
-tensor is not what it seems, so graphs that enter it are left alone.
+must never be called a second time, so only functions that are known to compute are: :func:`_computes`. Graphs that
+enter vmap are left out: a tensor in there hides its batch dimension.
 """
 
 from __future__ import annotations
@@ -25,22 +25,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 
 
-class _Notes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes every op that is dispatched."""
-
+class _OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.ops: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace != "prim":  # questions about a tensor, such as its device
+        if func.namespace != "prim":  # queries such as a tensor's device
             self.ops.append(str(func))
         return func(*args, **(kwargs or {}))
 
 
 @dataclass(frozen=True)
-class _Like:
-    """What a tensor looks like; a tensor that looks the same is made of it."""
+class _TensorLayout:
+    """Sizes, strides, dtype and device of a tensor, from which an empty one is made."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -52,7 +50,7 @@ class _Like:
 
 
 class DynamoCalls:
-    """The calls of a Dynamo graph, copied at once (torch goes on to change the graph), and looked up when asked for."""
+    """The calls of a Dynamo graph, copied at once because torch goes on to change the graph."""
 
     def __init__(self, graph_module: torch.fx.GraphModule) -> None:
         self._calls: list[tuple[str, str, Any, Any]] = []
@@ -62,7 +60,7 @@ class DynamoCalls:
             if _computes(node):
                 try:
                     arguments = pytree.tree_map(_described, (node.args, node.kwargs))
-                except Exception:  # noqa: S112 - a size that nobody knows yet, or a tensor without strides
+                except Exception:  # noqa: S112 - a size that depends on data, or a tensor without strides
                     continue
                 self._calls.append((node.name, node.op, node.target, arguments))
 
@@ -70,11 +68,11 @@ class DynamoCalls:
         """Node name → the aten ops that it dispatches to, in order, without repeats; unknown calls are left out."""
         found: dict[str, tuple[str, ...]] = {}
         known: dict[Any, tuple[str, ...]] = {}
-        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), _Notes() as notes:
+        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), _OpRecorder() as recorder:
             for name, op, target, arguments in self._calls:
                 key = (op, target, str(arguments))
                 if key not in known:
-                    known[key] = _dispatch(op, target, arguments, notes)
+                    known[key] = _dispatch(op, target, arguments, recorder)
                 if known[key]:
                     found[name] = known[key]
         return found
@@ -112,30 +110,30 @@ def _enters_functorch(node: torch.fx.Node) -> bool:
 
 
 def _described(leaf: Any) -> Any:
-    """A node's value without its tensors; anything else as it is."""
-    return pytree.tree_map(_like, node_value(leaf)) if isinstance(leaf, torch.fx.Node) else leaf
+    """A node's value with layouts in place of tensors; anything else as it is."""
+    return pytree.tree_map(_layout, node_value(leaf)) if isinstance(leaf, torch.fx.Node) else leaf
 
 
-def _like(value: Any) -> Any:
+def _layout(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         shape, stride = (tuple(map(_number, sizes)) for sizes in (value.shape, value.stride()))
-        return _Like(shape, stride, value.dtype, value.device)
+        return _TensorLayout(shape, stride, value.dtype, value.device)
     return _number(value) if isinstance(value, torch.SymInt) else value
 
 
 def _number(size: Any) -> int:
-    """A size; a symbolic one as what it is just now. Raises TypeError when that depends on values."""
+    """A size; a symbolic one as its value in the example. Raises TypeError when it depends on data."""
     return size if isinstance(size, int) else int(size.node.hint)
 
 
-def _dispatch(op: str, target: Any, arguments: Any, notes: _Notes) -> tuple[str, ...]:
+def _dispatch(op: str, target: Any, arguments: Any, recorder: _OpRecorder) -> tuple[str, ...]:
     try:
-        args, kwargs = pytree.tree_map(lambda leaf: leaf.make() if isinstance(leaf, _Like) else leaf, arguments)
-        notes.ops.clear()
+        args, kwargs = pytree.tree_map(lambda leaf: leaf.make() if isinstance(leaf, _TensorLayout) else leaf, arguments)
+        recorder.ops.clear()
         if op == "call_method":
             getattr(args[0], target)(*args[1:], **kwargs)
         else:
             target(*args, **kwargs)
-    except Exception:  # an op that fails on fake tensors is simply not known any better
+    except Exception:  # an op that cannot run on fake tensors stays unknown
         return ()
-    return tuple(dict.fromkeys(notes.ops))
+    return tuple(dict.fromkeys(recorder.ops))

@@ -1,6 +1,6 @@
-"""Inductor's IR, kept cheaply and rendered when somebody looks.
+"""Snapshots of Inductor's IR that are cheap to take and rendered on demand.
 
-Turning scheduler nodes into text is most of what a capture would cost, and most captures are never looked at that far.
+Turning scheduler nodes into text is most of what a capture would cost, and most captures are never read that far.
 So a snapshot is taken instead: shallow copies of the nodes (fusion and code generation replace their attributes, but
 change few of them in place) together with the lowering that they belong to, without which they cannot be rendered. The
 one thing that code generation does change in place is the loop body of low-precision nodes (it inserts casts): of
@@ -48,7 +48,7 @@ class IrSnapshot:
     __call__ = render
 
     def pieces(self) -> Iterator[str]:
-        """The text, a node at a time, for somebody who has other things to do in between."""
+        """The text, a node at a time, so that the caller can stop in between."""
         from torch._inductor.virtualized import V
 
         for node in self._nodes:

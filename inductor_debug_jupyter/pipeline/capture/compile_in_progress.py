@@ -1,4 +1,4 @@
-"""One compile while it is being captured: what has been told so far, and what it becomes as a record."""
+"""One compile while it is being captured: collects what the hooks report, and freezes it into a record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.capture.graphs import graph_record, with_aten_ops
 from inductor_debug_jupyter.pipeline.capture.kernels import KernelCall, kernels_of
 from inductor_debug_jupyter.pipeline.capture.sources import Callers, running_lines
-from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
     BACKWARD,
     CompileCapture,
@@ -18,9 +18,9 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
-from inductor_debug_jupyter.pipeline.torch_compat.dispatch import DynamoCalls
+from inductor_debug_jupyter.pipeline.torch_compat.aten_ops import DynamoCalls
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
-from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
 
 _FROM_CACHE = (
     "taken from torch's cache, which keeps {kept}; capture(fresh=True) compiles again and sees {stage} as it is made"
@@ -32,21 +32,21 @@ _STAGES_OF_PART = {
     "ir": ("ir_pre_fusion", "ir_post_fusion"),
     "code": ("code", "kernel"),
 }
-"""What a part of the capture that failed leaves out."""
+"""Part of the capture → the stages that are missing when it failed."""
 
-_WRITTEN_ANYWAY = ("dynamo", "joint", "forward", "backward")
-"""Stages whose text torch writes for its trace: no need to write it again."""
+_IN_TRACE = ("dynamo", "joint", "forward", "backward")
+"""Stages whose text torch writes into its trace anyway."""
 
 
-class Compiling:
-    """Everything told of one compile id.
+class CompileInProgress:
+    """Everything reported of one compile id.
 
     Args:
         compile_id: torch's own.
-        name: what the user calls what is compiled.
-        source: the line where that is defined.
+        name: the compiled function, as the user names it.
+        source: the line where it is defined.
         fresh: whether torch's caches are bypassed.
-        callers: the user's lines that are running, if others than those on the stack.
+        callers: the user's running lines, where they are not on the stack.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Compiling:
         self.missing: dict[str, str] = {}
         self.call = 0
         self.function: CalledFunction | None = None
-        """Whose call made torch compile it."""
+        """The function whose call made torch compile."""
         self.outermost = ""
-        """What the user called then."""
+        """The outermost function that the user called then."""
         self.callers = callers or running_lines()
         self._origins: dict[int, tuple[str, ...]] = {}
         self._graphs: dict[str, GraphRecord] = {}
@@ -81,11 +81,11 @@ class Compiling:
         self._late: LateTexts | None = None
 
     def without_aten_ops(self) -> None:
-        """Nobody will ask what the Dynamo graph's nodes dispatch to, which takes running them."""
+        """Do not look up the aten ops of the Dynamo graph's nodes, which means running them on fake tensors."""
         self._dynamo_calls = None
 
     def add_graph(self, stage: str, graph_module: Any, is_backward: bool = False) -> None:
-        """Copy a graph: torch goes on to change it. The text is written when it is looked at, if torch writes none."""
+        """Copy a graph: torch goes on to change it. Its text is rendered on demand where the trace has none."""
         key = stage + BACKWARD if is_backward else stage
         if stage == "dynamo":
             self._dynamo_calls = DynamoCalls(graph_module)
@@ -94,17 +94,17 @@ class Compiling:
         self._graphs[key] = graph_record(
             key, graph_module, callers=self.callers, roles=self.roles, origins=self._origins
         )
-        if not (key in _WRITTEN_ANYWAY and self.trace.speaks):
-            self._add_text(key, torch_graphs.late_graph_text(graph_module))
+        if not (key in _IN_TRACE and self.trace.is_received):
+            self._add_text(key, torch_graphs.deferred_graph_text(graph_module))
 
     def add_ir(self, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
-        """Keep the IR, to be rendered when it is looked at."""
+        """Keep the IR, to be rendered on demand."""
         if stage == "ir_pre_fusion":  # code generation starts (again)
             self._calls.pop(_side(is_backward), None)
         self._add_text(stage + BACKWARD if is_backward else stage, ir)
 
     def add_kernel_call(self, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """A kernel that computes these nodes is called."""
+        """Add a call of a kernel that computes these nodes."""
         self._calls.setdefault(_side(is_backward), []).append((kernel, nodes))
 
     def add_code(self, code: str, is_backward: bool) -> None:
@@ -119,7 +119,7 @@ class Compiling:
         self._late = None
 
     def freeze(self, failures: Mapping[str, str]) -> CompileCapture:
-        """What there is, as a record; texts that nobody looked at stay handles. ``failures``: part → why it failed."""
+        """The record of what was added so far; texts stay handles until they are read. ``failures``: part → reason."""
         caches = dict(self.trace.caches)
         if self.fresh:
             caches = dict.fromkeys(("aot", "fx"), "bypassed")
@@ -147,7 +147,7 @@ class Compiling:
         )
 
     def _kernels_of(self, side: str, key: str) -> tuple[KernelRecord, ...]:
-        """Parsed when somebody asks for them; on a cache hit, from the code that torch replays."""
+        """The kernels of one side, parsed at the first call; on a cache hit, from the code that torch replays."""
         if side not in self._kernels:
             code, calls = self._code.get(side, (self.trace.texts.get(key, ""), ()))
             if not code:
@@ -156,9 +156,9 @@ class Compiling:
         return self._kernels[side]
 
     def _frozen_texts(self) -> LateTexts:
-        """One object for as long as nothing new is told: what one look rendered, the next one finds."""
-        told = self.trace.texts
-        wanted = {**told, **self._texts, **{stage: told[stage] for stage in _WRITTEN_ANYWAY if stage in told}}
+        """One object until a text is added, so that a text is rendered once."""
+        traced = self.trace.texts
+        wanted = {**traced, **self._texts, **{stage: traced[stage] for stage in _IN_TRACE if stage in traced}}
         if self._late is None or set(self._late) != set(wanted):
             self._late = LateTexts(wanted)
         return self._late

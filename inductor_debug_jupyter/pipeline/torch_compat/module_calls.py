@@ -1,9 +1,10 @@
-"""See the calls of plain modules: ``model(x)`` in a cell that compiles nothing.
+"""Watch the calls of plain modules: ``model(x)`` in a cell that compiles nothing.
 
-``nn.Module.__call__`` is wrapped while somebody watches. Outermost calls on the watcher's own threads are shown to it,
-and inner ones that Dynamo cannot see because it gave up on the frame around them; everything else (compiled modules,
-graph modules, calls in the middle of a compile) goes straight through. Dynamo is told that the wrapper *is* the plain
-call, so that it adds no guards because of us and nothing recompiles when we are gone.
+``nn.Module.__call__`` is wrapped while a :class:`ModuleCallWatch` is installed. Its handler is given the outermost
+calls on its own threads, and the inner calls that Dynamo cannot see because it gave up on the frame around them;
+everything else (compiled modules, graph modules, calls in the middle of a compile) goes straight through. Dynamo traces
+the plain call in place of the wrapper, so it adds no guards on the wrapper and nothing recompiles when the wrapper is
+gone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch._dynamo import eval_frame, trace_rules
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.graph import _PyTreeCodeGen
 
-from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import is_compiling
 
 _PART = "plain modules"
@@ -29,7 +30,7 @@ CallHandler = Callable[[torch.nn.Module, Callable[..., Any], tuple[Any, ...], di
 
 
 class ModuleCallWatch:
-    """Hands outermost module calls to ``handler`` until :meth:`remove`, where ``here`` says that the thread is ours."""
+    """Hands outermost module calls to ``handler`` until :meth:`remove`, on the threads where ``here()`` is true."""
 
     def __init__(self, handler: CallHandler, here: Callable[[], bool]) -> None:
         self.handler = handler
@@ -70,7 +71,7 @@ def _watch_of_this_thread() -> ModuleCallWatch | None:
 def _is_plain(module: torch.nn.Module) -> bool:
     """Whether this is a module that the user calls eagerly, as opposed to one that is compiled or a compiler's graph.
 
-    A graph that takes and gives what a person's function does is one of ``torch.export``, which the user calls.
+    A graph module whose code generator keeps Python signatures comes from ``torch.export``: the user calls it.
     """
     if isinstance(module, torch.fx.GraphModule):
         return isinstance(module.graph._codegen, _PyTreeCodeGen)
@@ -81,10 +82,10 @@ def _is_plain(module: torch.nn.Module) -> bool:
 
 
 def _watch_for(module: torch.nn.Module, values: Iterable[Any], in_compiled_region: bool) -> ModuleCallWatch | None:
-    """Who wants to see this call, or None.
+    """The watch that this call is handed to, or None.
 
-    An inner call is seen when Dynamo lets it pass: it gave the frame around it up, and the module has no frame of its
-    own to look at. (Of a user's module Dynamo sees the ``forward``; of ``nn.Linear`` it sees nothing.)
+    An inner call is handed over when Dynamo gave up on the frame around it and the module has no frame of its own that
+    Dynamo would trace: it traces the ``forward`` of a user's module, but none of ``nn.Linear``'s.
     """
     watch = _watch_of_this_thread()
     if watch is None or is_compiling() or not _is_plain(module):
@@ -99,7 +100,7 @@ def _watch_for(module: torch.nn.Module, values: Iterable[Any], in_compiled_regio
 
 def _wrap_call(original: Callable[..., Any]) -> Callable[..., Any]:
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it stands in for that name
-        callback = set_eval_frame(None)  # Dynamo must not trace what follows: it is not the user's
+        callback = set_eval_frame(None)  # Dynamo must not trace our own lines
         try:
             watch = _watch_for(self, (*args, *kwargs.values()), callback is not None)
             if watch is not None:

@@ -1,4 +1,4 @@
-"""A cache folder of one's own for Inductor: nothing is found there, and nothing is left in the user's."""
+"""Inductor's caches: a temporary cache folder, and how many compiles a cache answered."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 
 
 @contextmanager
-def inductor_cache_of_its_own() -> Iterator[Path]:
-    """Give Inductor an empty cache folder for a while; it is gone afterwards."""
+def temporary_inductor_cache() -> Iterator[Path]:
+    """Point Inductor at an empty cache folder, so that the user's is neither read nor written; deleted at the end."""
     before = os.environ.get(VARIABLE)
     with tempfile.TemporaryDirectory(prefix="inductor-debug-cache-", ignore_cleanup_errors=True) as folder:
         os.environ[VARIABLE] = folder
@@ -25,3 +25,10 @@ def inductor_cache_of_its_own() -> Iterator[Path]:
                 del os.environ[VARIABLE]
             else:
                 os.environ[VARIABLE] = before
+
+
+def graph_cache_hits() -> int:
+    """How many compiles of this process were answered by the AOT cache or the FX graph cache."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["aot_autograd"]["autograd_cache_hit"]) + int(counters["inductor"]["fxgraph_cache_hit"])

@@ -1,7 +1,7 @@
-"""What Inductor's passes and decompositions make of a graph, with the arguments of a real call.
+"""Record which of Inductor's passes changed a graph, with the arguments of a real call.
 
-:class:`PassKeeper` is a backend that goes Inductor's way down to the post-grad graph and runs that graph as it is: no
-code is generated. Every pass of Inductor's, and every custom pass of the user's, runs inside torch's
+:class:`PassKeeper` is a backend that lowers as Inductor does down to the post-grad graph and runs that graph: no code
+is generated. Every pass of Inductor's, and every custom pass of the user's, runs inside torch's
 ``GraphTransformObserver``; the graph is copied when one is entered, and kept where it is another when it is left.
 """
 
@@ -22,6 +22,7 @@ from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import inductor_decompositions
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 _PART: Final = "passes"
@@ -30,7 +31,7 @@ _running = threading.local()
 
 @dataclass(frozen=True, eq=False)
 class PassChange:
-    """A pass that changed a graph: its name, whose it is (empty for torch's own), and the graph before and after."""
+    """A pass that changed a graph: its name, its author (empty for torch's own), and the graph before and after."""
 
     name: str
     author: str
@@ -63,7 +64,7 @@ class PassKeeper:
     lowered: list[LoweredGraph] = field(default_factory=list)
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Be a backend; the backward is lowered at once."""
+        """The backend; the backward is lowered at once."""
         from torch._inductor.compile_fx import compile_fx
 
         lowered = LoweredGraph()
@@ -82,7 +83,7 @@ class PassKeeper:
 
 
 def _inner_compile(lowered: LoweredGraph) -> Callable[..., Any]:
-    """What stands in the place of code generation: the post-grad passes, and the graph as it then is."""
+    """Replaces code generation: runs the post-grad passes, then the graph as it is."""
 
     def inner_compile(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
         from torch._inductor.compile_fx import _recursive_post_grad_passes, fake_tensor_prop
@@ -107,7 +108,7 @@ def _inner_compile(lowered: LoweredGraph) -> Callable[..., Any]:
 
 @contextmanager
 def _watching(lowered: LoweredGraph) -> Iterator[None]:
-    """Note what passes change, on this thread."""
+    """Record in ``lowered`` what passes change, on this thread."""
     before = getattr(_running, "lowered", None)
     _running.lowered = lowered
     try:
@@ -161,10 +162,6 @@ def _author(name: str) -> str:
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Op → the function that Inductor takes it apart with."""
-    from torch._inductor.decomposition import select_decomp_table
-
-    with inductor_config.patch(
-        fallback_random=True
-    ):  # as models are compiled for a comparison; else torch keeps a copy
-        return dict(select_decomp_table())
+    """Op → the function that Inductor decomposes it with when models are compiled for a comparison."""
+    with inductor_config.patch(fallback_random=True):
+        return dict(inductor_decompositions())

@@ -1,4 +1,4 @@
-"""What the compiler is doing right now, in a few words, for somebody who waits."""
+"""What the compiler is doing right now, in a few words, for a progress line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _BACKWARD = "entire_backward_compile"
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Harmless):
-    """One step of a compile: of which graph, how the user calls it, and what is being done."""
+class CompileStep(Harmless):
+    """One step of a compile: compile id, the user's name of the graph, and what is being done."""
 
     compile_id: str
     name: str
@@ -25,24 +25,24 @@ class Step(Harmless):
         return f"{self.name or 'graph'} ({self.compile_id}): {self.doing}"
 
 
-StepObserver = Callable[[Step], None]
+StepObserver = Callable[[CompileStep], None]
 
 
-class Steps:
-    """Turns the trace's events into steps."""
+class CompileSteps:
+    """Turns the trace's events into steps, and calls ``observer`` for each."""
 
     def __init__(self, observer: StepObserver) -> None:
         self._observer = observer
         self._names: dict[str, str] = {}
         self._backward: set[str] = set()
-        self._last: Step | None = None
+        self._last: CompileStep | None = None
 
     def named(self, compile_id: str, name: str) -> None:
-        """What the user calls the graph of that compile."""
+        """Set the user's name of the graph of that compile."""
         self._names[compile_id] = name
 
     def add(self, metadata: dict[str, Any], payload: Any) -> None:
-        """Take one trace record; only the beginning of a phase is of interest."""
+        """Add one trace record; all but the beginnings of phases are ignored."""
         if "chromium_event" not in metadata or not isinstance(payload, str):
             return
         event = json.loads(payload)
@@ -53,7 +53,7 @@ class Steps:
             self._backward.add(compile_id)
         if (doing := PHASE_WORDS.get(event["name"])) is not None and compile_id:
             side = ", backward" if compile_id in self._backward else ""
-            step = Step(compile_id, self._names.get(compile_id, "") + side, doing)
+            step = CompileStep(compile_id, self._names.get(compile_id, "") + side, doing)
             if step != self._last:
                 self._last = step
                 self._observer(step)

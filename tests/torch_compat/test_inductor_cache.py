@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inductor_debug_jupyter.pipeline.torch_compat.own_cache import VARIABLE, inductor_cache_of_its_own
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import VARIABLE, temporary_inductor_cache
 
 
 @pytest.mark.parametrize("before", [None, "/somewhere/of/mine"])
@@ -18,7 +18,7 @@ def test_the_users_folder_comes_back_also_after_an_error(before: str | None, mon
     seen: list[Path] = []
 
     def fail() -> None:
-        with inductor_cache_of_its_own() as folder:
+        with temporary_inductor_cache() as folder:
             assert Path(os.environ[VARIABLE]) == folder
             assert list(folder.iterdir()) == []
             seen.append(folder)
