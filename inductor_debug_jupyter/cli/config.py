@@ -83,7 +83,7 @@ def _origin_text(line: Line) -> str:
 def _print(lines: list[Line], config: Path | None, *, quiet: bool) -> None:
     print_table(
         ("setting", "value", "from", "variable"),
-        [(line.option.name, _value_text(line), _origin_text(line), line.option.environment or "") for line in lines],
+        [(line.option.name, _value_text(line), _origin_text(line), line.option.environment) for line in lines],
         styles={"not allowed": "red", "default": "dim"},
     )
     if quiet:

@@ -6,7 +6,7 @@ from torch import nn
 
 from inductor_debug_jupyter import capture
 from inductor_debug_jupyter.pipeline.capture import compile_in_progress
-from inductor_debug_jupyter.pipeline.records import LateTexts
+from inductor_debug_jupyter.pipeline.records import DeferredTexts
 from inductor_debug_jupyter.pipeline.torch_compat import hooks
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -59,7 +59,7 @@ def test_nothing_is_rendered_before_somebody_looks():
         asked.append(1)
         return "text"
 
-    texts = LateTexts({"ir_pre_fusion": render, "code": "code"})
+    texts = DeferredTexts({"ir_pre_fusion": render, "code": "code"})
     assert "ir_pre_fusion" in texts
     assert list(texts) == ["ir_pre_fusion", "code"]
     assert asked == []
@@ -72,7 +72,7 @@ def test_a_text_that_cannot_be_rendered_costs_itself_only():
     def broken():
         raise RuntimeError("no words")
 
-    texts = LateTexts({"ir_pre_fusion": broken, "code": "code"})
+    texts = DeferredTexts({"ir_pre_fusion": broken, "code": "code"})
     assert dict(texts) == {
         "ir_pre_fusion": "# ir_pre_fusion could not be rendered: RuntimeError: no words\n",
         "code": "code",

@@ -12,9 +12,9 @@ from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrac
 from inductor_debug_jupyter.pipeline.records import (
     BACKWARD,
     CompileCapture,
+    DeferredTexts,
     GraphRecord,
     KernelRecord,
-    LateTexts,
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
@@ -78,7 +78,7 @@ class CompileInProgress:
         self._code: dict[str, tuple[str, Sequence[KernelCall]]] = {}
         self._kernels: dict[str, tuple[KernelRecord, ...]] = {}
         self._calls: dict[str, list[KernelCall]] = {}
-        self._late: LateTexts | None = None
+        self._late: DeferredTexts | None = None
 
     def without_aten_ops(self) -> None:
         """Do not look up the aten ops of the Dynamo graph's nodes, which means running them on fake tensors."""
@@ -155,15 +155,15 @@ class CompileInProgress:
             self._kernels[side] = kernels_of(code, side, calls)
         return self._kernels[side]
 
-    def _frozen_texts(self) -> LateTexts:
+    def _frozen_texts(self) -> DeferredTexts:
         """One object until a text is added, so that a text is rendered once."""
         traced = self.trace.texts
         wanted = {**traced, **self._texts, **{stage: traced[stage] for stage in _IN_TRACE if stage in traced}}
         if self._late is None or set(self._late) != set(wanted):
-            self._late = LateTexts(wanted)
+            self._late = DeferredTexts(wanted)
         return self._late
 
-    def _missing(self, texts: LateTexts) -> dict[str, str]:
+    def _missing(self, texts: DeferredTexts) -> dict[str, str]:
         missing = dict(self.missing)
         if "hit" in self.trace.caches.values():
             for stage in ("joint", "forward", "backward", "post_grad"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from inductor_debug_jupyter.pipeline.records.graph import GraphRecord, TensorSpec
+    from inductor_debug_jupyter.pipeline.records.graph import GraphRecord, NodeRecord, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +31,32 @@ class GraphStatistics:
 
 
 def graph_statistics(graph: GraphRecord) -> GraphStatistics:
-    """Count; one pass over the nodes."""
-    placeholders: dict[str, list[TensorSpec]] = {}
+    """Count ops, dtypes and bytes."""
+    inputs: dict[str, list[TensorSpec]] = {"parameter": [], "saved": [], "input": []}
     made: list[TensorSpec] = []
     taken: set[int] = set()
     for node in graph.nodes:
         if node.op in {"placeholder", "get_attr"}:
-            kind = "parameter" if node.role in {"parameter", "buffer"} or node.op == "get_attr" else node.role
-            placeholders.setdefault(kind, []).extend(node.outputs)
-            taken.update(spec.storage for spec in node.outputs)
+            inputs[_kind_of_input(node)] += node.outputs
         elif node.is_call:
             made += [spec for spec in node.outputs if spec.storage not in taken or spec.storage < 0]
-            taken.update(spec.storage for spec in node.outputs)
-    others = [spec for kind in placeholders if kind not in {"parameter", "saved"} for spec in placeholders[kind]]
+        taken.update(spec.storage for spec in node.outputs)
     return GraphStatistics(
         nodes=len(graph.nodes),
         calls=len(graph.calls),
         ops=dict(Counter(node.target for node in graph.calls).most_common()),
         dtypes=dict(Counter(spec.dtype for node in graph.calls for spec in node.outputs).most_common()),
-        parameter_bytes=_bytes(placeholders.get("parameter", ())),
-        input_bytes=_bytes(others),
-        saved_bytes=_bytes(placeholders.get("saved", ())),
+        parameter_bytes=_bytes(inputs["parameter"]),
+        input_bytes=_bytes(inputs["input"]),
+        saved_bytes=_bytes(inputs["saved"]),
         activation_bytes=_bytes(made),
     )
+
+
+def _kind_of_input(node: NodeRecord) -> str:
+    if node.op == "get_attr" or node.role in {"parameter", "buffer"}:
+        return "parameter"
+    return "saved" if node.role == "saved" else "input"
 
 
 def _bytes(specs: Iterable[TensorSpec]) -> int | None:

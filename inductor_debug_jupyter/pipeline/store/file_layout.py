@@ -1,21 +1,21 @@
-"""Which file goes into which room, and what it is called.
+"""The subfolder (room) and the name of each file in an artifact folder.
 
-A file is called ``<readable name>-<16 digits of its SHA-256><suffix>``, so that a person finds it and two contents
+A file is named ``<readable name>-<16 digits of its SHA-256><suffix>``, so that a user finds it and two contents
 never share a name.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
 from inductor_debug_jupyter.pipeline.errors import StoreError
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, SessionRecord, dump_session
-from inductor_debug_jupyter.pipeline.store.statistics import statistics_json
 
 ROOMS = (
     "sessions",
@@ -48,7 +48,7 @@ _SUFFIX_OF_LANGUAGE = {"cpp": ".cpp", "c++": ".cpp", "cuda": ".cu", "python": ".
 
 @dataclass(frozen=True)
 class Content:
-    """Something to store."""
+    """One file to store: its subfolder, readable name and bytes."""
 
     room: str
     name: str
@@ -60,7 +60,7 @@ class Content:
         return hashlib.sha256(self.data).hexdigest()
 
     def path(self, attempt: int = 1) -> str:
-        """Where it belongs, relative to the folder; later attempts are for a name that somebody else's file has."""
+        """Where it belongs, relative to the folder; later attempts are for a name that is taken."""
         name = PurePosixPath(_plain(self.name))
         again = f"-{attempt}" if attempt > 1 else ""
         return f"{self.room}/{name.stem}-{self.sha256[:16]}{again}{name.suffix}"
@@ -83,6 +83,21 @@ def session_contents(record: SessionRecord) -> Iterator[Content]:
     for capture in record.captures:
         yield from _capture_contents(capture)
     yield content_of("statistics", f"{record.id}.json", statistics_json(record))
+
+
+def statistics_json(record: SessionRecord) -> str:
+    """Counts of every graph, timings and cache outcomes of every compile, as indented JSON."""
+    captures = [
+        {
+            "compile_id": capture.compile_id,
+            "graphs": {stage: asdict(graph.statistics) for stage, graph in capture.graphs.items()},
+            "kernels": len(capture.kernels),
+            "seconds": capture.seconds,
+            "caches": capture.caches,
+        }
+        for capture in record.captures
+    ]
+    return json.dumps({"session": record.id, "captures": captures}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _capture_contents(capture: CompileCapture) -> Iterator[Content]:

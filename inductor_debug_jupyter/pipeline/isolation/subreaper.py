@@ -1,4 +1,4 @@
-"""The keeper: the process between the caller and the worker, which ends whatever the worker started.
+"""The keeper: the process between the caller and the worker, which kills whatever the worker started.
 
 A process group does not hold what foreign code starts: ``setsid`` leaves it, and a daemon whose parent is gone belongs
 to init. So the process that the caller starts forks once, before anything of ours (and with it torch) is imported. The
@@ -25,18 +25,18 @@ import time
 from typing import NoReturn
 
 _PR_SET_CHILD_SUBREAPER = 36
-_LOOK_AFTER_CALLER = 2.0
-"""Seconds between two looks whether the caller is still there."""
+_CALLER_CHECK = 2.0
+"""Seconds between two checks that the caller still runs."""
 _PATIENCE = 4.0
-"""Seconds in which everything that is killed has to be gone; what hangs in the kernel longer cannot be waited for."""
+"""Seconds to wait for killed processes; one that hangs in the kernel longer is given up."""
 
 
 def keep(descriptor: int, caller: int) -> int:
-    """Fork. Returns in the worker only, with the process that it must not outlive.
+    """Fork. Returns in the worker only, with the id of the process that it must not outlive.
 
     Args:
-        descriptor: the line to the caller, which the worker alone keeps open.
-        caller: the process that started this one.
+        descriptor: the connection to the caller, which only the worker keeps open.
+        caller: the id of the process that started this one.
     """
     if sys.platform != "linux" or ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         return caller
@@ -50,11 +50,11 @@ def keep(descriptor: int, caller: int) -> int:
 
 
 def _watch(worker: int, caller: int) -> NoReturn:
-    """Wait for the worker's end, the caller's wish or the caller's end; then end everything, and this process."""
+    """Wait until the worker ends, the caller sends SIGTERM or the caller ends; then kill everything and exit."""
     ended: dict[int, int] = {}
     while os.getppid() == caller and worker not in ended:
-        told = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, _LOOK_AFTER_CALLER)
-        if told is not None and told.si_signo == signal.SIGTERM:
+        received = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, _CALLER_CHECK)
+        if received is not None and received.si_signo == signal.SIGTERM:
             break
         _reap(ended)
     _end_descendants(ended)
@@ -72,7 +72,7 @@ def _reap(ended: dict[int, int]) -> bool:
 
 
 def _end_descendants(ended: dict[int, int]) -> None:
-    """Kill until nobody is left; one whose parent dies becomes a child of this process, and is found again."""
+    """Kill until no descendant is left; one whose parent dies becomes a child of this process, and is found again."""
     until = time.monotonic() + _PATIENCE
     while _reap(ended) and time.monotonic() < until:
         for process in _descendants(os.getpid()):
@@ -84,7 +84,7 @@ def _end_descendants(ended: dict[int, int]) -> None:
 def _descendants(ancestor: int) -> list[int]:
     """Children, their children and so on, as ``/proc`` has them now."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - every look goes through hundreds of names
+    for name in os.listdir("/proc"):  # noqa: PTH208 - hundreds of names at each call
         if name.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
                 parent = int(file.read().rpartition(b")")[2].split()[1])  # a command's name may hold spaces and )

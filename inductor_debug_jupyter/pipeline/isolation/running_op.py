@@ -1,8 +1,7 @@
-"""Where a process is, told to whoever watches it, so that it is known after a crash.
+"""The op that a worker process is running, readable by its parent after a crash.
 
-The worker's child writes the op that is running into a few bytes of a file that is mapped into memory: they are there
-for the parent whatever ends the child. An adapter that executes ops itself says so with :func:`running`; elsewhere,
-and outside a child, it costs next to nothing.
+The child writes the op's name into a memory-mapped file of 512 bytes, which survives whatever ends the child. An
+adapter that executes ops itself marks them with :func:`running`; outside a child that does nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _mapped: list[mmap.mmap] = []
 
 @contextmanager
 def running(op: str) -> Iterator[None]:
-    """Say that ``op`` is running until the block ends.
+    """Name ``op`` as the running one until the block ends.
 
-    An error that leaves the block carries the op's name; where ``sys.exit`` does, the op stays named.
+    An error that leaves the block carries the op's name; after ``sys.exit`` the op stays named.
     """
     if not _mapped:
         yield
@@ -45,7 +44,7 @@ def op_of(error: BaseException) -> str:
 
 
 def write(text: str) -> None:
-    """Name what is running; an empty text when nothing is."""
+    """Write the name of the running op; empty for none."""
     if _mapped:
         data = text.encode()[: SIZE - 1]
         _mapped[0][:SIZE] = data.ljust(SIZE, b"\0")
@@ -61,7 +60,7 @@ def open_for_writing(path: str) -> None:
 
 
 def read(path: Path) -> str:
-    """In the parent: what was running last."""
+    """In the parent: the op that was running last."""
     try:
         return path.read_bytes()[:SIZE].rstrip(b"\0").decode(errors="replace")
     except OSError:

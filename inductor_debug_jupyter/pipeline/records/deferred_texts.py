@@ -1,8 +1,8 @@
-"""Texts that are written only when somebody reads them.
+"""Texts that are rendered when they are first read.
 
 Rendering what a compile made (IR above all) costs more than capturing it. While a session is alive its texts may
-therefore be *handles*: functions that know how to render. The first look runs the handle and keeps its answer; saving
-looks at everything, so a saved record is plain text.
+therefore be *handles*: functions that render. The first read calls the handle and keeps its result; saving reads
+everything, so a saved record is plain text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Handle = Callable[[], str]
 
 
 @runtime_checkable
-class InPieces(Protocol):
+class RenderedInPieces(Protocol):
     """A handle that can also render a little at a time."""
 
     def __call__(self) -> str:
@@ -30,12 +30,8 @@ class InPieces(Protocol):
         ...
 
 
-class LateTexts(Mapping[str, str]):
-    """A mapping from stage to text in which a text may still be a handle.
-
-    Args:
-        texts: stage → text, or the function that renders it.
-    """
+class DeferredTexts(Mapping[str, str]):
+    """Stage → text, or the function that renders it."""
 
     __slots__ = ("_texts",)
 
@@ -49,21 +45,21 @@ class LateTexts(Mapping[str, str]):
         return text
 
     def steps(self) -> Iterator[None]:
-        """Render everything that nobody looked at yet, a little at a time."""
+        """Render everything that was not read yet, a little at a time."""
         for stage, text in list(self._texts.items()):
-            if isinstance(text, InPieces):
+            if isinstance(text, RenderedInPieces):
                 yield from self._piece_by_piece(stage, text)
             elif not isinstance(text, str):
                 self[stage]
                 yield
 
-    def _piece_by_piece(self, stage: str, text: InPieces) -> Iterator[None]:
+    def _piece_by_piece(self, stage: str, text: RenderedInPieces) -> Iterator[None]:
         pieces: list[str] = []
         try:
             for piece in text.pieces():
                 pieces.append(piece)
                 yield
-        except Exception:  # said when the whole is rendered
+        except Exception:  # reported when the whole is rendered
             pieces = []
         if not isinstance(self._texts[stage], str):
             self._texts[stage] = text.joined(pieces) if pieces else _rendered(stage, text)
@@ -84,11 +80,11 @@ class LateTexts(Mapping[str, str]):
 
     def __repr__(self) -> str:
         late = [stage for stage, text in self._texts.items() if not isinstance(text, str)]
-        return f"LateTexts({sorted(self._texts)}, not yet rendered: {late})"
+        return f"DeferredTexts({sorted(self._texts)}, not yet rendered: {late})"
 
 
 def _rendered(stage: str, render: Handle) -> str:
-    """What the handle answers; a handle that fails costs its own text and no other."""
+    """The handle's text; one that raises gives a line with the error, and other texts are not affected."""
     try:
         return render()
     except Exception as error:

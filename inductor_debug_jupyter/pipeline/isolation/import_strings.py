@@ -41,7 +41,7 @@ def imported(path: str, origin: str) -> Any:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise UsageError(f"{origin}: there is no module {error.name!r} here or among the installed ones") from None
         raise UsageError(f"{origin}: {module_name} cannot be imported: {error}") from error
-    except Exception as error:  # somebody's module failed while it was imported
+    except Exception as error:  # foreign code failed while it was imported
         raise UsageError(f"{origin}: {module_name} cannot be imported: {type(error).__name__}: {error}") from error
     for part in attribute.split("."):
         if not hasattr(value, part):
