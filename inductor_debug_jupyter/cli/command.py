@@ -25,9 +25,9 @@ class Command(Protocol):
         """Declare the arguments."""
 
     def run(self, args: argparse.Namespace) -> int:
-        """Do it; answers with the exit code."""
+        """Run the command; returns the exit code."""
 
 
 def chosen_store(args: argparse.Namespace, environ: Mapping[str, str] | None = None) -> ArtifactStore:
-    """Open the store that ``--artifacts``, the environment or the config file names; no other setting is looked at."""
+    """Open the store that ``--artifacts``, the environment or the config file names; no other setting is read."""
     return ArtifactStore.of(resolve(read_given(args, SETTINGS), environ=environ, names=SETTINGS))

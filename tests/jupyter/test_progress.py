@@ -78,7 +78,7 @@ def test_a_terminal_overwrites_one_line(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "PATIENCE", 0)
     line = progress.CellProgress(object())
-    line.tell(CompileStep("0/0", "Net", "fusing"))
+    line.update(CompileStep("0/0", "Net", "fusing"))
     line.done()
     line.done()
     assert stream.getvalue().startswith("\rNet (0/0): fusing · 0 s of 0 s")

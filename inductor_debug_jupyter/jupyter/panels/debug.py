@@ -26,25 +26,25 @@ import ipywidgets
 import traitlets
 from IPython.display import HTML, display
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane
-from inductor_debug_jupyter.jupyter.panels.closing import close_all
+from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
-from inductor_debug_jupyter.jupyter.panels.fixes import FixDesk, FixesPanel
+from inductor_debug_jupyter.jupyter.panels.fixes import FixController, FixesPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
 from inductor_debug_jupyter.jupyter.panels.guards import NO_GUARDS, GuardsPanel, GuardsTab
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
-from inductor_debug_jupyter.jupyter.panels.live import NOT_LIVE, LiveParts
+from inductor_debug_jupyter.jupyter.panels.live_parts import NOT_LIVE, LiveParts
 from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
+from inductor_debug_jupyter.jupyter.panels.pane import Pane
 from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, TransfersPanel
 from inductor_debug_jupyter.jupyter.panels.what_if import TAB as WHAT_IF
 from inductor_debug_jupyter.jupyter.panels.what_if import WhatIfPanel
-from inductor_debug_jupyter.jupyter.shown import panels
+from inductor_debug_jupyter.jupyter.panels.widget_closing import close_all
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
@@ -160,7 +160,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         above = [] if self.fixes is None else [self.fixes]
         return [*above, self._body, *([] if self.charts is None else [self.charts])]
 
-    def _fixes_pane(self, desk: FixDesk | None) -> FixesPanel | None:
+    def _fixes_pane(self, desk: FixController | None) -> FixesPanel | None:
         """The strip of fix-its, where there is something to fix or to take back, and a model to run."""
         refused = any(finding.severity != "info" for finding in self.record.findings)
         if desk is None or not (desk.can_run and (refused or desk.in_force)):

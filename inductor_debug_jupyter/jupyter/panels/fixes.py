@@ -1,4 +1,4 @@
-"""The strip above the panes: fix-its of the chosen finding, checked, applied, taken back."""
+"""The strip above the panes: fix-its of the chosen finding, verified, applied, undone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset, error_text
 from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.harmless import plain
 
@@ -23,19 +22,15 @@ NOTHING: dict[str, Any] = {
 }
 
 
-class FixDesk:
-    """What the strip asks of a session. It outlives the panes, which are made anew when the session shows other graphs.
-
-    Args:
-        session: whose fix-its.
-    """
+class FixController:
+    """Calls the session for the strip. It outlives the panes, which are replaced when the session's record changes."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
         self._offers = Offers(())
         self._finding: int | None = None
         self._last: FixTrial | None = None
-        self._said = ""
+        self._message = ""
         self._error = ""
 
     @property
@@ -48,24 +43,19 @@ class FixDesk:
         """Whether a fix-it is applied."""
         return bool(self._session.applied)
 
-    def do(self, asked: dict[str, Any]) -> None:
-        """``check`` the fix-its of a finding, ``apply`` an offer, ``undo``, or ``all``: search for a set and apply it.
-
-        Nobody sees an exception of a comm handler, so whatever goes wrong is said in the strip.
-        """
+    def do(self, request: dict[str, Any]) -> None:
+        """``check`` the fix-its of a finding, ``apply`` an offer, ``undo``, or ``all``: find a set and apply it."""
         actions: dict[str, Callable[[], None]] = {
-            "check": lambda: self._check(asked["finding"]),
-            "apply": lambda: self._apply(asked["offer"]),
+            "check": lambda: self._check(request["finding"]),
+            "apply": lambda: self._apply(request["offer"]),
             "undo": self._undo,
             "all": self._fix_all,
         }
-        self._said = self._error = ""
+        self._message = self._error = ""
         try:
-            actions[asked["do"]]()
-        except InductorDebugError as error:
-            self._error = str(error)
+            actions[request["do"]]()
         except Exception as error:
-            self._error = f"{type(error).__name__}: {error}"
+            self._error = error_text(error)
 
     def view(self) -> dict[str, Any]:
         """What the strip shows."""
@@ -75,12 +65,12 @@ class FixDesk:
             "applied": [plain(fixit.title) for fixit in self._session.applied],
             "lines": [plain(line) for line in self._last.lines()] if self._last is not None else [],
             "patch": self._patch(),
-            "said": plain(self._said),
-            "error": plain(self._error),
+            "said": plain(self._message),
+            "error": self._error,
         }
 
     def _patch(self) -> str:
-        """What is in force as a change of the user's source, or how to write it."""
+        """The applied fix-its as a diff of the user's source, or how to write it."""
         if not self.in_force:
             return ""
         patch = self._session.patch()
@@ -90,7 +80,7 @@ class FixDesk:
         self._offers, self._finding = Offers(()), finding
         self._offers = self._session.fixits(finding)
         if not self._offers:
-            self._said = "No fix-it removes this finding and keeps the numbers. " + "; ".join(self._offers.declined)
+            self._message = "No fix-it removes this finding and keeps the numbers. " + "; ".join(self._offers.declined)
 
     def _apply(self, number: int) -> None:
         trial = self._offers[number]
@@ -105,7 +95,7 @@ class FixDesk:
     def _fix_all(self) -> None:
         self._offers, self._finding = Offers(()), None
         result: FixResult = self._session.fix_all()
-        self._said = "The target takes all of it" if result.accepted else f"{result.answer}: {_first_reason(result)}"
+        self._message = "The target takes all of it" if result.accepted else f"{result.answer}: {_first_reason(result)}"
         if result.fixits:
             self._last = result.trial
             self._session.apply(*result.fixits)
@@ -135,12 +125,12 @@ class FixesPanel(Pane):
     view = traitlets.Dict(default_value=NOTHING).tag(sync=True)
     asked = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, desk: FixDesk, **traits: Any) -> None:
-        super().__init__(view=desk.view(), **traits)
-        self._desk = desk
+    def __init__(self, controller: FixController, **traits: Any) -> None:
+        super().__init__(view=controller.view(), **traits)
+        self._controller = controller
         self.observe(self._on_asked, names="asked")
 
     def _on_asked(self, change: dict[str, Any]) -> None:
         if change["new"]:
-            self._desk.do(change["new"])
-            self.view = {**self._desk.view(), "answers": change["new"].get("at", 0)}
+            self._controller.do(change["new"])
+            self.view = {**self._controller.view(), "answers": change["new"].get("at", 0)}

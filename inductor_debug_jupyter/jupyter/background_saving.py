@@ -1,8 +1,8 @@
-"""Save sessions while the kernel has nothing else to do.
+"""Save sessions in the background, on the kernel's event loop.
 
 Writing a large session takes a second or two, most of it turning IR into text. The panel does not need that, so it is
-shown first; the rest is done in short steps on the kernel's own event loop, between which clicks are answered. The next
-cell, and the end of the process, wait until all is written. Where there is no such loop it is written at once.
+shown first; the session is saved in steps of 20 ms, between which clicks are answered. The next cell, and the end of
+the process, wait until all is written. Without an event loop a session is saved at once.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ log = logging.getLogger("inductor_debug_jupyter")
 _STEP_SECONDS = 0.02
 _PAUSE_SECONDS = 0.04
 _FIRST_SECONDS = 2.0
-"""Before the first step: the browser has not asked for everything that it draws yet."""
+"""Before the first step: the browser is still requesting what it draws."""
 
 
-class LateSaving:
+class BackgroundSaving:
     """The sessions of one shell that are not written yet."""
 
     def __init__(self, shell: Any) -> None:
         self._has_loop = getattr(shell, "kernel", None) is not None
         self._waiting: deque[DebugSession] = deque()
         self._steps: Iterator[None] | None = None
-        """What is left to do for the first of them, once it is begun."""
+        """The remaining steps of the first of them, once it is begun."""
         atexit.register(self.finish)
 
     def add(self, session: DebugSession) -> None:
-        """Save this one soon."""
+        """Save this session soon."""
         self._waiting.append(session)
         try:
             loop = asyncio.get_running_loop() if self._has_loop else None
@@ -49,7 +49,7 @@ class LateSaving:
             loop.call_later(_FIRST_SECONDS, self._some, loop)
 
     def finish(self) -> None:
-        """Save all of them now. One that is interrupted stays, and is begun anew."""
+        """Save all of them now. One that is interrupted stays, and is begun again."""
         while self._waiting:
             self._step()
 
@@ -61,7 +61,7 @@ class LateSaving:
             loop.call_later(_PAUSE_SECONDS, self._some, loop)
 
     def _step(self) -> None:
-        """One step of the first session; one that fails is said, and not tried again."""
+        """Do one step of the first session; a session that fails is logged, and not tried again."""
         if self._steps is None:
             self._steps = self._waiting[0].saving()
         try:

@@ -1,4 +1,4 @@
-"""What ``inductor-debug doctor`` looks at: each check tries the real thing, and says what will not work and why."""
+"""The checks of ``inductor-debug doctor``: each tries the real thing, and says what will not work and why."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from inductor_debug_jupyter.cli.terminal import count_text, size_text
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError, LayoutError, OptionError, StoreError
+from inductor_debug_jupyter.cli.terminal import size_text
+from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, LayoutError, OptionError, StoreError, in_a_line
 from inductor_debug_jupyter.pipeline.options import OPTIONS
 from inductor_debug_jupyter.pipeline.settings import resolve, unknown_variables
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.version import __version__
 
 State = Literal["ok", "warning", "broken"]
-"""``warning``: something is missing, but what is essential works."""
+"""``warning``: something is missing, but captures work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One answer: what was looked at, what was found, and (unless it is ok) what will not work."""
+    """One result: the check's name, what was found, and (unless it is ok) what will not work."""
 
     name: str
     state: State
@@ -40,7 +41,7 @@ class Check:
 
 
 def all_checks(store: ArtifactStore | None, *, quick: bool) -> Iterator[Check]:
-    """Every check in turn, so that what is known is shown while the slow ones run.
+    """Every check in turn: the caller can show a result while the next one runs.
 
     Args:
         store: the artifact folder in force; None when the setting is bad.
@@ -71,11 +72,11 @@ def _compiler_checks(*, quick: bool) -> Iterator[Check]:
 
 
 def _guarded(name: str, check: Callable[[], Check]) -> Check:
-    """A check that fails is an answer too."""
+    """Run a check; an exception is a broken result."""
     try:
         return check()
     except Exception as error:
-        return Check(name, "broken", f"{type(error).__name__}: {_first_line(error)}", "this could not be checked")
+        return Check(name, "broken", in_a_line(error), "this could not be checked")
 
 
 def _first_line(error: BaseException) -> str:
@@ -99,8 +100,8 @@ def _settings() -> Iterator[Check]:
     if problems:
         found = "; ".join(dict.fromkeys(problems))
         yield Check("settings", "broken", found, "captures refuse to start until this is corrected")
-    elif slips := unknown_variables():
-        yield Check("settings", "warning", "; ".join(slips), "the variable is ignored")
+    elif unknown := unknown_variables():
+        yield Check("settings", "warning", "; ".join(unknown), "the variable is ignored")
     else:
         yield Check("settings", "ok", "every value is allowed (inductor-debug config shows them)")
 
@@ -118,7 +119,7 @@ def _artifact_folder(store: ArtifactStore) -> Check:
         reason = str(error) if isinstance(error, StoreError) else f"{folder}: {error.strerror or error}"
         return Check(name, "broken", reason, "captures stay in memory and are gone with the process")
     free = size_text(shutil.disk_usage(place).free)
-    held = count_text(len(sessions), "session") if folder.exists() else "made by the first capture"
+    held = words.count(len(sessions), "session") if folder.exists() else "made by the first capture"
     return Check(name, "ok", f"{folder}: {held}, {free} free")
 
 
@@ -137,7 +138,7 @@ def _torch() -> Check:
     try:
         from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version, untested_reason
     except Exception as error:
-        found = f"cannot be imported ({type(error).__name__}: {_first_line(error)})"
+        found = f"cannot be imported ({in_a_line(error)})"
         return Check("torch", "broken", found, "nothing can be captured")
     if reason := untested_reason():
         return Check("torch", "warning", reason, "what the hooks below say holds; the rest was never tried")
@@ -153,7 +154,7 @@ def _hooks(*, quick: bool) -> Iterator[Check]:
         with temporary_inductor_cache():
             found = canaries(compiling=not quick)
     except Exception as error:
-        yield Check("hooks", "broken", f"{type(error).__name__}: {_first_line(error)}", "nothing can be captured")
+        yield Check("hooks", "broken", in_a_line(error), "nothing can be captured")
         return
     how = "there" if quick else "there, and heard in a tiny compile"
     for canary in found:
@@ -179,7 +180,7 @@ def _inductor_cache() -> Check:
         return Check(name, "broken", found, "torch.compile fails; set TORCHINDUCTOR_CACHE_DIR to a folder of yours")
     files, size = _tree_size(folder)
     free = size_text(shutil.disk_usage(folder).free)
-    return Check(name, "ok", f"{folder}: {count_text(files, 'file')}, {size_text(size)}, {free} free")
+    return Check(name, "ok", f"{folder}: {words.count(files, 'file')}, {size_text(size)}, {free} free")
 
 
 def _tree_size(folder: Path) -> tuple[int, int]:
@@ -238,7 +239,7 @@ def _cpp_compiler(*, quick: bool) -> Check:
 
 
 def _compiler_error(text: str, source: Path) -> str:
-    """The line that matters, without the temporary file's name."""
+    """The first line with an error, without the temporary file's path."""
     lines = [line.replace(str(source), source.name) for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line), lines[-1] if lines else "it failed and said nothing")
 
@@ -267,7 +268,7 @@ def _packages() -> Check:
                 importlib.import_module(name)
             versions.append(f"{name} {metadata.version(name)}")
         except Exception as error:
-            missing.append(f"{name} ({type(error).__name__}: {_first_line(error)})")
+            missing.append(f"{name} ({in_a_line(error)})")
     if missing:
         lost = "no panels in notebooks; scripts and this command line still work"
         return Check("jupyter packages", "warning", f"cannot be used: {', '.join(missing)}", lost)
@@ -289,6 +290,6 @@ def _lab_extensions() -> Check:
     return Check("JupyterLab widgets", "ok", f"front ends of {', '.join(wanted)} are here")
 
 
-def reason_for(error: InductorDebugError) -> Check:
-    """The check that stands for an artifact folder whose setting is bad."""
+def bad_folder_setting(error: InductorDebugError) -> Check:
+    """The result for an artifact folder whose setting is bad."""
     return Check("artifact folder", "broken", str(error), "nothing can be saved")

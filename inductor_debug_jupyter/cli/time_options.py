@@ -1,4 +1,4 @@
-"""How a person says how long ago: ``30m``, ``7d``, or a date."""
+"""Options that are an age or a date: ``30m``, ``7d``, ``2026-11-16``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parse_age(text: str, flag: str) -> float:
 
 
 def parse_since(text: str, flag: str) -> float:
-    """The time that lies so long ago (``2h``), or that date (``2026-11-16``, ``2026-11-16T08:30``); since 1970."""
+    """Seconds since 1970 of an age (``2h`` ago) or a date (``2026-11-16``, ``2026-11-16T08:30``)."""
     seconds = _seconds(text)
     if seconds is not None:
         return time.time() - seconds

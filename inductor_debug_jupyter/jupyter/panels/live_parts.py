@@ -1,4 +1,4 @@
-"""What a living session has besides its record: who answers what the panel cannot answer from data alone."""
+"""What a live session has besides its record: the objects behind buttons that data alone cannot serve."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
-from inductor_debug_jupyter.jupyter.panels.fixes import FixDesk
-from inductor_debug_jupyter.jupyter.panels.guards import Asker
-from inductor_debug_jupyter.jupyter.panels.what_if import Trier
+from inductor_debug_jupyter.jupyter.panels.fixes import FixController
+from inductor_debug_jupyter.jupyter.panels.guards import GuardQueries
+from inductor_debug_jupyter.jupyter.panels.node_binder import NodeBinder
+from inductor_debug_jupyter.jupyter.panels.what_if import WhatIfRunner
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 
@@ -22,21 +22,21 @@ class LiveParts:
 
     Attributes:
         on_select: called with the new selection whenever it changes, by a click or by a call.
-        views: the session's graphs as they are looked at.
+        views: the state of each graph's picture: open boxes, colours.
         pairs: the tensors of a comparison, for the KernelDiff tab.
-        what_if: who answers whether other inputs would recompile.
-        fixes: who checks and applies fix-its.
-        binder: who puts a node into the user's namespace.
-        trier: who tries things out for the What if tab; without one there is no such tab.
+        what_if: evaluates guards on other inputs.
+        fixes: verifies and applies fix-its.
+        binder: binds a node to variables of the user.
+        trier: runs what-ifs for the What if tab; without one there is no such tab.
     """
 
     on_select: SelectCallback | None = None
     views: GraphViews | None = None
     pairs: LivePairs | None = None
-    what_if: Asker | None = None
-    fixes: FixDesk | None = None
+    what_if: GuardQueries | None = None
+    fixes: FixController | None = None
     binder: NodeBinder | None = None
-    trier: Trier | None = None
+    trier: WhatIfRunner | None = None
 
     @classmethod
     def of(cls, session: Any) -> LiveParts:
@@ -46,7 +46,7 @@ class LiveParts:
             views=session.graph_views,
             pairs=session.diff_pairs,
             what_if=session.what_if,
-            fixes=FixDesk(session),
+            fixes=FixController(session),
             binder=NodeBinder(session),
             trier=session,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.jupyter.panels.pane import error_text
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.nodes.handle import described
 
@@ -16,12 +16,7 @@ _PREFIX = "kernel_"
 
 
 class NodeBinder:
-    """Binds nodes of one session.
-
-    Args:
-        session: whose nodes.
-        namespace: where to; the notebook's own by default.
-    """
+    """Binds nodes of one session to variables of ``namespace``, the notebook's own by default."""
 
     def __init__(self, session: Any, namespace: MutableMapping[str, Any] | None = None) -> None:
         self._session = session
@@ -29,25 +24,20 @@ class NodeBinder:
 
     @property
     def compiled(self) -> list[str]:
-        """The compiles that have kernels: of their nodes those can be bound too."""
+        """The ids of compiles with kernels, whose nodes can be bound as kernels too."""
         return [capture.compile_id for capture in self._session.captures if capture.kernels]
 
-    def bind(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Do what was asked (``compile_id, stage, node, kernel``); what to say of it.
-
-        Nobody sees an exception of a comm handler, so whatever goes wrong is the answer.
-        """
+    def bind(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Bind a node (``compile_id, stage, node, kernel``); what the pane shows of it, or the error."""
         try:
-            return self._bind(asked)
-        except InductorDebugError as error:
-            return {"error": plain(str(error))}
+            return self._bind(request)
         except Exception as error:
-            return {"error": plain(f"{type(error).__name__}: {error}")}
+            return {"error": error_text(error)}
 
-    def _bind(self, asked: dict[str, Any]) -> dict[str, Any]:
-        is_kernel = bool(asked.get("kernel"))
+    def _bind(self, request: dict[str, Any]) -> dict[str, Any]:
+        is_kernel = bool(request.get("kernel"))
         handle = self._session.node(
-            asked["node"], asked["stage"], asked["compile_id"], candidate=_KERNEL if is_kernel else None
+            request["node"], request["stage"], request["compile_id"], candidate=_KERNEL if is_kernel else None
         )
         namespace = getattr(get_ipython(), "user_ns", {}) if self._namespace is None else self._namespace
         bound = handle.into(namespace, prefix=_PREFIX if is_kernel else "")
