@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from inductor_debug_jupyter.cli import doctor_checks
 from inductor_debug_jupyter.cli.doctor_checks import Check
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat import canaries
@@ -81,7 +82,10 @@ def test_a_compiler_that_does_not_work(tmp_path: Path, monkeypatch: pytest.Monke
         raise RuntimeError("No working C++ compiler found\nmore")
 
     monkeypatch.setattr(canaries, "cpp_compiler", none)
-    assert "Inductor finds none (No working C++ compiler found); install g++" in doctor_checks._cpp_compiler(quick=True).found
+    assert (
+        "Inductor finds none (No working C++ compiler found); install g++"
+        in doctor_checks._cpp_compiler(quick=True).found
+    )
 
 
 def test_a_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
