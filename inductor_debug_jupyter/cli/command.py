@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.options import read_given
@@ -28,6 +27,6 @@ class Command(Protocol):
         """Run the command; returns the exit code."""
 
 
-def chosen_store(args: argparse.Namespace, environ: Mapping[str, str] | None = None) -> ArtifactStore:
+def chosen_store(args: argparse.Namespace) -> ArtifactStore:
     """Open the store that ``--artifacts``, the environment or the config file names; no other setting is read."""
-    return ArtifactStore.of(resolve(read_given(args, SETTINGS), environ=environ, names=SETTINGS))
+    return ArtifactStore.of(resolve(read_given(args, SETTINGS), names=SETTINGS))

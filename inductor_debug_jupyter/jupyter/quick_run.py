@@ -17,7 +17,6 @@ from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.jupyter.panels.pane import error_text
 from inductor_debug_jupyter.jupyter.panels.widget_closing import close_all
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_names
-from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
 from inductor_debug_jupyter.pipeline.devices import profile_names
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.harmless import plain
@@ -129,7 +128,7 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
         self._show_status("Running …")
         try:
             chosen = self.read()
-            self.session = chosen.run(on_step=self._on_step)
+            self.session = chosen.run(on_step=lambda step: self._show_status(str(step)))
             self._on_session(self.session)
             self.look()
             self._show_status(f"The same in a script: {self._as_code(chosen)}")
@@ -144,9 +143,6 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
         for field in ("model", "inputs"):
             code = code.replace(f"{field}=…", f"{field}={self.fields[field].value}")
         return code
-
-    def _on_step(self, step: CompileStep) -> None:
-        self._show_status(str(step))
 
     def _show_status(self, text: str, *, bad: bool = False) -> None:
         """Text from models and errors: never markup."""

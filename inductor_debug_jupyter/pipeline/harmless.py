@@ -52,13 +52,13 @@ def encodable(text: str, encoding: str | None) -> str:
     return text
 
 
-def quoted(value: Any, width: int = 120) -> str:
-    """The ``repr`` of a foreign value, for an error: one line, not longer than ``width``."""
+def quoted(value: Any) -> str:
+    """The ``repr`` of a foreign value, for an error: one line, not longer than 120 characters."""
     try:
         text = repr(value)
     except (RecursionError, ValueError):  # nested deeply; an integer of more than 4,300 digits
         return f"a {type(value).__name__} too large to be shown"
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    return text if len(text) <= 120 else f"{text[:119]}…"
 
 
 def ascii_json(text: str) -> str:

@@ -1,6 +1,6 @@
 """Read foreign files and texts without trusting them.
 
-A path may name a folder, a pipe that nobody writes to, a device without an end, or a file larger than the memory: only
+A path may name a folder, a pipe without a writer, a device without an end, or a file larger than the memory: only
 a regular file of a size that ours can have is read. A text may be no UTF-8, be nested a hundred thousand levels deep or
 hold an integer of five thousand digits; Python's parsers then raise whatever their own code ran into. Here all of that
 is an ``OSError`` with a sentence, or a :class:`MalformedError`, so that callers need to know of nothing else.

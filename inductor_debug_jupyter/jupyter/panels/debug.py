@@ -266,7 +266,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._snapshot = display(HTML(snapshot_html(self.record)), display_id=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """The widget and, for whoever has no widgets, what it says."""
+        """The widget and, for front ends without widgets, its text."""
         panels.shown(self)
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
         return {**bundle, "text/plain": session_text(self.record)}
@@ -306,7 +306,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.selection = dict(chosen)
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Run it; what it raises goes to the error strip, because nobody sees an exception of a comm handler."""
+        """Run it; what it raises goes to the error strip: an exception of a comm handler is shown nowhere."""
         try:
             with self._lock:
                 action()

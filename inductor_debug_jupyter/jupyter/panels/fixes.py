@@ -95,14 +95,11 @@ class FixController:
     def _fix_all(self) -> None:
         self._offers, self._finding = Offers(()), None
         result: FixResult = self._session.fix_all()
-        self._message = "The target takes all of it" if result.accepted else f"{result.answer}: {_first_reason(result)}"
+        reason = result.remaining[0].why if result.remaining else "; ".join(result.left_out[:1])
+        self._message = "The target takes all of it" if result.accepted else f"{result.answer}: {reason}"
         if result.fixits:
             self._last = result.trial
             self._session.apply(*result.fixits)
-
-
-def _first_reason(result: FixResult) -> str:
-    return result.remaining[0].why if result.remaining else result.left_out[0]
 
 
 def _offer(trial: FixTrial) -> dict[str, Any]:

@@ -267,11 +267,6 @@ def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any
             yield from ((symbol, size.node.shape_env) for symbol in size.node.expr.free_symbols)
 
 
-def graph_text(graph_module: torch.fx.GraphModule) -> str:
-    """The graph as readable Python."""
-    return str(graph_module.print_readable(print_output=False, include_stride=True, include_device=True))
-
-
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The same graph in a module of its own, sharing parameters: lowering may change the copy, never the original."""
     copy = torch.fx.GraphModule(graph_module, _copied_graph(graph_module))
@@ -306,7 +301,12 @@ def deferred_graph_text(graph_module: torch.fx.GraphModule) -> Callable[[], str]
         if node.op in {"get_attr", "call_module"}
     }
     name = type(graph_module).__name__
-    return lambda: graph_text(torch.fx.GraphModule(held, graph, class_name=name))
+
+    def text() -> str:
+        module = torch.fx.GraphModule(held, graph, class_name=name)
+        return str(module.print_readable(print_output=False, include_stride=True, include_device=True))
+
+    return text
 
 
 def origins_by_sequence(graph_module: torch.fx.GraphModule) -> dict[int, tuple[str, ...]]:

@@ -191,16 +191,36 @@ def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_
     listener.frame_compiled(compile_id, live, read_symbols(output_graph, code))
 
 
-def _wrap_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
-    def recompilation_reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-        reasons = original(cache_entries, frame, *args, **kwargs)
-        _notify("recompiles", lambda listener, compile_id: _notify_failure(listener, compile_id, cache_entries, frame))
-        return reasons
+def _before(part: str, report: Callable[..., None]) -> patches.Wrapper:
+    """A wrapper that calls ``report(listener, compile_id, *args, **kwargs)`` before the original."""
 
-    return functools.wraps(original)(recompilation_reasons)
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            _notify(part, lambda listener, compile_id: report(listener, compile_id, *args, **kwargs))
+            return original(*args, **kwargs)
+
+        return functools.wraps(original)(hooked)
+
+    return wrap
 
 
-def _notify_failure(listener: CompileListener, compile_id: str, cache_entries: Any, frame: Any) -> None:
+def _after(part: str, report: Callable[..., None]) -> patches.Wrapper:
+    """A wrapper that calls ``report(listener, compile_id, result, *args, **kwargs)`` after the original."""
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            _notify(part, lambda listener, compile_id: report(listener, compile_id, result, *args, **kwargs))
+            return result
+
+        return functools.wraps(original)(hooked)
+
+    return wrap
+
+
+def _report_failure(
+    listener: CompileListener, compile_id: str, _: Any, cache_entries: Any, frame: Any, *__: Any, **___: Any
+) -> None:
     """Report the failure of the newest entry only: its reason is the one that is shown first."""
     manager: Any = cache_entries[0].guard_manager if cache_entries else None
     if getattr(manager, "global_scope", None) is None:
@@ -210,70 +230,36 @@ def _notify_failure(listener: CompileListener, compile_id: str, cache_entries: A
         listener.recompiling(compile_id, failure)
 
 
-def _wrap_partition(original: Callable[..., Any]) -> Callable[..., Any]:
-    def partition_joint_graph(joint: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(joint, *args, **kwargs)
-        forward, backward = result[0], result[1]
-        _notify("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, joint, forward, backward))
-        return result
-
-    return partition_joint_graph
+def _report_partition(listener: CompileListener, compile_id: str, made: Any, joint: Any, *_: Any, **__: Any) -> None:
+    listener.aot_graphs(compile_id, joint, made[0], made[1])
 
 
-def _wrap_inference(original: Callable[..., Any]) -> Callable[..., Any]:
-    def inference_compile(forward: Any, *args: Any, **kwargs: Any) -> Any:
-        _notify("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, None, forward, None))
-        return original(forward, *args, **kwargs)
-
-    return inference_compile
+def _report_inference(listener: CompileListener, compile_id: str, forward: Any, *_: Any, **__: Any) -> None:
+    listener.aot_graphs(compile_id, None, forward, None)
 
 
-def _wrap_post_grad(original: Callable[..., Any]) -> Callable[..., Any]:
-    def post_grad_passes(graph_module: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(graph_module, *args, **kwargs)
-        _notify(
-            "post_grad",
-            lambda listener, compile_id: listener.post_grad_graph(
-                compile_id, graph_module, any(n.name.startswith("tangents") for n in graph_module.graph.nodes)
-            ),
-        )
-        return result
-
-    return post_grad_passes
+def _report_post_grad(listener: CompileListener, compile_id: str, _: Any, graph: Any, *__: Any, **___: Any) -> None:
+    is_backward = any(node.name.startswith("tangents") for node in graph.graph.nodes)
+    listener.post_grad_graph(compile_id, graph, is_backward)
 
 
-def _wrap_ir(stage: str) -> patches.Wrapper:
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def log_ir(nodes: Any, *args: Any, **kwargs: Any) -> Any:
-            from torch._inductor.virtualized import V
-
-            _notify(
-                "ir",
-                lambda listener, compile_id: listener.inductor_ir(
-                    compile_id, stage, IrSnapshot.of(nodes), bool(V.graph.is_backward)
-                ),
-            )
-            return original(nodes, *args, **kwargs)
-
-        return log_ir
-
-    return wrap
+def _report_ir(stage: str) -> Callable[..., None]:
+    return lambda listener, compile_id, nodes, *_, **__: listener.inductor_ir(
+        compile_id, stage, IrSnapshot.of(nodes), _lowers_backward()
+    )
 
 
-def _wrap_kernel(original: Callable[..., Any]) -> Callable[..., Any]:
-    def set_kernel_provenance(node_schedule: Any, kernel_name: str, *args: Any, **kwargs: Any) -> Any:
-        from torch._inductor.virtualized import V
+def _report_kernel(
+    listener: CompileListener, compile_id: str, node_schedule: Any, kernel_name: str, *_: Any, **__: Any
+) -> None:
+    if kernel_name:
+        listener.kernel_nodes(compile_id, kernel_name, fused_nodes(node_schedule), _lowers_backward())
 
-        if kernel_name:
-            _notify(
-                "kernels",
-                lambda listener, compile_id: listener.kernel_nodes(
-                    compile_id, kernel_name, fused_nodes(node_schedule), bool(V.graph.is_backward)
-                ),
-            )
-        return original(node_schedule, kernel_name, *args, **kwargs)
 
-    return functools.wraps(original)(set_kernel_provenance)
+def _lowers_backward() -> bool:
+    from torch._inductor.virtualized import V
+
+    return bool(V.graph.is_backward)
 
 
 def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -342,23 +328,21 @@ def _install_trace(site: HookSite) -> Callable[[], None]:
 
 def sites() -> tuple[HookSite, ...]:
     """Every private function of the compiler that a capture wraps."""
-    provenance = "set_kernel_post_grad_provenance_tracing"
+    fx, debug, codegen = "torch._inductor.compile_fx", "torch._inductor.debug", "torch._inductor.codegen"
+    reasons, provenance = "get_and_maybe_log_recompilation_reasons", "set_kernel_post_grad_provenance_tracing"
+    kernel = _before("kernels", _report_kernel)
     return (
         HookSite("dynamo", "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", _wrap_dynamo),
         HookSite("guards", "torch._dynamo.guards", "CheckFunctionManager.__init__", _wrap_guards),
-        HookSite(
-            "recompiles", "torch._dynamo.convert_frame", "get_and_maybe_log_recompilation_reasons", _wrap_recompile
-        ),
-        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _wrap_partition),
-        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _wrap_inference),
-        HookSite("post_grad", "torch._inductor.compile_fx", "_recursive_post_grad_passes", _wrap_post_grad),
-        HookSite("ir", "torch._inductor.debug", "log_ir_pre_fusion", _wrap_ir("ir_pre_fusion")),
-        HookSite("ir", "torch._inductor.debug", "log_ir_post_fusion", _wrap_ir("ir_post_fusion")),
+        HookSite("recompiles", "torch._dynamo.convert_frame", reasons, _after("recompiles", _report_failure)),
+        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _after("aot", _report_partition)),
+        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _before("aot", _report_inference)),
+        HookSite("post_grad", fx, "_recursive_post_grad_passes", _after("post_grad", _report_post_grad)),
+        HookSite("ir", debug, "log_ir_pre_fusion", _before("ir", _report_ir("ir_pre_fusion"))),
+        HookSite("ir", debug, "log_ir_post_fusion", _before("ir", _report_ir("ir_post_fusion"))),
         CODE_SITE,
-        HookSite("kernels", "torch._inductor.debug", provenance, _wrap_kernel),
-        HookSite("kernels", "torch._inductor.codegen.cpp", provenance, _wrap_kernel),
-        HookSite("kernels", "torch._inductor.codegen.triton", provenance, _wrap_kernel),
-        HookSite("caches", "torch._inductor.compile_fx", "_compile_fx_inner", _wrap_inner_compile),
+        *(HookSite("kernels", module, provenance, kernel) for module in (debug, f"{codegen}.cpp", f"{codegen}.triton")),
+        HookSite("caches", fx, "_compile_fx_inner", _wrap_inner_compile),
     )
 
 

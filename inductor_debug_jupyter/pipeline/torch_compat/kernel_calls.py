@@ -182,7 +182,7 @@ SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen"
 
 
 def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
-    """The same source with reporting lines; ``observer`` is told of the graph."""
+    """The same source with reporting lines, and a call of ``observer.generated``."""
     function = _call_function(source)
     if function is None:
         return source

@@ -64,10 +64,6 @@ _watches: list[ModuleCallWatch] = []
 _inside = threading.local()
 
 
-def _watch_of_this_thread() -> ModuleCallWatch | None:
-    return next((watch for watch in reversed(_watches) if watch.here()), None)
-
-
 def _is_plain(module: torch.nn.Module) -> bool:
     """Whether this is a module that the user calls eagerly, as opposed to one that is compiled or a compiler's graph.
 
@@ -87,7 +83,7 @@ def _watch_for(module: torch.nn.Module, values: Iterable[Any], in_compiled_regio
     An inner call is handed over when Dynamo gave up on the frame around it and the module has no frame of its own that
     Dynamo would trace: it traces the ``forward`` of a user's module, but none of ``nn.Linear``'s.
     """
-    watch = _watch_of_this_thread()
+    watch = next((each for each in reversed(_watches) if each.here()), None)
     if watch is None or is_compiling() or not _is_plain(module):
         return None
     watched = getattr(_inside, "modules", ())

@@ -28,7 +28,7 @@ class KeptGraph:
 class AotKeeper:
     """A backend for ``torch.compile`` that runs AOTAutograd's graphs as they are, and keeps them.
 
-    What a graph writes to is kept as it is after the call: whoever runs the graph again gives it copies.
+    What a graph writes to is kept as it is after the call: a caller that runs the graph again passes copies.
     """
 
     graphs: list[KeptGraph] = field(default_factory=list)
