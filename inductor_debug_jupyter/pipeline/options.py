@@ -40,17 +40,6 @@ def parse_switch(text: str) -> bool:
     return _SWITCH_WORDS[word]
 
 
-def parse_alignment(text: str) -> int:
-    """A whole number from 1 up."""
-    try:
-        value = int(text.strip())
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise ValueError("allowed: a whole number from 1 up, such as 64")
-    return value
-
-
 def parse_size(text: str) -> int:
     """Bytes, as a number or with a unit: ``4096``, ``512KiB``, ``1GiB``, ``2GB``."""
     match = re.fullmatch(r"\s*(\d{1,30}(?:\.\d{1,30})?)\s*([A-Za-z]*)\s*", text)
@@ -70,55 +59,12 @@ def parse_limit(text: str) -> int:
         raise ValueError("allowed: bytes, such as 500MiB or 2GiB, or 0 for no limit") from None
 
 
-def parse_process_memory(text: str) -> int:
-    """Bytes that a process may have, written like any size."""
-    try:
-        size = parse_size(text)
-    except ValueError:
-        size = 0
-    if size < LEAST_PROCESS_MEMORY:
-        raise ValueError("allowed: bytes from 512MiB up (torch itself needs most), such as 4GiB")
-    return size
-
-
-def parse_seconds(text: str) -> float:
-    """A number of seconds above 0."""
-    try:
-        value = float(text.strip())
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ValueError("allowed: a number of seconds above 0, such as 60")
-    return value
-
-
 def parse_names(text: str) -> tuple[str, ...]:
     """Names, separated by commas."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
         raise ValueError("allowed: one or more names, separated by commas")
     return names
-
-
-def parse_name(text: str) -> str:
-    """A name of something registered elsewhere, such as a torch.compile backend."""
-    if not text.replace("_", "").replace("-", "").isalnum():
-        raise ValueError("allowed: a name, such as eager, aot_eager or inductor")
-    return text
-
-
-def parse_backend(text: str) -> str:
-    """The name of a torch.compile backend or of an adapter, or where to import one from."""
-    if not re.fullmatch(r"[\w-]+(\.[\w-]+)*(:\w+(\.\w+)*)?", text):
-        raise ValueError("allowed: a name, such as inductor or stick128, or MODULE:ATTRIBUTE")
-    return text
-
-
-def parse_target(text: str) -> str:
-    """A device profile: the name of a built-in one, or a file. Whether it exists is checked by ``devices``."""
-    if not text.strip() or "\0" in text:
-        raise ValueError("allowed: the name of a built-in profile, such as default, or a TOML file")
-    return text
 
 
 def parse_folder(text: str) -> str:
@@ -131,20 +77,6 @@ def parse_folder(text: str) -> str:
         raise ValueError("allowed: the path of a folder; there is no such user here") from None
 
 
-def parse_variable(text: str) -> str:
-    """The name of a Python variable."""
-    if not text.isidentifier():
-        raise ValueError("allowed: the name of a Python variable, such as session")
-    return text
-
-
-def parse_lowering(text: str) -> str:
-    """How far to lower: ``dynamo``, ``aot`` or ``inductor``."""
-    if text not in LOWERINGS:
-        raise ValueError(f"allowed: {', '.join(LOWERINGS)}")
-    return text
-
-
 def parse_transfers(text: str) -> str:
     """Whether transfers go to the log: off (empty), ``lines``, or ``values`` for the first values too."""
     if text.strip().lower() == "values":
@@ -153,6 +85,54 @@ def parse_transfers(text: str) -> str:
         return "lines" if parse_switch(text) else ""
     except ValueError:
         raise ValueError("allowed: 1 or 0, or values to see the first values too") from None
+
+
+def _text(is_allowed: Callable[[str], Any], allowed: str) -> Callable[[str], str]:
+    """A parser of texts that ``is_allowed`` accepts."""
+
+    def parse(text: str) -> str:
+        if not is_allowed(text):
+            raise ValueError(f"allowed: {allowed}")
+        return text
+
+    return parse
+
+
+def _number(kind: Callable[[str], Any], is_allowed: Callable[[Any], bool], allowed: str) -> Callable[[str], Any]:
+    """A parser of numbers that ``kind`` reads and ``is_allowed`` accepts."""
+
+    def parse(text: str) -> Any:
+        try:
+            value = kind(text.strip())
+        except ValueError:
+            value = None
+        if value is None or not is_allowed(value):
+            raise ValueError(f"allowed: {allowed}")
+        return value
+
+    return parse
+
+
+parse_alignment = _number(int, lambda value: value >= 1, "a whole number from 1 up, such as 64")
+parse_seconds = _number(float, lambda value: 0 < value < float("inf"), "a number of seconds above 0, such as 60")
+parse_process_memory = _number(
+    parse_size,
+    lambda value: value >= LEAST_PROCESS_MEMORY,
+    "bytes from 512MiB up (torch itself needs most), such as 4GiB",
+)
+parse_name = _text(
+    lambda text: text.replace("_", "").replace("-", "").isalnum(), "a name, such as eager, aot_eager or inductor"
+)
+parse_backend = _text(
+    re.compile(r"[\w-]+(\.[\w-]+)*(:\w+(\.\w+)*)?").fullmatch,
+    "a name, such as inductor or stick128, or MODULE:ATTRIBUTE",
+)
+parse_target = _text(  # whether the profile exists is checked by devices
+    lambda text: text.strip() and "\0" not in text,
+    "the name of a built-in profile, such as default, or a TOML file",
+)
+parse_variable = _text(str.isidentifier, "the name of a Python variable, such as session")
+parse_lowering = _text(LOWERINGS.__contains__, ", ".join(LOWERINGS))
 
 
 @dataclass(frozen=True)
