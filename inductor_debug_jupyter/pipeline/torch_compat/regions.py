@@ -372,7 +372,7 @@ def asks_to_trace_again(error: BaseException) -> bool:
 
 
 def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` or module, compiled with ``backend`` in a region of its own; to be called in :func:`undisturbed`."""
+    """Compile a function or module in a region of its own; the result is to be called in :func:`undisturbed`."""
     if isinstance(function, torch.nn.Module):
         return functools.partial(compile_call(function, torch.nn.Module.__call__, backend), function)
     if _code_of(function) is None or trace_rules.check(function):
@@ -410,11 +410,10 @@ def compile_fullgraph(function: Callable[..., Any], backend: Callable[..., Any])
 
 @contextmanager
 def undisturbed(model: Any = None) -> Iterator[None]:
-    """Compiled functions called in here leave nothing on the user's code objects, and draw eager's random numbers.
+    """Compiled functions called in the block leave nothing on the user's code objects.
 
-    The user's instruments do not see them (:func:`instruments.unseen`). Inductor has a random number generator of its
-    own; a dropout would then drop other elements than in eager mode. ``model`` is what is going to be compiled: see
-    :func:`_code_of_our_own`.
+    The user's instruments are off, and eager's random numbers are drawn: with Inductor's own generator a dropout would
+    drop other elements than in eager mode. ``model`` is what is going to be compiled: see :func:`_code_of_our_own`.
     """
     from torch._inductor import config as inductor_config
 
