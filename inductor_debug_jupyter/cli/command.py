@@ -1,4 +1,4 @@
-"""What a subcommand is: a module with a summary, its arguments, and a function that runs it."""
+"""A subcommand: a module with a summary, its arguments, and a function that runs it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(checks: list[Check], counts: Counter[str], *, quiet: bool) -> None:
-    """All of it, or with ``quiet`` what is not ok."""
+    """Print all checks, or with ``quiet`` those that are not ok."""
     shown = [check for check in checks if not quiet or check.state != "ok"]
     if shown:
         print_table(

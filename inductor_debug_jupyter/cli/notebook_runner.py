@@ -33,7 +33,7 @@ class NotebookFailedError(InductorDebugError):
 
 @dataclass(frozen=True, slots=True)
 class NotebookRun:
-    """How it went: code cells run, those that failed as they should, and the time it took."""
+    """Counts of code cells run and of expected failures, and the time in seconds."""
 
     cells: int
     expected_failures: int

@@ -1,4 +1,4 @@
-"""What ``%load_ext inductor_debug_jupyter`` sets up, and ``%unload_ext`` takes away."""
+"""``%load_ext inductor_debug_jupyter`` and ``%unload_ext``."""
 
 from __future__ import annotations
 

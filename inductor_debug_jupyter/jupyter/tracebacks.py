@@ -23,7 +23,7 @@ _COMPILES = str(Path("_dynamo") / "convert_frame.py")
 
 
 def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The same traceback, relinked around what is ours."""
+    """The traceback, relinked around our frames."""
     kept: list[TracebackType] = []
     dropping = False
     while traceback is not None:

@@ -50,7 +50,7 @@ class InductorDebugError(Exception):
 
 
 class UsageError(InductorDebugError):
-    """What the user asked for cannot be understood."""
+    """A request of the user is not valid."""
 
     exit_code = 2
 
@@ -64,7 +64,7 @@ class ProfileError(UsageError):
 
 
 class CannotSendError(UsageError):
-    """Something cannot go to another process."""
+    """A value cannot be sent to another process."""
 
 
 class NotFoundError(InductorDebugError):

@@ -23,7 +23,7 @@ _ASCII: Final[dict[str, str]] = {
     "✗": "x", "✓": "+", "⚠": "!", "ℹ": "i", "…": "...", "·": "-", "×": "x", "→": "->", "←": "<-", "▸": ">",
     "▾": "v", "–": "-", "µ": "u", "≤": "<=", "≥": ">=",
 }  # fmt: skip
-"""What our own signs become where they cannot be encoded."""
+"""Our own signs → ASCII, for encodings without them."""
 _NOT_PLAIN_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
 

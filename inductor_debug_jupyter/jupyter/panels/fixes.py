@@ -58,7 +58,7 @@ class FixController:
             self._error = error_text(error)
 
     def view(self) -> dict[str, Any]:
-        """What the strip shows."""
+        """The data that the strip shows."""
         return {
             "offers": [_offer(trial) for trial in self._offers],
             "finding": self._finding,

@@ -40,7 +40,7 @@ class LiveParts:
 
     @classmethod
     def of(cls, session: Any) -> LiveParts:
-        """All that a session has."""
+        """The parts of a live session."""
         return cls(
             on_select=session.choose,
             views=session.graph_views,

@@ -38,7 +38,7 @@ class ModelCall:
     kept: KeptInputs
     random_state: torch.Tensor | None = None
     site: CallSite | None = None
-    """Where the user wrote the call; None when that is not known."""
+    """The place of the call in the user's source; None when it is not known."""
     backend: str = ""
     """The name of the user's own ``torch.compile`` backend that it went through; empty for a plain call."""
     modes: CallModes = field(default_factory=CallModes)
@@ -171,7 +171,7 @@ def _held(model: Callable[..., Any], *, weakly: bool) -> Callable[[], Callable[.
 
 
 def _copied(values: Any) -> Any:
-    """The same structure with every tensor copied: strides and ``requires_grad`` kept, the graph behind it cut."""
+    """A copy of the structure and its tensors: strides and ``requires_grad`` are kept, autograd's graph is not."""
 
     def copy(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().clone(memory_format=torch.preserve_format).requires_grad_(tensor.requires_grad)

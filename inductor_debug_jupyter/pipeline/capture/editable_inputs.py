@@ -30,7 +30,7 @@ _ALLOWED = f"a tensor such as {_EXAMPLE}, or a number, True, False, None or a qu
 
 @dataclass(frozen=True)
 class _TensorLike:
-    """Everything of a tensor that a guard checks."""
+    """The properties of a tensor that guards check."""
 
     text: str
     kind: type

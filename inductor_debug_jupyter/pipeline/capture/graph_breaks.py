@@ -90,7 +90,7 @@ class BreakLog:
 
 
 def failed_value(reason: str) -> tuple[str, str]:
-    """Whose guard failed and on what: ``0/1: tensor 'x' size mismatch …`` → ``("0/1", "x")``."""
+    """Compile id and value of a failed guard: ``0/1: tensor 'x' size mismatch …`` → ``("0/1", "x")``."""
     compile_id, _, what = reason.partition(": ")
     match = _FAILED_TENSOR.match(what) or _FAILED_CHECK.match(what)
     return compile_id, match["name"] if match else ""

@@ -127,7 +127,7 @@ class Recorder:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What went wrong with the capture itself."""
+        """Notes about the capture itself."""
         return tuple(self._notes.values())
 
     def runs_for(self, other: Recorder) -> None:

@@ -30,7 +30,7 @@ _LEAST_PASS_SECONDS = 0.001
 
 
 class CompileTrace:
-    """What the trace has on one compile id."""
+    """Texts, cache outcomes and phases of one compile id."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}

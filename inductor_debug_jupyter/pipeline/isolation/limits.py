@@ -1,4 +1,4 @@
-"""How long a step of foreign code may take, and how much memory its process may have.
+"""Time and memory limits of a worker process.
 
 Memory is limited by ``RLIMIT_DATA``, which counts what a process can write to. ``RLIMIT_AS`` also counts what is only
 reserved, and drivers reserve far more than they use: torch alone reserves three times what it needs.

@@ -1,4 +1,4 @@
-"""Everything of one compile id, and everything of one session."""
+"""The records of one compile id and of one session."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Recompile(InWords):
 
 @dataclass(frozen=True, slots=True)
 class Note(InWords):
-    """Something the user should know about the capture itself: a part that failed, a call that could not be traced."""
+    """A remark on the capture itself: a part that failed, a call that could not be traced."""
 
     part: str
     message: str
@@ -223,6 +223,6 @@ class SessionRecord(InWords):
     coverage: CoverageRecord | None = None
     memory: tuple[MemoryRecord, ...] = ()
     transfers: tuple[Transfer, ...] = ()
-    """What adapters sent to their device and got back, in order."""
+    """Tensors that adapters sent to their device and got back, in order."""
     kernel_specs: tuple[KernelSpec, ...] = ()
     """The kernels that adapters made."""

@@ -18,7 +18,7 @@ class RenderedInPieces(Protocol):
     """A handle that can also render a little at a time."""
 
     def __call__(self) -> str:
-        """All of it."""
+        """The whole text."""
         ...
 
     def pieces(self) -> Iterator[str]:
@@ -26,7 +26,7 @@ class RenderedInPieces(Protocol):
         ...
 
     def joined(self, pieces: Iterable[str]) -> str:
-        """All of it, from its pieces."""
+        """The whole text, from its pieces."""
         ...
 
 

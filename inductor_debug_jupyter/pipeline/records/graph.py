@@ -181,7 +181,7 @@ class GraphRecord(InWords):
 
     @cached_property
     def call_targets(self) -> dict[tuple[str, str], list[str]]:
-        """What each call of a decomposed op became: composite and call → the targets of its nodes."""
+        """The parts of each call of a decomposed op: composite and call → the targets of its nodes."""
         targets: dict[tuple[str, str], list[str]] = {}
         for node in self.calls:
             if node.composite:

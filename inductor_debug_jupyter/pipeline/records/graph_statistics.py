@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GraphStatistics:
-    """What a graph is made of. Bytes are None when a size is symbolic.
+    """Counts of ops and dtypes, and bytes, of one graph. Bytes are None when a size is symbolic.
 
     ``parameter_bytes`` counts parameters and buffers that the graph reads, ``input_bytes`` its other inputs,
     ``saved_bytes`` what a backward takes over from its forward, and ``activation_bytes`` all memory that the graph's

@@ -1,4 +1,4 @@
-"""What the code of a guard looks at: ``(L['x'].size()[0] % 2) == 0`` looks at ``L['x'].size()[0]``."""
+"""The values in the code of a guard: ``(L['x'].size()[0] % 2) == 0`` looks at ``L['x'].size()[0]``."""
 
 from __future__ import annotations
 

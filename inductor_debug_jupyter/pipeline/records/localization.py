@@ -42,7 +42,7 @@ class NodeError:
 
 @dataclass(frozen=True, slots=True)
 class Culprit(InWords):
-    """What is wrong: the op, the node, the kernel, the module and the user's line.
+    """The op that introduces the error, with its node, kernel, module and the user's line.
 
     ``index`` is the worst element, with the expected and the found value. ``only_fused`` means that the error is gone
     when the op's result is written to memory. ``spec`` is the kernel's own description, where a device gives one. An

@@ -98,7 +98,7 @@ class GraphCoverage:
 
 @dataclass(frozen=True, slots=True)
 class CoverageRecord(InWords):
-    """Everything that was captured, on one target."""
+    """The coverage of all captured graphs on one target."""
 
     target: str
     graphs: tuple[GraphCoverage, ...] = ()

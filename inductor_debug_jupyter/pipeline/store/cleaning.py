@@ -48,7 +48,7 @@ class CleanedFile:
 
 @dataclass(frozen=True, slots=True)
 class CleanReport:
-    """What a clean did (or, after a dry run, would do). ``kept_sessions`` is session id → why."""
+    """Sessions and files that were deleted and kept, or would be (``dry_run``). ``kept_sessions``: id → reason."""
 
     sessions: tuple[str, ...]
     deleted: tuple[CleanedFile, ...]

@@ -60,7 +60,7 @@ class Content:
         return hashlib.sha256(self.data).hexdigest()
 
     def path(self, attempt: int = 1) -> str:
-        """Where it belongs, relative to the folder; later attempts are for a name that is taken."""
+        """Its path relative to the folder; later attempts are for a name that is taken."""
         name = PurePosixPath(_plain(self.name))
         again = f"-{attempt}" if attempt > 1 else ""
         return f"{self.room}/{name.stem}-{self.sha256[:16]}{again}{name.suffix}"

@@ -111,7 +111,7 @@ class Index:
         return tuple(_checked(Artifact, row) for row in rows)
 
     def paths_of(self, room: str, sha256: str) -> tuple[str, ...]:
-        """Where that content lies in that room."""
+        """The paths of files with that content in that subfolder."""
         query = "SELECT DISTINCT path FROM artifacts WHERE room = ? AND sha256 = ?"
         return tuple(_path(row[0]) for row in self._connection.execute(query, (room, sha256)))
 
@@ -165,7 +165,7 @@ class Index:
         self._connection.execute("DELETE FROM unfinished WHERE temporary = ?", (temporary,))
 
     def unfinished(self) -> tuple[Unfinished, ...]:
-        """Everything that was announced and not finished."""
+        """The files that were announced and not finished."""
         rows = self._connection.execute("SELECT temporary, room, sha256, since FROM unfinished")
         return tuple(_checked(Unfinished, row) for row in rows)
 

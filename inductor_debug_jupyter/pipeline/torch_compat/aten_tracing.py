@@ -63,7 +63,7 @@ def fake_inputs_of_fixed_size(args: Sequence[Any], written: Collection[int] = ()
 
 
 GRAPH_BREAKS: tuple[type[Exception], ...] = (TorchDynamoException, *exceptions_allowed_to_be_fallback)
-"""What a backend raises to make Dynamo break the graph or trace again."""
+"""Exceptions by which a backend makes Dynamo break the graph or trace again."""
 
 
 def has_open_sizes(graph_module: torch.fx.GraphModule) -> bool:

@@ -201,7 +201,7 @@ def _tiny(x: Any, weight: Any) -> Any:
 
 
 def _never_compiled(function: FunctionType) -> FunctionType:
-    """The same function with a number of its own in place of 0.5, so that no cache of torch's can know it."""
+    """A copy of the function with a random number in place of 0.5, so that torch has it in no cache."""
     code = function.__code__
     constants = tuple(random.random() if each == 0.5 else each for each in code.co_consts)  # noqa: S311 - no secret
     return FunctionType(code.replace(co_consts=constants), function.__globals__)
@@ -244,7 +244,7 @@ def _imports() -> Canary:
 
 
 def cache_folder() -> Path:
-    """Where Inductor keeps generated code and compiled kernels."""
+    """The folder in which Inductor keeps generated code and compiled kernels."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     return Path(cache_dir())

@@ -247,7 +247,7 @@ def _written_by_schema(node: torch.fx.Node, target: torch._ops.OpOverload) -> tu
 
 @functools.cache
 def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
-    """What an op does beside its result: effects, and position and name of the arguments that it writes to."""
+    """Side effects of an op, and position and name of the arguments that it writes to."""
     effects = ("<rng>",) if torch.Tag.nondeterministic_seeded in target.tags else ()
     written = tuple(
         (position, argument.name)
@@ -268,7 +268,7 @@ def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any
 
 
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The same graph in a module of its own, sharing parameters: lowering may change the copy, never the original."""
+    """A copy of the graph in a module of its own, sharing parameters: lowering changes the copy only."""
     copy = torch.fx.GraphModule(graph_module, _copied_graph(graph_module))
     copy.meta.update(graph_module.meta)
     for name in ("_param_name_to_source", "_source_to_user_stacks"):

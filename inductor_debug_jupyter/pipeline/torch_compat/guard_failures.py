@@ -1,4 +1,4 @@
-"""Which check of a compiled graph does not hold for given inputs, with the value it was compiled for and the new one.
+"""The first guard that fails for given inputs, with the value it was compiled for and the new one.
 
 torch's C++ guard tree finds it (``check_verbose``): it stops at the first check that fails and returns its
 code, ``L['n'] == 2``, or for tensors a sentence, ``tensor 'L['x']' size mismatch at index 0. expected 3, actual 4``.
@@ -83,7 +83,7 @@ def first_failure(
 
 
 def scope_of(manager: Any) -> dict[str, Any]:
-    """What the code of a ``GuardManagerWrapper``'s checks refers to, besides the frame's names."""
+    """The globals and closure that the code of a ``GuardManagerWrapper``'s checks refers to."""
     return {**(manager.global_scope or {}), **(manager.closure_vars or {})}
 
 

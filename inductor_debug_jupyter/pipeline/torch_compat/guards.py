@@ -62,7 +62,7 @@ def read_guards(code: Any, output_graph: Any, manager: Any) -> list[GuardFacts]:
 
 
 def _leaf_checks(root: Any) -> dict[tuple[str, str], list[str]]:
-    """What the tree checks: (expression, kind of leaf) → code. Guards on everything at once have no expression."""
+    """The leaves of the tree: (expression, kind of leaf) → code. Global guards have an empty expression."""
     found: dict[tuple[str, str], list[str]] = {}
     waiting = [("", root)]
     while waiting:

@@ -44,7 +44,7 @@ class Instrument:
 
 
 def python_tracers() -> tuple[Any, Any]:
-    """What ``sys.settrace`` and ``sys.setprofile`` were given on this thread."""
+    """The functions given to ``sys.settrace`` and ``sys.setprofile`` on this thread."""
     return sys.gettrace(), sys.getprofile()
 
 

@@ -65,7 +65,7 @@ class GeneratedGraph:
 
 
 class KernelObserver(Protocol):
-    """What a generated wrapper calls while it runs. What it raises goes up through the model's call."""
+    """Called by a generated wrapper while it runs. What it raises goes up through the model's call."""
 
     def generated(self, graph: GeneratedGraph) -> None:
         """A wrapper was generated."""
@@ -86,7 +86,7 @@ class KernelObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GivenArguments:
-    """What a kernel is called with; the memory is the wrapper's own."""
+    """A kernel and the arguments of a call; the memory is the wrapper's own."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -108,7 +108,7 @@ class _Watched:
     observer: KernelObserver
     graph: GeneratedGraph
     names: Mapping[str, str]
-    """What a report calls a value → node."""
+    """Reported name of a value → node."""
     plans: Mapping[int, ArgumentPlan]
 
 
@@ -178,7 +178,7 @@ def _wrap_codegen(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen", _wrap_codegen)
-"""What writes the wrapper."""
+"""The function of Inductor that generates the wrapper."""
 
 
 def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:

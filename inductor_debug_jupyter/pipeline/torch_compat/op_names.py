@@ -72,7 +72,7 @@ def target_path(target: Any) -> str | None:
 
 
 def target_at(path: str) -> Any:
-    """What :func:`target_path` named.
+    """The function or op with that :func:`target_path`.
 
     Raises:
         LookupError: it is not in this process; the message names it.

@@ -94,7 +94,7 @@ def _write(book: Any, contents: Any) -> None:
 
 
 def _inductor_numbers() -> Callable[[], None]:
-    """What ``torch._inductor.metrics`` counts, where it is loaded."""
+    """Restore the counters of ``torch._inductor.metrics``, if it is loaded."""
     metrics = sys.modules.get("torch._inductor.metrics")
     before = {name: value for name, value in getattr(metrics, "__dict__", {}).items() if type(value) is int}
 

@@ -258,7 +258,7 @@ SITE = HookSite(
 
 
 def _clone_callback(callback: Any, *, new_backend: bool) -> _IsolatedCallback:
-    """The same callback, isolated; with a new backend object no existing cache entry matches."""
+    """An isolated clone of a callback; with a new backend object no existing cache entry matches."""
     inner = callback._torchdynamo_orig_backend
     if not new_backend:
         return _IsolatedCallback(inner, callback.hooks)
@@ -323,7 +323,7 @@ def compile_as_ours(function: Callable[..., Any], backend: Callable[..., Any], *
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What ``torch.compile`` was given; ``function`` itself when it is not compiled."""
+    """The function or module that ``torch.compile`` was given; ``function`` itself when it is not compiled."""
     if isinstance(function, eval_frame.OptimizedModule):
         inner: Callable[..., Any] = function._orig_mod
         return inner

@@ -56,7 +56,7 @@ def _calling_output_graph() -> Any:
 
 
 def _guards(output_graph: Any) -> list[GuardFacts]:
-    """What is guarded so far. The code of the checks is written after the backend answers, so there is none yet."""
+    """The guards so far, without code of their checks: torch writes it after the backend returns."""
     return [
         GuardFacts(guard.create_fn_name(), guard.name, tuple(guard.code_list or ()), frames_of(guard.user_stack))
         for guard in sorted(output_graph.guards)

@@ -304,7 +304,7 @@ def _narrows(args: Any, kwargs: Any, result: Any) -> bool:
 
 
 def _as_in_float32(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
-    """What an op gives when its 16-bit inputs are widened first, in the dtypes that it really gives."""
+    """The result of an op whose 16-bit inputs are widened to float32 first, cast to its own dtypes."""
     floats = [value for value in of_kind(torch.Tensor, (args, kwargs)) if value.is_floating_point()]
     if _written_to(func) or not floats or any(value.dtype.itemsize != 2 for value in floats):
         return result
@@ -353,7 +353,7 @@ def _of_functions(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
 
 
 def _constant_of(name: str, args: Any) -> float | torch.Tensor | None:
-    """What a function tends to: 1, for ``gelu`` its own input, for evenly spaced numbers the largest of them."""
+    """The constant that a function tends to: 1, for ``gelu`` its own input, for ``linspace`` its largest number."""
     if name in {"linspace", "arange"}:
         return max((abs(float(value)) for value in args if isinstance(value, int | float)), default=1.0)
     if name not in _TENDS_TO_A_CONSTANT:
@@ -367,7 +367,7 @@ def _growth(name: str) -> float:
 
 
 def _units_of_sum(name: str, args: Any) -> float:
-    """By how much the result itself may be off: terms of one sign that are added up one by one lose more and more."""
+    """Units in the last place of a sum's result: terms of one sign that are added one by one lose more and more."""
     if name in _REDUCTIONS or ("backward" in name and ("norm" in name or "convolution" in name)):
         return max(1.0, math.sqrt(_terms(name, args)) / 2)
     return 1.0
