@@ -56,9 +56,7 @@ def _print(checks: list[Check], counts: Counter[str], *, quiet: bool) -> None:
     shown = [check for check in checks if not quiet or check.state != "ok"]
     if shown:
         print_table(
-            ("check", "state", "what was found"),
-            [row for check in shown for row in _rows(check)],
-            styles=_STYLES,
+            ("check", "state", "what was found"), [row for check in shown for row in _rows(check)], styles=_STYLES
         )
     if quiet:
         return

@@ -128,8 +128,7 @@ parse_backend = _text(
     "a name, such as inductor or stick128, or MODULE:ATTRIBUTE",
 )
 parse_target = _text(  # whether the profile exists is checked by devices
-    lambda text: text.strip() and "\0" not in text,
-    "the name of a built-in profile, such as default, or a TOML file",
+    lambda text: text.strip() and "\0" not in text, "the name of a built-in profile, such as default, or a TOML file"
 )
 parse_variable = _text(str.isidentifier, "the name of a Python variable, such as session")
 parse_lowering = _text(LOWERINGS.__contains__, ", ".join(LOWERINGS))

@@ -303,11 +303,7 @@ class ArtifactStore:
         return staged[key]
 
     def _place(
-        self,
-        index: Index,
-        content: Content,
-        staged: dict[tuple[str, str], Path],
-        placed: list[tuple[str, str]],
+        self, index: Index, content: Content, staged: dict[tuple[str, str], Path], placed: list[tuple[str, str]]
     ) -> str:
         """Give the content its final name, unless it is stored already, and add it to ``placed``. Needs the lock."""
         if (path := self._intact(index, content)) is not None:

@@ -25,11 +25,7 @@ def lower_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Sequ
     """Lower a copy with Inductor, code generation included; listeners of the hooks see every stage."""
     from torch._inductor.compile_fx import compile_fx
 
-    with (
-        caches_bypassed(),
-        functorch_config.patch(force_non_lazy_backward_lowering=True),
-        code_generation_only(),
-    ):
+    with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True), code_generation_only():
         compile_fx(copy_graph_module(graph_module), list(example_inputs))
 
 

@@ -113,10 +113,7 @@ def _wrap_call(original: Callable[..., Any]) -> Callable[..., Any]:
 SITES = (
     HookSite(_PART, "torch.nn", "Module.__call__", _wrap_call),
     HookSite(
-        _PART,
-        "torch._dynamo.variables.nn_module",
-        "unpatched_nn_module_call",
-        lambda _: torch.nn.Module.__call__,
+        _PART, "torch._dynamo.variables.nn_module", "unpatched_nn_module_call", lambda _: torch.nn.Module.__call__
     ),
 )
 """The call itself, and what Dynamo takes for the unwrapped one."""

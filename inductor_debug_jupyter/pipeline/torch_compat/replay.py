@@ -102,9 +102,7 @@ class ReplayBackend:
 
 
 def _lowered_as_by_inductor(
-    graph_module: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
-    boxed: StageCompiler,
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], boxed: StageCompiler
 ) -> Callable[..., Any]:
     """AOTAutograd with Inductor's decompositions and passes; ``boxed`` replaces code generation."""
     from torch._inductor.compile_fx import compile_fx

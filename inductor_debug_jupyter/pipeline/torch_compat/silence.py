@@ -32,10 +32,7 @@ _silence = _Silence()
 def unheard() -> Iterator[None]:
     """Drop what the user's model prints and logs inside the block."""
     outer = _silence.stderr
-    with (
-        patches.patched(logging.Logger, "callHandlers", _wrap_call_handlers, "silence"),
-        torch_logs_muted(),
-    ):
+    with patches.patched(logging.Logger, "callHandlers", _wrap_call_handlers, "silence"), torch_logs_muted():
         _silence.stderr = outer or sys.stderr
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
