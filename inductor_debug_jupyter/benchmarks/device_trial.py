@@ -28,7 +28,7 @@ from inductor_debug_jupyter.pipeline.devices import (
 )
 from inductor_debug_jupyter.pipeline.devices.execute import PartitionedGraph
 from inductor_debug_jupyter.pipeline.records import CompileCapture, CoverageRecord, GraphRecord, Violation
-from inductor_debug_jupyter.pipeline.torch_compat.peak_memory import MeasuredPeak
+from inductor_debug_jupyter.pipeline.torch_compat.peak import MeasuredPeak
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
 
 HARSH = DeviceProfile("harsh", deny=("aten.add", "aten._softmax", "aten.relu", "aten.sigmoid", "aten.bmm", "aten.exp"))

@@ -9,7 +9,7 @@ from inductor_debug_jupyter import MemoryConstraint, capture
 from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.devices import check, memory_of
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, TensorSpec
-from inductor_debug_jupyter.pipeline.torch_compat.peak_memory import MeasuredPeak
+from inductor_debug_jupyter.pipeline.torch_compat.peak import MeasuredPeak
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
 from inductor_debug_jupyter.pipeline.views.memory import memory_lines, memory_view
 

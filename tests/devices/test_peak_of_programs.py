@@ -6,7 +6,7 @@ from proofs import draws
 from torch import nn
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.pipeline.torch_compat.peak_memory import MeasuredPeak
+from inductor_debug_jupyter.pipeline.torch_compat.peak import MeasuredPeak
 
 from ..support.drawn_programs import Attention, drawn, eager_peak
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from inductor_debug_jupyter.pipeline.torch_compat.peak_memory import MeasuredPeak
+from inductor_debug_jupyter.pipeline.torch_compat.peak import MeasuredPeak
 
 WIDTH = 32
 

@@ -8,7 +8,7 @@ Calls of a capture go in, plain facts and contexts come out. Opening the door wi
 - reading graphs: graphs, aten_ops, op_names, trees, symbolic_sizes, inductor_ir, running_compile;
 - guards: guards (read), guard_checks (evaluate), guard_failures (explain);
 - Inductor's kernels and caches: kernel_calls, kernel_arguments, kernel_sources, inductor_cache;
-- arithmetic and measures: stochastic, rounding, peak_memory; for benchmarks and tests: operators, planting.
+- arithmetic and measures: stochastic, rounding, peak (of memory); for benchmarks and tests: operators, planting.
 
 A hook whose target is gone raises :class:`~inductor_debug_jupyter.pipeline.errors.HookError` when it is installed.
 """
