@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -286,34 +286,21 @@ class _Reader:
 
     def _line(self, table: str, key: str, index: int) -> int:
         """The line of a key in the ``index``-th table of that name; of the table itself when there is no key."""
-        found, seen = 1, -1
-        for number, line, current, inner in self._lines_of_tables():
-            if current != table:
-                found = number if current == "" and _sets_table(line, table, key) else found
-                continue
-            seen += inner == ""
-            if _sets_key(line, inner, key, is_table=seen == index or not table):
-                return number
-            found = number if inner is not None and seen <= index else found
-        return found
-
-    def _lines_of_tables(self) -> Iterator[tuple[int, str, str, str | None]]:
-        """Number, text and table of each line; last, of a table's header, its part behind a dot or an empty text."""
-        current = ""
+        current, seen, found = "", -1, 1
         for number, line in enumerate(self.lines, 1):
             header = re.match(r"\s*\[+\s*([\w-]+)(?:\.([\w-]+))?", line)
-            current = header[1] if header else current
-            yield number, line, current, (header[2] or "") if header else None
-
-
-def _sets_key(line: str, inner: str | None, key: str, *, is_table: bool) -> bool:
-    """Whether a line of a table sets a key: as ``[table.key]``, or in the table that is meant."""
-    return inner == key if inner else inner is None and is_table and _sets(line, key)
-
-
-def _sets_table(line: str, table: str, key: str) -> bool:
-    """Whether a line above all tables sets ``table.key``, or the table as a whole."""
-    return _sets(line, f"{table}.{key}") or _sets(line, table)
+            if header:
+                current = header[1]
+                seen += current == table and (header[2] is None)
+                if current == table and seen <= index:
+                    found = number
+                if current == table and header[2] is not None and header[2] == key:
+                    return number
+            elif current == table and (seen == index or not table) and _sets(line, key):
+                return number
+            elif current == "" and table and (_sets(line, f"{table}.{key}") or _sets(line, table)):
+                found = number
+        return found
 
 
 def _sets(line: str, key: str) -> bool:

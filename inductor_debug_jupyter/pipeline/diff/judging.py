@@ -157,21 +157,15 @@ def confirm(
     """
     doubtful = {name: found.places for name, found in judged.items() if _is_doubtful(found, spreads[name])}
     floors = {name: _floor(spreads[name], held_as) for name in doubtful}
-    if not doubtful:
-        return
-    for pair in range(_PAIRS):
+    for pair in range(_PAIRS if doubtful else 0):
         runs = _loud_runs(again, pair, held_as)
         for name in doubtful:
-            _add_loud(spreads[name], name, runs, floors[name])
+            _add_loud(spreads[name], [run.get(name) for run in runs], floors[name])
             judged[name] = judge(candidate[name], spreads[name], held_as)
         doubtful = {name: places for name, places in doubtful.items() if judged[name].wrong}
-        if not runs or not doubtful or (pair and not _explains_more(judged, doubtful)):
+        explained_more = any(judged[name].places < places for name, places in doubtful.items())
+        if not runs or not doubtful or (pair and not explained_more):
             return
-
-
-def _explains_more(judged: Mapping[str, Judgement], doubtful: Mapping[str, int]) -> bool:
-    """Whether fewer places of one of the values are wrong than at first."""
-    return any(judged[name].places < places for name, places in doubtful.items())
 
 
 def _loud_runs(
@@ -187,9 +181,9 @@ def _loud_runs(
         return []
 
 
-def _add_loud(spread: Spread, name: str, runs: Iterable[Mapping[str, Any]], floor: torch.Tensor | None) -> None:
-    for run in runs:
-        spread.add_loud(run.get(name), _LOUDNESS, floor)
+def _add_loud(spread: Spread, values: Iterable[Any], floor: torch.Tensor | None) -> None:
+    for value in values:
+        spread.add_loud(value, _LOUDNESS, floor)
 
 
 def _is_doubtful(found: Judgement, spread: Spread) -> bool:

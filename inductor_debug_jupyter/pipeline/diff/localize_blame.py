@@ -73,20 +73,22 @@ class BlameSearch:
 
     def _wrong_view(self, node: torch.fx.Node) -> Blame | None:
         """The first view on the way to ``node`` that is wrong, if with it ``node`` itself is right."""
-        chains = _chains_of_views(node, self.known)
-        for views in (chain[:end] for chain in chains for end in range(1, len(chain) + 1)):
-            last = views[-1]
-            if not isinstance(node_value(last), torch.Tensor):
-                continue  # several at once: what takes one of them is next
-            start = {each.name: self.known[each.name] for each in window_of(views).starts}
-            root = self.evaluator.graph_module
-            copied = window_of(views).run(root, start, self.compiler, {last}, copied=True)[last.name]
-            own = self.evaluator.evaluate(views, start)
-            if self._differs(copied, own):
-                instead = {last.name: copied}
-                if self._copies_wrongly(last, own) or self._is_wrong(node, self.known[node.name], instead):
+        root = self.evaluator.graph_module
+        for chain in _chains_of_views(node, self.known):
+            for end in range(1, len(chain) + 1):
+                views = chain[:end]
+                if not isinstance(node_value(views[-1]), torch.Tensor):
+                    continue  # several at once: what takes one of them is next
+                start = {each.name: self.known[each.name] for each in window_of(views).starts}
+                copied = window_of(views).run(root, start, self.compiler, {views[-1]}, copied=True)[views[-1].name]
+                own = self.evaluator.evaluate(views, start)
+                if not self._differs(copied, own):
+                    continue
+                if self._copies_wrongly(views[-1], own) or self._is_wrong(
+                    node, self.known[node.name], {views[-1].name: copied}
+                ):
                     return None
-                return Blame(last, "a view that the candidate computes otherwise; what reads it is right")
+                return Blame(views[-1], "a view that the candidate computes otherwise; what reads it is right")
         return None
 
     def _alone(self, node: torch.fx.Node) -> torch.Tensor:

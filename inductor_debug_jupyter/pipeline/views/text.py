@@ -118,24 +118,24 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
         lines += ["", *localization_text(record.localization, timings=timings).splitlines()]
     if record.bisect is not None:
         lines += ["", *bisect_text(record.bisect, timings=timings).splitlines()]
-    for title, items in _sections(record).items():
-        lines += _section(title, items, limit)
+    lines += _section(
+        "Graph breaks", [_event(item.reason, item.source, item.hints) for item in record.graph_breaks], limit
+    )
+    recompiles = [_event("; ".join(item.reasons), item.source, (), item.compile_id) for item in record.recompiles]
+    lines += _section("Recompiles", recompiles, limit)
+    lines += _section("Transfers", [[transfer_line(each)] for each in record.transfers], limit)
+    lines += _section("Kernels of the device", [[kernel_line(each)] for each in record.kernel_specs], limit)
+    missing = [
+        [f"{plain(capture.compile_id)} {stage}: {plain(reason)}"]
+        for capture in record.captures
+        for stage, reason in capture.missing.items()
+    ]
+    lines += _section("Not captured", missing, limit)
+    ledger = [[fallback_line(entry)] for entry in (record.coverage.fallbacks if record.coverage else ())]
+    lines += _section("Not on the target", ledger, limit)
+    lines += _section("Notes", [[f"{plain(note.part)}: {plain(note.message)}"] for note in record.notes], limit)
+    lines += _section("Repro scripts", [[plain(path)] for path in record.repros], limit)
     return "\n".join(line if isinstance(line, _Inked) else plain(line) for line in lines)
-
-
-def _sections(record: SessionRecord) -> dict[str, list[list[str]]]:
-    """Title of each section after the findings → the lines of each item."""
-    missing = [(capture, *item) for capture in record.captures for item in capture.missing.items()]
-    return {
-        "Graph breaks": [_event(item.reason, item.source, item.hints) for item in record.graph_breaks],
-        "Recompiles": [_event("; ".join(item.reasons), item.source, (), item.compile_id) for item in record.recompiles],
-        "Transfers": [[transfer_line(each)] for each in record.transfers],
-        "Kernels of the device": [[kernel_line(each)] for each in record.kernel_specs],
-        "Not captured": [[f"{plain(each.compile_id)} {stage}: {plain(reason)}"] for each, stage, reason in missing],
-        "Not on the target": [[fallback_line(each)] for each in (record.coverage.fallbacks if record.coverage else ())],
-        "Notes": [[f"{plain(note.part)}: {plain(note.message)}"] for note in record.notes],
-        "Repro scripts": [[plain(path)] for path in record.repros],
-    }
 
 
 written_by(SessionRecord, session_text)
