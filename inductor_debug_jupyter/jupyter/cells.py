@@ -57,13 +57,13 @@ class CellRun:
             keep_inputs=True,
             inputs_limit=KEPT_INPUTS,
             on_step=self.progress.update if self.progress else None,
-            only=_is_variable(shell, name) if name else None,
+            only=_held_by(shell, name) if name else None,
         )
         self.tracebacks.install()
         self.session.open()
 
     def put_back(self) -> None:
-        """Stop capturing, and restore the shell. Safe to call twice."""
+        """Stop capturing, and leave the shell as it was. Safe to call twice."""
         self.tracebacks.remove()
         if self.session is not None:
             self.session.stop()
@@ -83,7 +83,7 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _is_variable(shell: Any, name: str) -> Callable[[Any], bool]:
+def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
     """A test whether a called model is the value of the user's variable ``name`` at that moment, compiled or not."""
 
     def is_variable(called: Any) -> bool:

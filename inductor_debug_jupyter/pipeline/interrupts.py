@@ -87,7 +87,7 @@ def noticed() -> Iterator[Interrupts]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Delay Ctrl-C inside the block to its end, where the handler from before gets it."""
+    """Ctrl-C inside the block strikes at its end, as the handler has it that was there before."""
     interrupts = Interrupts()
     try:
         with noticed() as interrupts:

@@ -74,7 +74,7 @@ class CaptureWatch:
         self._tracers = python_tracers()
 
     def open(self) -> None:
-        """Start capturing. A hook that this torch lacks is noted, and the rest goes on."""
+        """Start capturing. A seam that this torch lacks is noted, and the rest goes on."""
         with held_back():
             self._undo.callback(self._recorder.threads.close)
             self._recorder.threads.open()

@@ -103,8 +103,8 @@ def unseen() -> Iterator[None]:
         sys.setprofile(None)
         stack.enter_context(records_off())
         stack.enter_context(process_state_kept())
-        for remove in (_tracing, _function_modes, _saved_tensor_hooks, _anomaly, _global_hooks):
-            stack.callback(remove())
+        for take_off in (_tracing, _function_modes, _saved_tensor_hooks, _anomaly, _global_hooks):
+            stack.callback(take_off())
         for context in _modes_and_transforms():
             stack.enter_context(context)
         yield
