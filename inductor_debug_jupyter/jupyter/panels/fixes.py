@@ -7,7 +7,8 @@ from typing import Any
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset, error_text
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.harmless import plain
 
@@ -30,7 +31,7 @@ class FixController:
         self._offers = Offers(())
         self._finding: int | None = None
         self._last: FixTrial | None = None
-        self._message = ""
+        self._said = ""
         self._error = ""
 
     @property
@@ -43,34 +44,39 @@ class FixController:
         """Whether a fix-it is applied."""
         return bool(self._session.applied)
 
-    def do(self, request: dict[str, Any]) -> None:
-        """``check`` the fix-its of a finding, ``apply`` an offer, ``undo``, or ``all``: find a set and apply it."""
+    def do(self, asked: dict[str, Any]) -> None:
+        """``check`` the fix-its of a finding, ``apply`` an offer, ``undo``, or ``all``: search for a set and apply it.
+
+        Nobody sees an exception of a comm handler, so whatever goes wrong is said in the strip.
+        """
         actions: dict[str, Callable[[], None]] = {
-            "check": lambda: self._check(request["finding"]),
-            "apply": lambda: self._apply(request["offer"]),
+            "check": lambda: self._check(asked["finding"]),
+            "apply": lambda: self._apply(asked["offer"]),
             "undo": self._undo,
             "all": self._fix_all,
         }
-        self._message = self._error = ""
+        self._said = self._error = ""
         try:
-            actions[request["do"]]()
+            actions[asked["do"]]()
+        except InductorDebugError as error:
+            self._error = str(error)
         except Exception as error:
-            self._error = error_text(error)
+            self._error = f"{type(error).__name__}: {error}"
 
     def view(self) -> dict[str, Any]:
-        """The data that the strip shows."""
+        """What the strip shows."""
         return {
             "offers": [_offer(trial) for trial in self._offers],
             "finding": self._finding,
             "applied": [plain(fixit.title) for fixit in self._session.applied],
             "lines": [plain(line) for line in self._last.lines()] if self._last is not None else [],
             "patch": self._patch(),
-            "said": plain(self._message),
-            "error": self._error,
+            "said": plain(self._said),
+            "error": plain(self._error),
         }
 
     def _patch(self) -> str:
-        """The applied fix-its as a diff of the user's source, or how to write it."""
+        """What is in force as a change of the user's source, or how to write it."""
         if not self.in_force:
             return ""
         patch = self._session.patch()
@@ -80,7 +86,7 @@ class FixController:
         self._offers, self._finding = Offers(()), finding
         self._offers = self._session.fixits(finding)
         if not self._offers:
-            self._message = "No fix-it removes this finding and keeps the numbers. " + "; ".join(self._offers.declined)
+            self._said = "No fix-it removes this finding and keeps the numbers. " + "; ".join(self._offers.declined)
 
     def _apply(self, number: int) -> None:
         trial = self._offers[number]
@@ -95,11 +101,14 @@ class FixController:
     def _fix_all(self) -> None:
         self._offers, self._finding = Offers(()), None
         result: FixResult = self._session.fix_all()
-        reason = result.remaining[0].why if result.remaining else "; ".join(result.left_out[:1])
-        self._message = "The target takes all of it" if result.accepted else f"{result.answer}: {reason}"
+        self._said = "The target takes all of it" if result.accepted else f"{result.answer}: {_first_reason(result)}"
         if result.fixits:
             self._last = result.trial
             self._session.apply(*result.fixits)
+
+
+def _first_reason(result: FixResult) -> str:
+    return result.remaining[0].why if result.remaining else result.left_out[0]
 
 
 def _offer(trial: FixTrial) -> dict[str, Any]:

@@ -52,22 +52,22 @@ class WhatIfPanel(Pane):
 
     def __init__(self, trier: WhatIfRunner, **traits: Any) -> None:
         super().__init__(**traits)
-        self._runner = trier
+        self._trier = trier
         self.observe(lambda change: self._on_asked(change["new"]), names="asked")
         self.observe(lambda change: self._on_wanted(change["new"]), names="wanted")
 
     def fill(self) -> None:
         """Show what can be changed, and what was tried already; when the tab is first opened."""
-        self.form = dict(self._runner.tryable())
-        self._show(len(self._runner.trials) - 1)
+        self.form = dict(self._trier.tryable())
+        self._show(len(self._trier.trials) - 1)
 
-    def _on_asked(self, request: dict[str, Any]) -> None:
-        if not request or self.busy:
+    def _on_asked(self, asked: dict[str, Any]) -> None:
+        if not asked or self.busy:
             return
         self.error, self.busy = "", "Trying …"
         try:
-            self._runner.try_out(**changes_of(request), on_step=self._notify)
-            self._show(len(self._runner.trials) - 1)
+            self._trier.try_out(**changes_of(asked), on_step=self._notify)
+            self._show(len(self._trier.trials) - 1)
         except Exception as error:
             self.error = error_text(error)
         finally:
@@ -79,13 +79,13 @@ class WhatIfPanel(Pane):
             return
         try:
             self.error = ""
-            self._runner.trials[at].save()
+            self._trier.trials[at].save()
             self._show(at)
         except Exception as error:
             self.error = error_text(error)
 
     def _show(self, at: int) -> None:
-        self.trials = [dict(trial_view(trial)) for trial in self._runner.trials]
+        self.trials = [dict(trial_view(trial)) for trial in self._trier.trials]
         self.shown = at
 
     def _notify(self, step: CompileStep) -> None:

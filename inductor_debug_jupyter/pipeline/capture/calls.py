@@ -1,8 +1,8 @@
-"""The user's calls of models and functions, with copies of their inputs, so that they can be run again.
+"""What the user called, with which inputs: so that it can be run again.
 
 Inputs are copied before the call, since the call may change them. Only the first call of each model is kept: copies
-cost memory. The magic, which keeps calls by default, has a budget of bytes that all sessions share, and does not keep
-models alive.
+cost memory. Where nobody asked for it (the magic keeps calls just in case) the copies are within a budget that all
+sessions share, and models are not kept alive: a model that the user lets go of is gone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class ModelCall:
     """One call of a model or function.
 
     Attributes:
-        held: returns the model, or None when it is gone.
-        name: the class of a module, or the qualified name of a function.
+        held: answers with the model, or with None when it is gone.
+        name: what a person calls it.
         kept: positional arguments and those by name, tensors copied.
         random_state: of torch's CPU generator just before the call.
     """
@@ -38,25 +38,25 @@ class ModelCall:
     kept: KeptInputs
     random_state: torch.Tensor | None = None
     site: CallSite | None = None
-    """The place of the call in the user's source; None when it is not known."""
+    """Where the user wrote the call; None when that is not known."""
     backend: str = ""
     """The name of the user's own ``torch.compile`` backend that it went through; empty for a plain call."""
     modes: CallModes = field(default_factory=CallModes)
-    """Autocast around the call."""
+    """What was switched on around it."""
 
     @classmethod
     def of(
         cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], like: ModelCall | None = None
     ) -> ModelCall:
-        """A call that keeps its model alive. Autocast is copied from ``like``."""
+        """A call of a model that is kept alive by it; what is on around it is as for another one."""
         call = cls(_held(model, weakly=False), _name(model), KeptInputs(args, kwargs))
         return call if like is None else replace(call, modes=like.modes)
 
     @property
     def model(self) -> Callable[..., Any]:
-        """The model or function; ``is_there`` must be true."""
+        """The model or function."""
         model = self.held()
-        assert model is not None, "check .is_there first"
+        assert model is not None, "ask .is_there first"
         return model
 
     @property
@@ -71,12 +71,12 @@ class ModelCall:
 
     @property
     def is_there(self) -> bool:
-        """Whether the model still exists, and its inputs were not freed."""
+        """Whether the model still exists, and its inputs were not let go."""
         return self.held() is not None and self.kept.are_there
 
     @property
     def inputs(self) -> tuple[Any, ...] | dict[str, Any]:
-        """The inputs as a tuple (positional) or as a dict (by name), the two forms that a harness takes."""
+        """The inputs in one of the two forms that a harness takes: positional, or by name."""
         if not self.kwargs:
             return self.args
         if not self.args:
@@ -98,7 +98,8 @@ class CallLog:
     """Keeps the first call of each model.
 
     Args:
-        budget: the bytes that the copies of all sessions may take; models are then not kept alive. None: no limit.
+        budget: what all copies together may have, those of other sessions included; models are then not kept alive.
+            None: no limit, and they are.
     """
 
     def __init__(self, budget: InputBudget | None = None) -> None:
@@ -111,7 +112,7 @@ class CallLog:
     def add(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any = None
     ) -> None:
-        """Keep a call unless its model was called before."""
+        """Remember a call unless its model was called before."""
         model = _model_of(function)
         if any(held() is model for held in self._seen):
             return
@@ -146,7 +147,7 @@ class CallLog:
 
 
 def _model_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The module behind a bound method or behind torch's function around it (``nn.Sequential`` by itself)."""
+    """The module whose call it is, also where torch put a function around it (``nn.Sequential`` by itself)."""
     for inner in (getattr(function, "__self__", None), getattr(function, "__wrapped__", None)):
         if isinstance(inner, torch.nn.Module):
             return inner
@@ -162,16 +163,16 @@ def _name(model: Callable[..., Any]) -> str:
 def _held(model: Callable[..., Any], *, weakly: bool) -> Callable[[], Callable[..., Any] | None]:
     if not weakly:
         return lambda: model
-    if inspect.ismethod(model):  # Python makes a new method object at each access
+    if inspect.ismethod(model):  # made anew by each look at it: what counts is its object
         return weakref.WeakMethod(model)
     try:
         return weakref.ref(model)
-    except TypeError:  # a built-in, which is never freed
+    except TypeError:  # a built-in, which is there for good
         return lambda: model
 
 
 def _copied(values: Any) -> Any:
-    """A copy of the structure and its tensors: strides and ``requires_grad`` are kept, autograd's graph is not."""
+    """The same structure with every tensor copied: strides and ``requires_grad`` kept, the graph behind it cut."""
 
     def copy(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().clone(memory_format=torch.preserve_format).requires_grad_(tensor.requires_grad)

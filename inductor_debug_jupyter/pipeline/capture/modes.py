@@ -1,4 +1,4 @@
-"""Autocast around a call, recorded and restored: a model that runs under other casts gives other numbers."""
+"""What was switched on around a call: a model that is run again under other casts is another model."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class CallModes:
 
     @classmethod
     def now(cls) -> CallModes:
-        """Autocast as it is at this moment."""
+        """What is on at this moment."""
         on = (device for device in _DEVICES if torch.is_autocast_enabled(device))
         return cls(tuple((device, torch.get_autocast_dtype(device)) for device in on))
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Autocast as it was recorded, whatever it is around the block."""
+        """The same once more, whatever is on around it."""
         with ExitStack() as stack:
             before = CallModes.now()
             for device in {device for device, _ in before.autocast} - {device for device, _ in self.autocast}:

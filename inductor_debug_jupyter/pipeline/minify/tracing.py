@@ -9,7 +9,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.minify.predicates import first_line
-from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_fullgraph, undisturbed
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
 
 
 def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
@@ -34,7 +34,7 @@ def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[
 
     try:
         with undisturbed():
-            compile_fullgraph(call, keep)(*args, **kwargs)
+            compile_whole(call, keep)(*args, **kwargs)
     except _SeenError:
         pass
     except Exception as error:

@@ -400,7 +400,7 @@ def compile_without_recompile_limit(function: Callable[..., Any], backend: Calla
     return compiled
 
 
-def compile_fullgraph(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
+def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` as one graph of fixed sizes, in a region of its own; to be called in :func:`undisturbed`.
 
     A graph break raises. However often the same code object is compiled so, torch's limit of recompiles is not reached.
