@@ -1,4 +1,4 @@
-"""``inductor-debug analyze``: what was captured in one session, from one point of view."""
+"""``inductor-debug analyze``: guards, constraints or a summary of one session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import count_text, print_json, print_table, printable
+from inductor_debug_jupyter.cli.terminal import print_json, print_table, printable
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.records import SessionRecord
@@ -100,24 +101,23 @@ def _print_constraints(record: SessionRecord, _store: ArtifactStore, limit: int 
     if not found:
         return
     print()
-    rows = [
-        (
-            finding.severity,
-            finding.rule_id,
-            str(len(finding.places)),
-            finding.title,
-            line_text(finding.places[0].line) if finding.places and finding.places[0].line else "no line known",
-        )
-        for finding in found[:limit]
-    ]
+    rows = []
+    for finding in found[:limit]:
+        line = finding.places[0].line if finding.places else None
+        where = line_text(line) if line else "no line known"
+        rows.append((finding.severity, finding.rule_id, str(len(finding.places)), finding.title, where))
     print_table(("severity", "rule", "places", "what", "first line"), rows, right=("places",))
-    if limit is not None and len(found) > limit:
-        print(f"… and {len(found) - limit} more; --limit all shows them")
+    _print_left_out(len(found), limit)
     if record.repros:
         print("\nRepro scripts:")
         for path in record.repros:
             print(f"  {printable(path)}")
     print(f"\nWith hints and code: inductor-debug show {printable(record.id)}")
+
+
+def _print_left_out(total: int, limit: int | None) -> None:
+    if limit is not None and total > limit:
+        print(f"… and {total - limit} more; --limit all shows them")
 
 
 def _constraints_data(record: SessionRecord, _store: ArtifactStore) -> dict[str, Any]:
@@ -152,15 +152,14 @@ def _print_summary(record: SessionRecord, store: ArtifactStore, limit: int | Non
             for graph in graphs[:limit]
         ]
         print_table(("compile", "stage", "ops", "most frequent", "dtypes"), rows, right=("ops",))
-        if limit is not None and len(graphs) > limit:
-            print(f"… and {len(graphs) - limit} more; --limit all shows them")
+        _print_left_out(len(graphs), limit)
     if data["rules"]:
         print()
         print_table(
             ("rule", "findings"), [(rule, str(number)) for rule, number in data["rules"].items()], right=("findings",)
         )
     folder = data["folder"]
-    counts = [count_text(folder[f"{noun}s"], noun) for noun in ("session", "finding", "benchmark", "artifact")]
+    counts = [words.count(folder[f"{noun}s"], noun) for noun in ("session", "finding", "benchmark", "artifact")]
     print(f"\n{printable(folder['path'])}: {', '.join(counts)}")
 
 
@@ -170,19 +169,11 @@ def _summary_data(record: SessionRecord, store: ArtifactStore) -> dict[str, Any]
     from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed
     from inductor_debug_jupyter.pipeline.store.benchmarks import ROOM
 
-    graphs = []
-    for capture in record.captures:
-        for stage, graph in capture.graphs.items():
-            counted = graph.statistics
-            graphs.append(
-                {
-                    "compile_id": capture.compile_id,
-                    "stage": stage,
-                    "ops": counted.calls,
-                    "top_ops": counted.ops,
-                    "dtypes": counted.dtypes,
-                }
-            )
+    graphs = [
+        {"compile_id": capture.compile_id, "stage": stage, "ops": of.calls, "top_ops": of.ops, "dtypes": of.dtypes}
+        for capture in record.captures
+        for stage, of in ((stage, graph.statistics) for stage, graph in capture.graphs.items())
+    ]
     sessions = store.sessions()
     return {
         "summary": {

@@ -1,4 +1,4 @@
-"""``inductor-debug bisect module:attribute``: which step from eager to the device brings an error in."""
+"""``inductor-debug bisect module:attribute``: which step of lowering introduces an error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the ladder; 1 when a rung is bad or none could be compared."""
+    """Print every step; 1 when one is bad or none could be compared."""
     given = read_given(args, OPTIONS)
     isolate = bool(given.get("isolate"))
     if "memory_limit" in given and not isolate:
@@ -93,5 +93,5 @@ def _called(found: Any, name: str, origin: str) -> Any:
         return found()
     except InductorDebugError:
         raise
-    except Exception as error:  # the user's own code: one line that says whose it is
+    except Exception as error:  # the user's own code
         raise UsageError(f"{origin}: {name}() failed: {type(error).__name__}: {error}") from error

@@ -7,9 +7,10 @@ import re
 import sys
 from collections import Counter
 
-from inductor_debug_jupyter.cli.ages import parse_age
 from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import count_text, printable, size_text
+from inductor_debug_jupyter.cli.terminal import printable, size_text
+from inductor_debug_jupyter.cli.time_options import parse_age
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import encodable
 from inductor_debug_jupyter.pipeline.options import add_options
@@ -74,10 +75,10 @@ def _confirmed(plan: CleanReport, folder: str) -> bool:
 def _amount(report: CleanReport) -> str:
     counts = Counter(file.reason for file in report.deleted)
     left = {reason: counts[reason] for reason in (UNFINISHED, ORPHANED) if counts[reason]}
-    files = count_text(len(report.deleted) - sum(left.values()), "file")
-    sessions = [f"{count_text(len(report.sessions), 'session')} with {files}"] if report.sessions else []
-    told = " and ".join([*sessions, *(f"{count_text(number, 'file')} {reason}" for reason, number in left.items())])
-    return f"{told} ({size_text(report.freed)})"
+    files = words.count(len(report.deleted) - sum(left.values()), "file")
+    sessions = [f"{words.count(len(report.sessions), 'session')} with {files}"] if report.sessions else []
+    what = " and ".join([*sessions, *(f"{words.count(number, 'file')} {reason}" for reason, number in left.items())])
+    return f"{what} ({size_text(report.freed)})"
 
 
 def _print_report(report: CleanReport, done: str) -> None:
@@ -89,11 +90,10 @@ def _print_report(report: CleanReport, done: str) -> None:
 
 def _print_kept(report: CleanReport) -> None:
     for reason, count in Counter(report.kept_sessions.values()).items():
-        print(f"Kept {count_text(count, 'session')}: {reason}.")
+        print(f"Kept {words.count(count, 'session')}: {reason}.")
     shared = [file for file in report.kept if file.reason.startswith("also used by")]
     if shared:
-        print(f"Kept {count_text(len(shared), 'file')}: also used by sessions that stay.")
+        print(f"Kept {words.count(len(shared), 'file')}: also used by sessions that stay.")
     for file in report.kept:
-        if file in shared:
-            continue
-        print(f"Kept {printable(file.path)}: {file.reason}.")
+        if file not in shared:
+            print(f"Kept {printable(file.path)}: {file.reason}.")

@@ -1,9 +1,8 @@
-"""What a subcommand is: a module with a summary, its arguments, and a function that runs it."""
+"""A subcommand: a module with a summary, its arguments, and a function that runs it."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.options import read_given
@@ -25,9 +24,9 @@ class Command(Protocol):
         """Declare the arguments."""
 
     def run(self, args: argparse.Namespace) -> int:
-        """Do it; answers with the exit code."""
+        """Run the command; returns the exit code."""
 
 
-def chosen_store(args: argparse.Namespace, environ: Mapping[str, str] | None = None) -> ArtifactStore:
-    """Open the store that ``--artifacts``, the environment or the config file names; no other setting is looked at."""
-    return ArtifactStore.of(resolve(read_given(args, SETTINGS), environ=environ, names=SETTINGS))
+def chosen_store(args: argparse.Namespace) -> ArtifactStore:
+    """Open the store that ``--artifacts``, the environment or the config file names; no other setting is read."""
+    return ArtifactStore.of(resolve(read_given(args, SETTINGS), names=SETTINGS))

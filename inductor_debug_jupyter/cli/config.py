@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Line:
-    """One setting as it holds here, or what is wrong with it."""
+    """One setting in force, or the problem with it."""
 
     option: Option
     value: Any
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the settings; what is wrong with one is told after all of them."""
+    """Print the settings, and then the problems with them."""
     given = read_given(args, ["artifacts"])
     lines = [_line(option, given) for option in OPTIONS.values()]
     config = find_config(Path.cwd())
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _line(option: Option, given: dict[str, Any]) -> Line:
-    """Each option alone, so that a bad value of one does not hide the others."""
+    """Resolve one option alone, so that a bad value does not hide the others."""
     try:
         setting = resolve(given, names=[option.name]).values[option.name]
     except OptionError as error:
@@ -76,14 +76,14 @@ def _value_text(line: Line) -> str:
 
 
 def _origin_text(line: Line) -> str:
-    """A problem's sentence begins with the place."""
+    """The origin; a problem's message begins with it."""
     return line.problem.split(": ")[0] or line.origin
 
 
 def _print(lines: list[Line], config: Path | None, *, quiet: bool) -> None:
     print_table(
         ("setting", "value", "from", "variable"),
-        [(line.option.name, _value_text(line), _origin_text(line), line.option.environment or "") for line in lines],
+        [(line.option.name, _value_text(line), _origin_text(line), line.option.environment) for line in lines],
         styles={"not allowed": "red", "default": "dim"},
     )
     if quiet:

@@ -1,4 +1,4 @@
-"""``inductor-debug conformance my_pkg:MyAdapter``: does an adapter do what it says, and what is to be done if not."""
+"""``inductor-debug conformance my_pkg:MyAdapter``: run the conformance suite on an adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``inductor-debug diff A B``: compare what two machines recorded."""
+"""``inductor-debug diff A B``: compare two recordings, such as of two machines."""
 
 from __future__ import annotations
 

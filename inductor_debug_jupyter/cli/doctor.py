@@ -8,8 +8,9 @@ from collections import Counter
 from dataclasses import asdict
 
 from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.health import Check, all_checks, reason_for
-from inductor_debug_jupyter.cli.terminal import count_text, print_json, print_table
+from inductor_debug_jupyter.cli.doctor_checks import Check, all_checks, bad_folder_setting
+from inductor_debug_jupyter.cli.terminal import print_json, print_table
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         store = chosen_store(args)
     except OptionError as error:
         store = None
-        checks.append(reason_for(error))
+        checks.append(bad_folder_setting(error))
     for check in all_checks(store, quick=args.quick):
         _log.debug("%s: %s", check.name, check.state)
         checks.append(check)
@@ -51,18 +52,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(checks: list[Check], counts: Counter[str], *, quiet: bool) -> None:
-    """All of it, or with ``quiet`` what is not ok."""
+    """Print all checks, or with ``quiet`` those that are not ok."""
     shown = [check for check in checks if not quiet or check.state != "ok"]
     if shown:
         print_table(
-            ("check", "state", "what was found"),
-            [row for check in shown for row in _rows(check)],
-            styles=_STYLES,
+            ("check", "state", "what was found"), [row for check in shown for row in _rows(check)], styles=_STYLES
         )
     if quiet:
         return
     bad = [f"{counts[state]} {state}" for state in ("broken", "warning") if counts[state]]
-    print(f"\n{count_text(len(checks), 'check')}: {', '.join(bad) if bad else 'everything works'}.")
+    print(f"\n{words.count(len(checks), 'check')}: {', '.join(bad) if bad else 'everything works'}.")
 
 
 def _rows(check: Check) -> list[tuple[str, str, str]]:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from inductor_debug_jupyter.cli.ages import parse_since
 from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import age_text, count_text, print_json, print_table, printable, size_text
+from inductor_debug_jupyter.cli.terminal import age_text, print_json, print_table, printable, size_text
+from inductor_debug_jupyter.cli.time_options import parse_since
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.store import Artifact, ArtifactStore, SavedSession
@@ -76,11 +77,11 @@ def _list_sessions(store: ArtifactStore, args: argparse.Namespace) -> None:
     elif chosen:
         _print_sessions(chosen)
         if not args.quiet and len(chosen) < len(sessions):
-            print(f"… and {count_text(len(sessions) - len(chosen), 'session')} that {_filter_text(args)} left out")
+            print(f"… and {words.count(len(sessions) - len(chosen), 'session')} that {_filter_text(args)} left out")
     elif not args.quiet:
         folder = printable(str(store.folder))
         if sessions:
-            print(f"None of the {count_text(len(sessions), 'session')} in {folder} passes {_filter_text(args)}.")
+            print(f"None of the {words.count(len(sessions), 'session')} in {folder} passes {_filter_text(args)}.")
         else:
             print(f"Nothing was captured in {folder} yet. Put %%inductor_debug on top of a notebook cell, or try")
             print("inductor-debug quickstart. Another folder: --artifacts DIR.")

@@ -27,7 +27,7 @@ from inductor_debug_jupyter.cli import (
     show,
 )
 from inductor_debug_jupyter.cli.command import Command
-from inductor_debug_jupyter.cli.terminal import told_on_stderr
+from inductor_debug_jupyter.cli.terminal import logs_on_stderr
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.harmless import harmless_output
 from inductor_debug_jupyter.pipeline.options import OptionParser
@@ -84,7 +84,7 @@ def build_parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
         formatter_class=raw,
         allow_abbrev=False,
     )
-    _add_how_much(parser)
+    _add_verbosity(parser)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=CommandParser)
     parsers: dict[str, CommandParser] = {}
@@ -98,23 +98,23 @@ def build_parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
             allow_abbrev=False,
         )
         command.add_arguments(own)
-        _add_how_much(own)
+        _add_verbosity(own)
         parsers[name] = own
     return parser, parsers
 
 
-def _add_how_much(parser: argparse.ArgumentParser) -> None:
-    """Both before and behind the command; what is not said must not undo what was."""
-    how_much = parser.add_mutually_exclusive_group()
+def _add_verbosity(parser: argparse.ArgumentParser) -> None:
+    """``-v`` and ``-q``, allowed before and behind the command; an absent one must not undo the other place."""
+    verbosity = parser.add_mutually_exclusive_group()
     for flags, explained in (
         (("-v", "--verbose"), "log what happens, and show where an error arose"),
         (("-q", "--quiet"), "no warnings and no remarks, only what was asked for; errors are still told"),
     ):
-        how_much.add_argument(*flags, action="store_true", default=argparse.SUPPRESS, help=explained)
+        verbosity.add_argument(*flags, action="store_true", default=argparse.SUPPRESS, help=explained)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; answers with the exit code."""
+    """Run the command line; returns the exit code."""
     with harmless_output():
         return _main(list(sys.argv[1:] if argv is None else argv))
 
@@ -129,7 +129,7 @@ def _main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", 130, verbose=False)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python would complain again when it closes stdout.
+        # The reader of our output has closed it; Python would raise again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # the last resort: one line, and the place with --verbose
@@ -155,7 +155,7 @@ def _run(arguments: Sequence[str]) -> int:
         parsers[args.command].error(f"unrecognized arguments: {rest[0]}")
     args.verbose, args.quiet = getattr(args, "verbose", False), getattr(args, "quiet", False)
     level = logging.DEBUG if args.verbose else logging.ERROR if args.quiet else logging.WARNING
-    with told_on_stderr(PROGRAM, level):
+    with logs_on_stderr(PROGRAM, level):
         return COMMANDS[args.command].run(args)
 
 

@@ -1,8 +1,8 @@
-"""Execute a notebook without a browser, and say cell by cell what it showed.
+"""Execute a notebook without a browser, and print cell by cell what it showed.
 
 nbclient runs the cells; the kernel is *this* interpreter, whatever kernels are installed on the machine. Of each output
-the ``text/plain`` form is printed: for a panel that is what the panel says. A cell tagged ``raises-exception`` is there
-to fail; one that does not is as much of a surprise as another that does.
+the ``text/plain`` form is printed, also of a panel. A cell tagged ``raises-exception`` must fail; it is an error if it
+does not.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ CELL_SECONDS = 900
 
 _log = logging.getLogger(__name__)
 
-Say = Callable[[str], None]
+Write = Callable[[str], None]
 
 
 class NotebookFailedError(InductorDebugError):
-    """The notebook did not do what it should."""
+    """A cell failed, or did not fail though it must, or the kernel died."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotebookRun:
-    """How it went: code cells run, those that failed as they should, and the time it took."""
+    """Counts of code cells run and of expected failures, and the time in seconds."""
 
     cells: int
     expected_failures: int
     seconds: float
 
 
-def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], say: Say) -> NotebookRun:
-    """Run every cell of the notebook at ``path`` in ``folder`` and report through ``say``.
+def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], write: Write) -> NotebookRun:
+    """Run every cell of the notebook at ``path`` in ``folder``; lines of output go to ``write``.
 
     Raises:
         NotebookFailedError: a cell failed that should not, one did not that should, or the kernel died.
@@ -54,7 +54,7 @@ def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], say: Say)
         notebook = nbformat.read(path, as_version=4)
     except (OSError, ValueError, nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
         raise NotebookFailedError(f"{path} is not a notebook that can be read: {_first_line(str(error))}") from error
-    progress = _Progress(notebook.cells, say)
+    progress = _Progress(notebook.cells, write)
     client = NotebookClient(
         notebook,
         km=_kernel_manager(environ),
@@ -69,7 +69,7 @@ def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], say: Say)
         with kernel_log.open("wb") as log:
             client.execute(cleanup_kc=True, stdout=log, stderr=log)
     except (asyncio.CancelledError, AssertionError):
-        # On Ctrl-C nbclient stops the kernel, and then stumbles over there being no client any more.
+        # On Ctrl-C nbclient stops the kernel, and then fails because there is no client any more.
         raise KeyboardInterrupt from None
     except CellExecutionError as error:
         raise NotebookFailedError(f"{progress.where} failed: {error.ename}: {_first_line(error.evalue)}") from error
@@ -85,12 +85,12 @@ def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], say: Say)
 
 
 class _Progress:
-    """Says which cell runs and what it showed."""
+    """Writes which cell runs and what it showed."""
 
-    def __init__(self, cells: list[Any], say: Say) -> None:
+    def __init__(self, cells: list[Any], write: Write) -> None:
         code = [number for number, cell in enumerate(cells) if cell.cell_type == "code" and cell.source.strip()]
         self._positions = {number: position for position, number in enumerate(code, 1)}
-        self._say = say
+        self._write = write
         self.total = len(code)
         self.failures = 0
         self.where = "the first cell"
@@ -99,13 +99,13 @@ class _Progress:
     def started(self, cell: Any, cell_index: int) -> None:
         if position := self._positions.get(cell_index):
             self.where = f"cell {position} of {self.total} ({_first_line(cell.source)})"
-            self._say(f"[{position}/{self.total}] {_first_line(cell.source)}")
+            self._write(f"[{position}/{self.total}] {_first_line(cell.source)}")
 
     def executed(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
         if cell_index not in self._positions:
             return
         for text in output_texts(cell.outputs):
-            self._say(_indented(without_colour(text)))
+            self._write(_indented(without_colour(text)))
         failed = execute_reply["content"]["status"] == "error"
         if RAISES_TAG in cell.metadata.get("tags", ()):
             self.failures += failed
@@ -114,7 +114,7 @@ class _Progress:
 
 
 def output_texts(outputs: list[Any]) -> Iterator[str]:
-    """Yield what the outputs say as plain text; HTML, pictures and widgets without a text say nothing."""
+    """The plain text of outputs; HTML, pictures and widgets without a text are left out."""
     for output in outputs:
         if output.output_type == "stream":
             text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in output.text.split("\n"))

@@ -52,7 +52,7 @@ def quickstart_notebook() -> bytes:
 
 
 def has_display(environ: Mapping[str, str], *, terminal: bool) -> bool:
-    """Whether somebody sits in front of a screen: a terminal and, on Linux, a display server."""
+    """Whether there is a screen: a terminal and, on Linux, a display server."""
     if not terminal:
         return False
     return not sys.platform.startswith("linux") or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
@@ -89,10 +89,8 @@ def _free_name(path: Path) -> Path:
 
 
 def _environment(artifacts: Path) -> dict[str, str]:
-    """Name the artifact folder, so that what the notebook captures is found here afterwards."""
-    variable = OPTIONS["artifacts"].environment
-    assert variable is not None
-    return {variable: str(artifacts)}
+    """The variable that makes the notebook save its captures in ``artifacts``."""
+    return {OPTIONS["artifacts"].environment: str(artifacts)}
 
 
 def _run_here(notebook: bytes, artifacts: Path) -> int:

@@ -64,11 +64,6 @@ def age_text(seconds: float) -> str:
     return f"{int(seconds // 86400)} d"
 
 
-def count_text(count: int, noun: str) -> str:
-    """``1 file``, ``2 files``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
@@ -79,9 +74,9 @@ def print_table(
 
     Args:
         columns: the headings.
-        rows: what stands below them.
-        right: the columns of numbers.
-        styles: words that get a colour where they are a whole cell, and which.
+        rows: the cells.
+        right: the columns to align right.
+        styles: text of a cell → its style.
     """
     from rich.console import Console
     from rich.table import Table
@@ -107,7 +102,7 @@ def print_table(
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what stderr is at that moment."""
+    """Writes to the current ``sys.stderr``."""
 
     @property
     def stream(self) -> TextIO:
@@ -119,8 +114,8 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
 
 @contextlib.contextmanager
-def told_on_stderr(program: str, level: int) -> Iterator[None]:
-    """What this package logs, from ``level`` on, goes to stderr as lines of ``program``; other logs are left alone."""
+def logs_on_stderr(program: str, level: int) -> Iterator[None]:
+    """Write this package's log records, from ``level`` on, to stderr as lines of ``program``."""
     logger = logging.getLogger("inductor_debug_jupyter")
     handler = _StderrHandler()
     handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))

@@ -1,8 +1,8 @@
-"""Around a cell: open a session before it, and afterwards close it, bind it, show it, and raise what strict mode found.
+"""Open a session before a cell; afterwards close it, bind it, show it, and raise what strict mode found.
 
-After the cell everything is put back first, and the refusal of strict mode is taken from the record: nothing that
-follows can lose it. Then come the steps that may fail (compare, bind, show, save), each under a guard of its own: what
-goes wrong on our side is said in one line, and the others go on. Ctrl-C stops the step that runs, and Run All; nothing
+After the cell everything is restored first, and the refusal of strict mode is taken from the record: nothing that
+follows can lose it. Then come the steps that may fail (compare, bind, show, save), each guarded: an error on our side
+is logged in one line, and the other steps go on. Ctrl-C stops the step that runs, and Run All; nothing
 of a cell that failed or was stopped is run again.
 """
 
@@ -18,11 +18,11 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
+from inductor_debug_jupyter.jupyter.background_saving import BackgroundSaving
 from inductor_debug_jupyter.jupyter.display import show_session
 from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_options
+from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.jupyter.progress import CellProgress
-from inductor_debug_jupyter.jupyter.saving import LateSaving
-from inductor_debug_jupyter.jupyter.shown import panels
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
 from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, in_a_line
@@ -35,11 +35,11 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 log = logging.getLogger("inductor_debug_jupyter")
 
 KEPT_INPUTS = InputBudget(1 << 30)
-"""What is kept of all cells' inputs without being asked, so that a model can be run again."""
+"""The bytes that inputs of all cells may take, kept so that a model can be run again."""
 
 
-class Run:
-    """One cell, or one expression, that runs under the magic. ``session`` is None when there could be none."""
+class CellRun:
+    """One cell, or one expression, that runs under the magic. ``session`` is None when it could not be opened."""
 
     def __init__(self, shell: Any, settings: Settings) -> None:
         self.settings = settings
@@ -57,7 +57,7 @@ class Run:
             eager=True,
             keep_inputs=True,
             inputs_limit=KEPT_INPUTS,
-            on_step=self.progress.tell if self.progress else None,
+            on_step=self.progress.update if self.progress else None,
             only=_held_by(shell, name) if name else None,
         )
         self.tracebacks.install()
@@ -76,8 +76,8 @@ class Run:
 
 
 @contextmanager
-def _collector_waits() -> Iterator[None]:
-    """Python's collector goes over its heap some other time: after a compile that takes longer than all we do."""
+def _no_garbage_collection() -> Iterator[None]:
+    """Switch garbage collection off: after a compile one pass takes longer than all that we do."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -88,31 +88,31 @@ def _collector_waits() -> Iterator[None]:
 
 
 def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
-    """Whether something is what the user's variable ``name`` holds at that moment, compiled or not."""
+    """A test whether a called model is the value of the user's variable ``name`` at that moment, compiled or not."""
 
-    def holds(called: Any) -> bool:
+    def is_variable(called: Any) -> bool:
         if name not in shell.user_ns:
             return False
         held = shell.user_ns[name]
         wrapped = getattr(called, "__wrapped__", called)  # torch wraps a module of its own, such as nn.Linear
         return called is held or uncompiled(called) is uncompiled(held) or wrapped is uncompiled(held)
 
-    return holds
+    return is_variable
 
 
 def _compare(session: DebugSession) -> None:
-    """What ``--diff`` and its companions ask for."""
-    said = session.settings
-    report = session.diff(said["diff"], said["candidate"], backward=bool(said["backward"]))
-    if said["localize"] and (report.verdict == "mismatch" or report.record.crashes):
+    """Compare as ``--diff``, ``--candidate``, ``--backward`` and ``--localize`` say."""
+    settings = session.settings
+    report = session.diff(settings["diff"], settings["candidate"], backward=bool(settings["backward"]))
+    if settings["localize"] and (report.verdict == "mismatch" or report.record.crashes):
         session.localize()
 
 
-class _Stopped(ast.NodeTransformer):
-    """``raise KeyboardInterrupt`` in the place of a cell: IPython runs one although it was stopped before it began."""
+class _InterruptedCell(ast.NodeTransformer):
+    """Replaces a cell by ``raise KeyboardInterrupt``: IPython runs a cell even if Ctrl-C came before it began."""
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """What is run instead of ``node``."""
+        """The code that is run instead of ``node``."""
         return ast.parse("raise KeyboardInterrupt")
 
 
@@ -121,14 +121,14 @@ class CellWatcher:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._runs: list[Run | None] = []
-        self._saving = LateSaving(shell)
-        self._stopped = _Stopped()
+        self._runs: list[CellRun | None] = []
+        self._saving = BackgroundSaving(shell)
+        self._stopped = _InterruptedCell()
         self._cleaning: list[CleanTracebacks] = []
-        """For errors of line magics: IPython shows them after the magic is over."""
+        """For errors of line magics, which IPython shows after the magic has ended."""
 
-    def put_back_lost(self) -> None:
-        """IPython's ``pre_execute``: put back what cells left whose end was never told.
+    def close_lost_runs(self) -> None:
+        """IPython's ``pre_execute``: close the runs of cells whose end IPython never reported.
 
         Ctrl-C that hits IPython's or the kernel's own code around a cell ends it without ``post_run_cell``. Cells that
         still run are on the call stack; a run that is open beyond these was lost.
@@ -137,19 +137,19 @@ class CellWatcher:
         while running and len(self._runs) >= running:
             with held_back():
                 if (run := self._runs.pop()) is not None:
-                    self._take(None, "not everything could be put back", run.put_back)
+                    self._attempt(None, "not everything could be put back", run.put_back)
 
     def before_cell(self, info: Any) -> None:
-        """IPython's ``pre_run_cell``: open a session when the cell asks for one."""
+        """IPython's ``pre_run_cell``: open a session when the cell has the magic."""
         run = None
         with noticed() as interrupts:  # IPython swallows what an event's callback raises, Ctrl-C too
-            self._take(None, "an earlier panel could not be closed", lambda: panels.before_cell(info))
-            self._take(interrupts, "earlier sessions could not be saved", self._saving.finish)
+            self._attempt(None, "an earlier panel could not be closed", lambda: panels.before_cell(info))
+            self._attempt(interrupts, "earlier sessions could not be saved", self._saving.finish)
             try:
                 options = options_of_cell(info.raw_cell or "")
                 run = None if options is None else self._opened(read_options(options))
             except UsageError:
-                pass  # the input transformer has said so, and the cell does not run
+                pass  # the input transformer has shown it, and the cell does not run
             finally:
                 self._runs.append(run)
             if interrupts.came:
@@ -171,7 +171,7 @@ class CellWatcher:
             result.error_in_exec = ended_in  # so that Run All stops
 
     def run_expression(self, settings: Settings, expression: str) -> Any:
-        """``%inductor_debug EXPR``: evaluate it under a session of its own; answers with its value."""
+        """``%inductor_debug EXPR``: evaluate it under a session of its own; returns its value."""
         run = None
         try:
             with held_back():
@@ -187,19 +187,19 @@ class CellWatcher:
             raise ended_in
         return value
 
-    def finish(self, run: Run, *, run_again: bool = True) -> BaseException | None:
-        """Close, compare, bind, show and save a session; what it ends in: an interrupt, or what strict mode found.
+    def finish(self, run: CellRun, *, run_again: bool = True) -> BaseException | None:
+        """Close, compare, bind, show and save a session; returns the interrupt or strict mode's error, or None.
 
         ``run_again`` is False for a cell that failed or was stopped: nothing of it is run a second time.
         """
-        with noticed() as interrupts, _collector_waits(), unseen():
-            self._take(None, "not everything could be put back", run.put_back)
+        with noticed() as interrupts, _no_garbage_collection(), unseen():
+            self._attempt(None, "not everything could be put back", run.put_back)
             refused = self._finished(run, interrupts, run_again)
         if interrupts.came:
-            return _in_words(KeyboardInterrupt("the cell had run; what comes after it was stopped"))
-        return None if refused is None else _in_words(refused)
+            return _as_one_line(KeyboardInterrupt("the cell had run; what comes after it was stopped"))
+        return None if refused is None else _as_one_line(refused)
 
-    def _finished(self, run: Run, interrupts: Interrupts, run_again: bool) -> ConstraintViolationError | None:
+    def _finished(self, run: CellRun, interrupts: Interrupts, run_again: bool) -> ConstraintViolationError | None:
         session, settings, later = run.session, run.settings, False
         if session is None:
             return _not_checked(settings, run.why_no_session)
@@ -208,34 +208,34 @@ class CellWatcher:
             nonlocal later
             later = session.can_wait()
 
-        closed = self._take(interrupts, "the session could not be finished", lambda: session.close(save=False))
+        closed = self._attempt(interrupts, "the session could not be finished", lambda: session.close(save=False))
         if closed:
-            self._take(interrupts, "the session cannot be saved", probe)
+            self._attempt(interrupts, "the session cannot be saved", probe)
         with session.saved_once():
             refused = self._refusal(session) if closed else _not_checked(settings, "the session could not be finished")
             if settings["diff"] and run_again and closed and not interrupts.came:
-                self._take(interrupts, "nothing could be compared", lambda: _compare(session))
+                self._attempt(interrupts, "nothing could be compared", lambda: _compare(session))
             if settings["as"]:
-                self._take(None, "the session could not be bound", lambda: self._bind(settings["as"], session))
+                self._attempt(None, "the session could not be bound", lambda: self._bind(settings["as"], session))
             if closed and not settings["no_panel"]:
-                self._take(interrupts, "the session could not be shown", lambda: show_session(self._shell, session))
+                self._attempt(interrupts, "the session could not be shown", lambda: show_session(self._shell, session))
         if later:
-            self._take(interrupts, "the session could not be saved", lambda: self._saving.add(session))
+            self._attempt(interrupts, "the session could not be saved", lambda: self._saving.add(session))
         return refused
 
-    def _opened(self, settings: Settings) -> Run:
-        """A run whose session is open, or that says why it has none."""
-        run = Run(self._shell, settings)
+    def _opened(self, settings: Settings) -> CellRun:
+        """A run with an open session, or with the reason why it has none."""
+        run = CellRun(self._shell, settings)
         try:
             run.open(self._shell)
         except Exception as error:
-            self._say("the cell runs without a debug session", error)
-            self._take(None, "not everything could be put back", run.put_back)
+            self._warn("the cell runs without a debug session", error)
+            self._attempt(None, "not everything could be put back", run.put_back)
             run.session, run.why_no_session = None, f"there was no debug session ({in_a_line(error)})"
         return run
 
     def _refusal(self, session: DebugSession) -> ConstraintViolationError | None:
-        """What strict mode found; its script is written before the panel is drawn, which then shows it."""
+        """Strict mode's error; its script is written before the panel is drawn, which then shows it."""
         try:
             return session.refusal()
         except Exception as error:
@@ -244,11 +244,11 @@ class CellWatcher:
     def _bind(self, name: str, session: DebugSession) -> None:
         self._shell.user_ns[name] = session
 
-    def _take(self, interrupts: Interrupts | None, consequence: str, step: Callable[[], Any]) -> bool:
-        """Take one step, which Ctrl-C may stop where ``interrupts`` are given; whether it was done.
+    def _attempt(self, interrupts: Interrupts | None, consequence: str, step: Callable[[], Any]) -> bool:
+        """Run one step, which Ctrl-C may stop where ``interrupts`` are given; whether it finished.
 
-        What fails is said in one line. After an interrupt the frames are emptied: a ``with`` that had only just been
-        entered is then left, and puts back what it changed.
+        An error is logged in one line. After an interrupt the frames are cleared, so that a ``with`` that had only just
+        been entered restores what it changed.
         """
         try:
             if interrupts is None:
@@ -259,29 +259,29 @@ class CellWatcher:
             traceback.clear_frames(error.__traceback__)
             return False
         except Exception as error:
-            self._say(consequence, error)
+            self._warn(consequence, error)
             return False
         return True
 
-    def _say(self, consequence: str, error: Exception) -> None:
+    def _warn(self, consequence: str, error: Exception) -> None:
         log.warning("%%%%inductor_debug: %s (%s)", consequence, in_a_line(error))
         log.debug("details", exc_info=error)
 
 
 def _cells_on_the_stack(shell: Any) -> int:
-    """How many cells run at this moment, one inside the other; 0 where IPython does not call us."""
+    """How many cells are on the call stack; 0 where IPython does not call us."""
     code = getattr(type(shell).run_cell_async, "__code__", None)
     return sum(frame.f_code is code for frame, _ in traceback.walk_stack(None))
 
 
 def _not_checked(settings: Settings, reason: str) -> ConstraintViolationError | None:
-    """In strict mode the error of a cell that nobody can say anything about."""
+    """In strict mode, the error of a cell that could not be checked."""
     if not settings["strict"]:
         return None
     return ConstraintViolationError(f"{settings['target']} may refuse this: it could not be checked, {reason}")
 
 
-def _in_words(error: BaseException) -> BaseException:
-    """The error with its text in the place of a traceback, for there is none."""
+def _as_one_line(error: BaseException) -> BaseException:
+    """The error, shown as one line in place of a traceback."""
     error._render_traceback_ = lambda: [f"{type(error).__name__}: {error}"]  # type: ignore[attr-defined]
     return error

@@ -23,7 +23,7 @@ _VALUES: dict[str, Callable[[], tuple[str, ...]]] = {
 
 
 def completions_for(line: str) -> list[str]:
-    """What the last word of a magic's line can become."""
+    """Completions of the last word of a magic's line."""
     words = line.split()
     typed = "" if line.endswith(" ") else words[-1]
     before = words[-1] if line.endswith(" ") else (words[-2] if len(words) > 1 else "")

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from inductor_debug_jupyter.jupyter.shown import panels
+from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.pipeline.harmless import encodable
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.views.text import session_text

@@ -1,4 +1,4 @@
-"""What ``%load_ext inductor_debug_jupyter`` sets up, and ``%unload_ext`` takes away."""
+"""``%load_ext inductor_debug_jupyter`` and ``%unload_ext``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inductor_debug_jupyter.jupyter.completion import magic_options
 from inductor_debug_jupyter.jupyter.display import make_panel, show_session
 from inductor_debug_jupyter.jupyter.help import magic_help
 from inductor_debug_jupyter.jupyter.magic_line import NAME, read_options, strip_magic_line
-from inductor_debug_jupyter.jupyter.shown import panels
+from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
 from inductor_debug_jupyter.pipeline.options import split_magic_line
 from inductor_debug_jupyter.pipeline.session import last_session, register_display
@@ -26,7 +26,7 @@ def load(shell: Any) -> None:
     watcher = CellWatcher(shell)
     _loaded[id(shell)] = watcher
     shell.input_transformers_cleanup.append(strip_magic_line)
-    shell.events.register("pre_execute", watcher.put_back_lost)
+    shell.events.register("pre_execute", watcher.close_lost_runs)
     shell.events.register("pre_run_cell", watcher.before_cell)
     shell.events.register("post_run_cell", watcher.after_cell)
     shell.events.register("post_run_cell", panels.after_cell)
@@ -42,7 +42,7 @@ def unload(shell: Any) -> None:
     if watcher is None:
         return
     shell.input_transformers_cleanup.remove(strip_magic_line)
-    shell.events.unregister("pre_execute", watcher.put_back_lost)
+    shell.events.unregister("pre_execute", watcher.close_lost_runs)
     shell.events.unregister("pre_run_cell", watcher.before_cell)
     shell.events.unregister("post_run_cell", watcher.after_cell)
     shell.events.unregister("post_run_cell", panels.after_cell)

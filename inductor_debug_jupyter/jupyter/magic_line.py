@@ -1,4 +1,4 @@
-"""Finding ``%%inductor_debug`` in a cell, and taking it out so that the cell runs as it is.
+"""Find ``%%inductor_debug`` in a cell, and comment it out so that the cell runs as it is.
 
 The magic is not a cell magic in IPython's sense: running a cell from inside a magic loses top-level ``await``, the last
 expression's value and the right line numbers. Instead an input transformer turns the magic's line into a comment, so
@@ -34,7 +34,7 @@ def options_of_cell(cell: str) -> str | None:
 
 
 def read_options(text: str) -> Settings:
-    """The settings that a magic's line stands for, all of them checked.
+    """The settings of a magic's line, all of them checked.
 
     Raises:
         UsageError: IPython's own, which it shows as one line; the cell does not run.
@@ -65,11 +65,9 @@ def _check_localize(settings: Settings) -> None:
 
 
 def strip_magic_line(lines: list[str]) -> list[str]:
-    """Check the options, and leave a comment in the magic's place so that lines keep their numbers.
+    """IPython's input transformer: check the options, and comment the magic out so that lines keep their numbers.
 
-    This is the input transformer.
-
-    IPython asks several times for one cell, also while the user types: this must not do anything but answer.
+    IPython calls it several times for one cell, also while the user types: it must have no side effects.
     """
     if not lines or not (match := _MAGIC.match(lines[0].rstrip("\n"))):
         return lines

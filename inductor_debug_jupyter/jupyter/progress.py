@@ -1,6 +1,6 @@
-"""A line under a busy cell that says what the compiler is doing; gone when the cell is done.
+"""A line under a busy cell with what the compiler is doing; removed when the cell is done.
 
-It appears only when there is something to wait for. A thread counts the seconds, since torch may be silent for a long
+It appears after 0.8 seconds. A thread counts the seconds, since torch may be silent for a long
 time while the C++ compiler works; whatever fails here ends the line and nothing else.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from IPython.display import display
 
-from inductor_debug_jupyter.pipeline.capture.steps import Step
+from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 
@@ -27,24 +27,20 @@ TICK = 0.5
 
 
 class CellProgress:
-    """The line of one cell.
-
-    Args:
-        shell: where to show it; a terminal gets it on stderr, and only when that is one.
-    """
+    """The line of one cell: an output of its own in a notebook, else stderr if that is a terminal."""
 
     def __init__(self, shell: Any) -> None:
         self._place = _Notebook() if hasattr(shell, "kernel") else _Terminal()
         self._began = time.monotonic()
-        self._step: Step | None = None
+        self._step: CompileStep | None = None
         self._since = self._began
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def tell(self, step: Step) -> None:
-        """The compiler starts something."""
-        with held_back():  # half-way through, a thread would stay that nobody ends, or a lock that nobody gives back
+    def update(self, step: CompileStep) -> None:
+        """Show the step that the compiler starts."""
+        with held_back():  # Ctrl-C in between would leave a running thread or a held lock
             self._step, self._since = step, time.monotonic()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._tick, name="inductor-debug-progress", daemon=True)
@@ -52,7 +48,7 @@ class CellProgress:
             self._show()
 
     def done(self) -> None:
-        """Take the line away. Safe to call twice."""
+        """Remove the line. Safe to call twice."""
         self._over.set()
         with self._lock:
             self._guarded(self._place.clear)

@@ -13,10 +13,10 @@ import ipywidgets
 import torch
 from IPython.core.getipython import get_ipython
 
-from inductor_debug_jupyter.jupyter.panels.closing import close_all
-from inductor_debug_jupyter.jupyter.shown import panels
+from inductor_debug_jupyter.jupyter.panel_registry import panels
+from inductor_debug_jupyter.jupyter.panels.pane import error_text
+from inductor_debug_jupyter.jupyter.panels.widget_closing import close_all
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_names
-from inductor_debug_jupyter.pipeline.capture.steps import Step
 from inductor_debug_jupyter.pipeline.devices import profile_names
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
 from inductor_debug_jupyter.pipeline.harmless import plain
@@ -34,7 +34,7 @@ _TEXTS = {
     "atol": ("atol", "as the dtype has it"),
     "rtol": ("rtol", "as the dtype has it"),
 }
-"""Field → its title, and what stands in it while it is empty."""
+"""Field → its title, and its placeholder."""
 
 
 def quick_run() -> QuickRunForm:
@@ -54,7 +54,7 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
     Args:
         namespace: where the user's models and tensors are; the notebook's by default.
         target: the target to begin with.
-        on_session: told the session of each run; by default its panel is shown below.
+        on_session: called with the session of each run; by default its panel is shown below.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
         self._namespace: dict[str, Any] = namespace if namespace is not None else getattr(shell, "user_ns", {})
         self._on_session = on_session or self._show_panel
         self.session: DebugSession | None = None
-        """What the last run left behind."""
+        """The session of the last run."""
         self.fields = _fields()
         self.run_button = ipywidgets.Button(description="Run", button_style="primary", icon="play")
         self.run_button.on_click(lambda _: self.run())
@@ -103,53 +103,48 @@ class QuickRunForm(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
                 self.fields[field].value = chosen
 
     def read(self) -> QuickRun:
-        """What the fields say.
+        """The run that the fields describe.
 
         Raises:
             UsageError: something that is not allowed.
         """
-        said = {name: field.value for name, field in self.fields.items()}
-        model, inputs = said["model"], said["inputs"]
+        given = {name: field.value for name, field in self.fields.items()}
+        model, inputs = given["model"], given["inputs"]
         values: dict[str, Any] = {
-            **{name: said[name] for name in ("batch", "padding", "dtype", "backend", "backward", "force_failure")},
+            **{name: given[name] for name in ("batch", "padding", "dtype", "backend", "backward", "force_failure")},
             "model": self._namespace.get(model, model) if _is_model(self._namespace.get(model)) else model,
             "inputs": None if inputs == MADE_UP else self._namespace[inputs],
-            "target": said["target"] or None,
+            "target": given["target"] or None,
         }
         for name in ("max_memory", "dtypes", "deny"):
-            values[name] = said[name].strip() or None
+            values[name] = given[name].strip() or None
         for name, kind in (("alignment", int), ("atol", float), ("rtol", float)):
-            values[name] = _number(name, said[name], kind)
+            values[name] = _number(name, given[name], kind)
         return QuickRun(**values)
 
     def run(self) -> None:
-        """Run what the fields say, and show it. What goes wrong is said beside the button."""
+        """Run what the fields describe, and show it. An error is shown beside the button."""
         self.run_button.disabled = True
-        self._say("Running …")
+        self._show_status("Running …")
         try:
             chosen = self.read()
-            self.session = chosen.run(on_step=self._on_step)
+            self.session = chosen.run(on_step=lambda step: self._show_status(str(step)))
             self._on_session(self.session)
             self.look()
-            self._say(f"The same in a script: {self._as_code(chosen)}")
-        except InductorDebugError as error:
-            self._say(f"✗ {error}", bad=True)
-        except Exception as error:  # the user's model
-            self._say(f"✗ {type(error).__name__}: {error}", bad=True)
+            self._show_status(f"The same in a script: {self._as_code(chosen)}")
+        except Exception as error:  # of ours, or of the user's model
+            self._show_status(f"✗ {error_text(error)}", bad=True)
         finally:
             self.run_button.disabled = False
 
     def _as_code(self, chosen: QuickRun) -> str:
-        """The call, with the names that the user gave in place of models and tensors."""
-        told = str(chosen)
+        """The call, with the user's variable names in place of models and tensors."""
+        code = str(chosen)
         for field in ("model", "inputs"):
-            told = told.replace(f"{field}=…", f"{field}={self.fields[field].value}")
-        return told
+            code = code.replace(f"{field}=…", f"{field}={self.fields[field].value}")
+        return code
 
-    def _on_step(self, step: Step) -> None:
-        self._say(str(step))
-
-    def _say(self, text: str, *, bad: bool = False) -> None:
+    def _show_status(self, text: str, *, bad: bool = False) -> None:
         """Text from models and errors: never markup."""
         kind = ' role="alert" style="color: var(--jp-error-color1, #c62828)"' if bad else ' role="status"'
         self.status.value = f"<span{kind}>{html.escape(plain(text.splitlines()[0] if text else ''))}</span>"

@@ -1,4 +1,4 @@
-"""Take our frames out of the user's tracebacks.
+"""Remove our frames from the user's tracebacks.
 
 Between the cell and the user's ``forward`` a captured call passes through our wrapper and Dynamo. Neither was there
 without the magic, so neither is shown: a run of Dynamo's frames is dropped where it follows one of ours, and only
@@ -23,7 +23,7 @@ _COMPILES = str(Path("_dynamo") / "convert_frame.py")
 
 
 def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The same traceback, relinked around what is ours."""
+    """The traceback, relinked around our frames."""
     kept: list[TracebackType] = []
     dropping = False
     while traceback is not None:
@@ -68,7 +68,7 @@ def clean(error: BaseException) -> None:
 
 
 def _leave(error: BaseException) -> None:
-    """Empty the frames of libraries, ours among them: a ``with`` that was only just entered is then left."""
+    """Clear the frames of libraries, ours among them, so that a ``with`` that was only just entered is left."""
     for frame, _ in walk_tb(error.__traceback__):
         if is_library(frame.f_code.co_filename):
             with contextlib.suppress(RuntimeError):  # it still runs
@@ -88,7 +88,7 @@ class CleanTracebacks:
         self._shell.set_custom_exc((BaseException,), self._show)
 
     def remove(self) -> None:
-        """Put back what was there."""
+        """Restore the handler from before."""
         if self._before is None:
             return
         self._shell.custom_exceptions, handler = self._before

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 def in_a_line(error: BaseException) -> str:
-    """The class of an error and the first line of what it says."""
+    """The class of an error and the first line of its message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 class InductorDebugError(Exception):
-    """Base of everything raised on purpose here. A message may quote names of others: no control character is told."""
+    """Base of everything raised on purpose here. Control characters in a message become U+FFFD."""
 
     exit_code = 1
 
@@ -50,7 +50,7 @@ class InductorDebugError(Exception):
 
 
 class UsageError(InductorDebugError):
-    """What the user asked for cannot be understood."""
+    """A request of the user is not valid."""
 
     exit_code = 2
 
@@ -64,7 +64,7 @@ class ProfileError(UsageError):
 
 
 class CannotSendError(UsageError):
-    """Something cannot go to another process."""
+    """A value cannot be sent to another process."""
 
 
 class NotFoundError(InductorDebugError):

@@ -1,4 +1,4 @@
-"""Text of somebody else, made harmless: the bottom of the house, so that every room can use it.
+"""Make foreign text safe to print: no escape sequences, no bidirectional overrides, no lone surrogates.
 
 Names, reasons and code come from users' programs and from files that others wrote. Before such text reaches a terminal,
 every character that could steer it (escape sequences and other controls, also the 8-bit ones), reverse the reading
@@ -23,7 +23,7 @@ _ASCII: Final[dict[str, str]] = {
     "✗": "x", "✓": "+", "⚠": "!", "ℹ": "i", "…": "...", "·": "-", "×": "x", "→": "->", "←": "<-", "▸": ">",
     "▾": "v", "–": "-", "µ": "u", "≤": "<=", "≥": ">=",
 }  # fmt: skip
-"""What our own signs become where they cannot be encoded."""
+"""Our own signs → ASCII, for encodings without them."""
 _NOT_PLAIN_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
 
@@ -47,18 +47,18 @@ def encodable(text: str, encoding: str | None) -> str:
     try:
         text.encode(encoding or "utf-8")
     except UnicodeEncodeError:
-        told = "".join(_ASCII.get(char, char) if not char.isascii() else char for char in text)
-        return told.encode(encoding or "utf-8", "replace").decode(encoding or "utf-8")
+        ours = "".join(_ASCII.get(char, char) if not char.isascii() else char for char in text)
+        return ours.encode(encoding or "utf-8", "replace").decode(encoding or "utf-8")
     return text
 
 
-def quoted(value: Any, width: int = 120) -> str:
-    """The ``repr`` of a value that somebody wrote, for an error: one line, not longer than ``width``."""
+def quoted(value: Any) -> str:
+    """The ``repr`` of a foreign value, for an error: one line, not longer than 120 characters."""
     try:
-        told = repr(value)
+        text = repr(value)
     except (RecursionError, ValueError):  # nested deeply; an integer of more than 4,300 digits
         return f"a {type(value).__name__} too large to be shown"
-    return told if len(told) <= width else f"{told[: width - 1]}…"
+    return text if len(text) <= 120 else f"{text[:119]}…"
 
 
 def ascii_json(text: str) -> str:
@@ -74,13 +74,13 @@ def _escaped(match: re.Match[str]) -> str:
 def harmless_record(record: logging.LogRecord) -> bool:
     """A filter of our loggers: the message, filled in, cannot steer the terminal it is written to."""
     message = record.getMessage()
-    if (told := plain_lines(message)) != message:
-        record.msg, record.args = told, ()
+    if (safe := plain_lines(message)) != message:
+        record.msg, record.args = safe, ()
     return True
 
 
 class Harmless:
-    """Base of whatever says itself in words: what a subclass writes as ``__str__`` or ``__repr__`` is made harmless."""
+    """Base of classes whose ``__str__`` or ``__repr__`` may contain foreign text: the result is made harmless."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ def _harmless(words: Callable[[Any], str]) -> Callable[[Any], str]:
 class Screen:
     """``sys.stdout`` or ``sys.stderr`` while a command runs: whatever is written is harmless and can be encoded.
 
-    What only we wrote (the colours of a table, of a session's text) goes to :meth:`write_own` instead.
+    Text with our own colour codes goes to :meth:`write_own` instead.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -122,9 +122,9 @@ class Screen:
 
 @contextlib.contextmanager
 def harmless_output() -> Iterator[None]:
-    """Put a :class:`Screen` before stdout and stderr: the one place through which a command's text leaves."""
+    """Put a :class:`Screen` before stdout and stderr, through which all text of a command goes."""
     before = sys.stdout, sys.stderr
-    # A stream that lacks a method of TextIO is asked for it by nobody here.
+    # Screen forwards every other attribute to the stream.
     sys.stdout, sys.stderr = cast(TextIO, Screen(before[0])), cast(TextIO, Screen(before[1]))
     try:
         yield

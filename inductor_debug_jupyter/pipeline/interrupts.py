@@ -1,8 +1,8 @@
-"""Ctrl-C, and where it may strike.
+"""Delay or record Ctrl-C while the process's state is half changed.
 
-Python raises ``KeyboardInterrupt`` in the main thread between any two calls: also half-way through putting something
-back, which then stays changed. So the few places that change the process (hooks of torch, signal handlers, a child
-process) take the signal's handler over while they do so, and the interrupt is raised when they are done.
+Python raises ``KeyboardInterrupt`` in the main thread between any two calls: also half-way through restoring something,
+which then stays changed. So the few places that change the process (hooks of torch, signal handlers, a child process)
+replace the signal's handler while they do so, and the interrupt is raised when they are done.
 
 A block is safe from its first to its last step because only the two calls of ``signal.signal`` open and close it: once
 the first returns nothing raises any more, and when the second is called everything is done.
@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 
 class Interrupts:
-    """Ctrl-C while :func:`noticed`: kept in ``came``, and raised at once only while ``raises`` is set."""
+    """The handler of SIGINT in :func:`noticed`: sets ``came``, and raises only while ``raises`` is set."""
 
     def __init__(self) -> None:
         self.came = False
@@ -39,7 +39,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def let_stop(self, action: Callable[[], Any]) -> None:
-        """Run something that Ctrl-C may stop.
+        """Run ``action``, which Ctrl-C may stop.
 
         Raises:
             KeyboardInterrupt: it was stopped.
@@ -47,7 +47,7 @@ class Interrupts:
         try:
             self.raises = True
             action()
-        except KeyboardInterrupt:  # also one that nobody's Ctrl-C sent: a model may raise it
+        except KeyboardInterrupt:  # also one without a signal: a model may raise it
             self.came = True
             raise
         finally:
@@ -55,10 +55,10 @@ class Interrupts:
 
 
 def stoppable(method: Callable[Given, Answer]) -> Callable[Given, Answer]:
-    """For what a user waits for: Ctrl-C comes out of it as if it had struck there, whatever ran inside.
+    """Decorator: Ctrl-C leaves the method as a ``KeyboardInterrupt`` without the frames inside.
 
-    The frames inside are emptied: a ``with`` that had only just been entered is then left, and puts back what it
-    changed. They are not printed either; IPython takes many seconds for the hundred frames of a compile.
+    Clearing the frames closes generators, so that a ``with`` that had only just been entered restores what it changed.
+    The frames are not printed either; IPython takes many seconds for the hundred frames of a compile.
     """
 
     @functools.wraps(method)
@@ -75,7 +75,7 @@ def stoppable(method: Callable[Given, Answer]) -> Callable[Given, Answer]:
 
 @contextmanager
 def noticed() -> Iterator[Interrupts]:
-    """Ctrl-C inside the block is only noticed, whatever handler was there; on threads that get no signals, nothing."""
+    """Only record Ctrl-C inside the block. On threads other than the main one, which get no signals, do nothing."""
     interrupts = Interrupts()
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():

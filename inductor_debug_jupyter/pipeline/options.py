@@ -40,17 +40,6 @@ def parse_switch(text: str) -> bool:
     return _SWITCH_WORDS[word]
 
 
-def parse_alignment(text: str) -> int:
-    """A whole number from 1 up."""
-    try:
-        value = int(text.strip())
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise ValueError("allowed: a whole number from 1 up, such as 64")
-    return value
-
-
 def parse_size(text: str) -> int:
     """Bytes, as a number or with a unit: ``4096``, ``512KiB``, ``1GiB``, ``2GB``."""
     match = re.fullmatch(r"\s*(\d{1,30}(?:\.\d{1,30})?)\s*([A-Za-z]*)\s*", text)
@@ -70,28 +59,6 @@ def parse_limit(text: str) -> int:
         raise ValueError("allowed: bytes, such as 500MiB or 2GiB, or 0 for no limit") from None
 
 
-def parse_process_memory(text: str) -> int:
-    """Bytes that a process may have, written like any size."""
-    try:
-        size = parse_size(text)
-    except ValueError:
-        size = 0
-    if size < LEAST_PROCESS_MEMORY:
-        raise ValueError("allowed: bytes from 512MiB up (torch itself needs most), such as 4GiB")
-    return size
-
-
-def parse_seconds(text: str) -> float:
-    """A number of seconds above 0."""
-    try:
-        value = float(text.strip())
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ValueError("allowed: a number of seconds above 0, such as 60")
-    return value
-
-
 def parse_names(text: str) -> tuple[str, ...]:
     """Names, separated by commas."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -100,49 +67,14 @@ def parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def parse_name(text: str) -> str:
-    """A name of something registered elsewhere, such as a torch.compile backend."""
-    if not text.replace("_", "").replace("-", "").isalnum():
-        raise ValueError("allowed: a name, such as eager, aot_eager or inductor")
-    return text
-
-
-def parse_backend(text: str) -> str:
-    """What can compile a graph: the name of a torch.compile backend or of an adapter, or where to import it from."""
-    if not re.fullmatch(r"[\w-]+(\.[\w-]+)*(:\w+(\.\w+)*)?", text):
-        raise ValueError("allowed: a name, such as inductor or stick128, or MODULE:ATTRIBUTE")
-    return text
-
-
-def parse_target(text: str) -> str:
-    """A device profile: the name of a built-in one, or a file. Whether there is one is for the devices to say."""
-    if not text.strip() or "\0" in text:
-        raise ValueError("allowed: the name of a built-in profile, such as default, or a TOML file")
-    return text
-
-
 def parse_folder(text: str) -> str:
     """A folder, which need not exist yet; ``~`` is the user's own."""
     if not text.strip() or "\0" in text:
         raise ValueError("allowed: the path of a folder, such as debug_artifacts or ~/captures")
     try:
         return str(Path(text).expanduser())
-    except RuntimeError:  # ~somebody, whom this machine does not know
+    except RuntimeError:  # ~name of a user that does not exist
         raise ValueError("allowed: the path of a folder; there is no such user here") from None
-
-
-def parse_variable(text: str) -> str:
-    """The name of a Python variable."""
-    if not text.isidentifier():
-        raise ValueError("allowed: the name of a Python variable, such as session")
-    return text
-
-
-def parse_lowering(text: str) -> str:
-    """How far to lower: ``dynamo``, ``aot`` or ``inductor``."""
-    if text not in LOWERINGS:
-        raise ValueError(f"allowed: {', '.join(LOWERINGS)}")
-    return text
 
 
 def parse_transfers(text: str) -> str:
@@ -155,6 +87,53 @@ def parse_transfers(text: str) -> str:
         raise ValueError("allowed: 1 or 0, or values to see the first values too") from None
 
 
+def _text(is_allowed: Callable[[str], Any], allowed: str) -> Callable[[str], str]:
+    """A parser of texts that ``is_allowed`` accepts."""
+
+    def parse(text: str) -> str:
+        if not is_allowed(text):
+            raise ValueError(f"allowed: {allowed}")
+        return text
+
+    return parse
+
+
+def _number(kind: Callable[[str], Any], is_allowed: Callable[[Any], bool], allowed: str) -> Callable[[str], Any]:
+    """A parser of numbers that ``kind`` reads and ``is_allowed`` accepts."""
+
+    def parse(text: str) -> Any:
+        try:
+            value = kind(text.strip())
+        except ValueError:
+            value = None
+        if value is None or not is_allowed(value):
+            raise ValueError(f"allowed: {allowed}")
+        return value
+
+    return parse
+
+
+parse_alignment = _number(int, lambda value: value >= 1, "a whole number from 1 up, such as 64")
+parse_seconds = _number(float, lambda value: 0 < value < float("inf"), "a number of seconds above 0, such as 60")
+parse_process_memory = _number(
+    parse_size,
+    lambda value: value >= LEAST_PROCESS_MEMORY,
+    "bytes from 512MiB up (torch itself needs most), such as 4GiB",
+)
+parse_name = _text(
+    lambda text: text.replace("_", "").replace("-", "").isalnum(), "a name, such as eager, aot_eager or inductor"
+)
+parse_backend = _text(
+    re.compile(r"[\w-]+(\.[\w-]+)*(:\w+(\.\w+)*)?").fullmatch,
+    "a name, such as inductor or stick128, or MODULE:ATTRIBUTE",
+)
+parse_target = _text(  # whether the profile exists is checked by devices
+    lambda text: text.strip() and "\0" not in text, "the name of a built-in profile, such as default, or a TOML file"
+)
+parse_variable = _text(str.isidentifier, "the name of a Python variable, such as session")
+parse_lowering = _text(LOWERINGS.__contains__, ", ".join(LOWERINGS))
+
+
 @dataclass(frozen=True)
 class Option:
     """One option.
@@ -163,12 +142,12 @@ class Option:
         name: its Python name; the flag is ``--name`` with dashes.
         help: one line, shown by ``--help`` and by ``%%inductor_debug?``.
         parse: text → value; raises ValueError with a sentence that says what is allowed.
-        default: the value when nobody says anything.
-        metavar: what stands for the value in the help; empty for a switch.
-        environment: the variable that sets it, if any.
+        default: the value when it is not set.
+        metavar: the value's placeholder in the help; empty for a switch.
+        environment: the variable that sets it; ``INDUCTOR_DEBUG_NAME`` unless given.
         off_flag: for a switch, the flag that turns it off (``--warn`` for ``--strict``).
         bare: what the flag means when it is given without a value; None when it must have one.
-        takes: what a value may be besides text, in a config file or a call.
+        takes: the types besides text that a config file or a call may give.
     """
 
     name: str
@@ -176,10 +155,14 @@ class Option:
     parse: Callable[[str], Any] = str
     default: Any = None
     metavar: str = ""
-    environment: str | None = None
+    environment: str = ""
     off_flag: str | None = None
     bare: str | None = None
     takes: tuple[type, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.environment:
+            object.__setattr__(self, "environment", f"INDUCTOR_DEBUG_{self.name.upper()}")
 
     @property
     def flag(self) -> str:
@@ -206,7 +189,7 @@ class Option:
             return self.parse(self.bare) if value else None
         if isinstance(value, str):
             return self.read(value, origin)
-        # To Python True is a number; to whoever writes `alignment = true` it is a mistake.
+        # In Python True is a number, but `alignment = true` is a mistake.
         fits = isinstance(value, self.takes) and (bool in self.takes or not isinstance(value, bool))
         if not fits or (isinstance(value, list | tuple) and not all(isinstance(each, str) for each in value)):
             raise OptionError(f"{origin}: {quoted(value)} is not allowed; {self._allowed()}")
@@ -215,7 +198,7 @@ class Option:
         return self.read(str(int(value) if isinstance(value, bool) else value), origin)
 
     def _allowed(self) -> str:
-        """What the parser says about nothing at all."""
+        """The parser's message for an empty text, which says what is allowed."""
         try:
             self.parse("")
         except ValueError as error:
@@ -224,9 +207,8 @@ class Option:
 
 
 def _switch(name: str, explained: str) -> Option:
-    """A switch that is off unless somebody says otherwise."""
-    variable = f"INDUCTOR_DEBUG_{name.upper()}"
-    return Option(name, explained, parse_switch, default=False, environment=variable, takes=(bool, int))
+    """A switch that is off by default."""
+    return Option(name, explained, parse_switch, default=False, takes=(bool, int))
 
 
 OPTIONS: dict[str, Option] = {
@@ -247,7 +229,6 @@ OPTIONS: dict[str, Option] = {
             parse_target,
             default="default",
             metavar="NAME|FILE",
-            environment="INDUCTOR_DEBUG_TARGET",
             takes=(PurePath,),
         ),
         Option(
@@ -266,20 +247,12 @@ OPTIONS: dict[str, Option] = {
             environment="MOCK_MAX_MEMORY",
             takes=(int,),
         ),
-        Option(
-            "dtypes",
-            "the only dtypes that the target takes",
-            parse_names,
-            metavar="DTYPE,…",
-            environment="INDUCTOR_DEBUG_DTYPES",
-            takes=(list, tuple),
-        ),
+        Option("dtypes", "the only dtypes that the target takes", parse_names, metavar="DTYPE,…", takes=(list, tuple)),
         Option(
             "deny",
             "ops that the target does not have, such as aten.convolution",
             parse_names,
             metavar="OP,…",
-            environment="INDUCTOR_DEBUG_DENY",
             takes=(list, tuple),
         ),
         Option(
@@ -288,7 +261,6 @@ OPTIONS: dict[str, Option] = {
             parse_lowering,
             default="inductor",
             metavar="STAGE",
-            environment="INDUCTOR_DEBUG_LOWER",
         ),
         Option(
             "diff",
@@ -296,7 +268,6 @@ OPTIONS: dict[str, Option] = {
             parse_name,
             metavar="REFERENCE",
             bare="eager",
-            environment="INDUCTOR_DEBUG_DIFF",
         ),
         Option(
             "candidate",
@@ -304,7 +275,6 @@ OPTIONS: dict[str, Option] = {
             parse_backend,
             default="inductor",
             metavar="NAME",
-            environment="INDUCTOR_DEBUG_CANDIDATE",
         ),
         _switch("backward", "with --diff: compare gradients too"),
         _switch("localize", "with --diff: when outputs differ, also search for the op, the kernel and the line"),
@@ -314,7 +284,6 @@ OPTIONS: dict[str, Option] = {
             "with --diff: give up after so many seconds (with --isolate: for each step of the backend)",
             parse_seconds,
             metavar="SECONDS",
-            environment="INDUCTOR_DEBUG_TIMEOUT",
             takes=(int, float),
         ),
         Option(
@@ -322,23 +291,10 @@ OPTIONS: dict[str, Option] = {
             "with --isolate: how much memory the backend's process may have, torch included",
             parse_process_memory,
             metavar="SIZE",
-            environment="INDUCTOR_DEBUG_MEMORY_LIMIT",
             takes=(int,),
         ),
-        Option(
-            "as",
-            "bind the DebugSession to this variable",
-            parse_variable,
-            metavar="NAME",
-            environment="INDUCTOR_DEBUG_AS",
-        ),
-        Option(
-            "model",
-            "capture only the model or function that this variable holds",
-            parse_variable,
-            metavar="NAME",
-            environment="INDUCTOR_DEBUG_MODEL",
-        ),
+        Option("as", "bind the DebugSession to this variable", parse_variable, metavar="NAME"),
+        Option("model", "capture only the model or function that this variable holds", parse_variable, metavar="NAME"),
         _switch("no_panel", "show no panel and print nothing"),
         _switch("quiet", "show the panel but no progress and no notes"),
         Option(
@@ -347,7 +303,6 @@ OPTIONS: dict[str, Option] = {
             parse_folder,
             default="debug_artifacts",
             metavar="DIR",
-            environment="INDUCTOR_DEBUG_ARTIFACTS",
             takes=(PurePath,),
         ),
         Option(
@@ -356,7 +311,6 @@ OPTIONS: dict[str, Option] = {
             parse_limit,
             default=2 * 1024**3,
             metavar="SIZE",
-            environment="INDUCTOR_DEBUG_ARTIFACTS_LIMIT",
             takes=(int,),
         ),
         Option(
@@ -364,7 +318,6 @@ OPTIONS: dict[str, Option] = {
             "log each transfer between host and device and each kernel's spec: 1, or values for the first values too",
             parse_transfers,
             metavar="1|values",
-            environment="INDUCTOR_DEBUG_TRANSFERS",
             takes=(bool, int),
         ),
         Option(
@@ -372,7 +325,6 @@ OPTIONS: dict[str, Option] = {
             "compare tensors with our own C++, compiled once in the background; 0 keeps to torch and numpy",
             parse_switch,
             default=True,
-            environment="INDUCTOR_DEBUG_NATIVE",
             takes=(bool, int),
         ),
         Option(
@@ -380,7 +332,6 @@ OPTIONS: dict[str, Option] = {
             "what the stick128 simulator does wrong, such as copy-first-stick or crash:aten.mm",
             parse_names,
             metavar="FAULT,…",
-            environment="INDUCTOR_DEBUG_FAULTS",
             takes=(list, tuple),
         ),
     )
@@ -389,19 +340,8 @@ OPTIONS: dict[str, Option] = {
 CHECK_OPTIONS = ("strict", "target", "alignment", "max_memory", "dtypes", "deny")
 MAGIC_OPTIONS = (
     *CHECK_OPTIONS,
-    "lower",
-    "diff",
-    "candidate",
-    "backward",
-    "localize",
-    "isolate",
-    "timeout",
-    "memory_limit",
-    "as",
-    "model",
-    "artifacts",
-    "no_panel",
-    "quiet",
+    *("lower", "diff", "candidate", "backward", "localize", "isolate", "timeout", "memory_limit"),
+    *("as", "model", "artifacts", "no_panel", "quiet"),
 )
 
 
@@ -423,9 +363,9 @@ class OptionParser(argparse.ArgumentParser):
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
-    """Add the named options to an argparse parser. What the user does not say is absent from the namespace.
+    """Add the named options to an argparse parser; an option that is not given is absent from the namespace.
 
-    ``with --diff: …`` is said where there is a ``--diff``.
+    The help's ``with --diff: …`` is dropped where there is no ``--diff``.
     """
     names = tuple(names)
     for name in names:
@@ -462,13 +402,12 @@ def _help(option: Option) -> str:
     parts = [option.help]
     if option.default is not None and not option.is_switch:
         parts.append(f"default {option.default}")
-    if option.environment:
-        parts.append(f"environment {option.environment}")
+    parts.append(f"environment {option.environment}")
     return "; ".join(parts).replace("%", "%%")
 
 
 def read_given(namespace: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """The parsed values of those options that the user really gave."""
+    """The parsed values of the options that the user gave."""
     given = vars(namespace)
     values: dict[str, Any] = {}
     for name in names:
@@ -507,7 +446,7 @@ _WORD = re.compile(r"""\s*("[^"]*"|'[^']*'|\S+)""")
 def split_magic_line(line: str) -> tuple[str, str]:
     """The options at the beginning of a line, and the expression behind them: ``--strict model(x)``.
 
-    An option that may stand without its value (``--diff``) takes the next word only if that could be one.
+    An option with an optional value (``--diff``) takes the next word only if it is a valid value.
     """
     flags = {flag: option for option in OPTIONS.values() for flag in (option.flag, option.off_flag) if flag}
     position = 0

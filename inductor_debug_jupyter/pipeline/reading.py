@@ -1,6 +1,6 @@
-"""Files and texts that somebody else wrote, read without trusting them.
+"""Read foreign files and texts without trusting them.
 
-A path may name a folder, a pipe that nobody writes to, a device without an end, or a file larger than the memory: only
+A path may name a folder, a pipe without a writer, a device without an end, or a file larger than the memory: only
 a regular file of a size that ours can have is read. A text may be no UTF-8, be nested a hundred thousand levels deep or
 hold an integer of five thousand digits; Python's parsers then raise whatever their own code ran into. Here all of that
 is an ``OSError`` with a sentence, or a :class:`MalformedError`, so that callers need to know of nothing else.
@@ -25,10 +25,10 @@ LARGEST_RECORD: Final = 1 << 30
 LARGEST_NUMBER: Final = 2**63 - 1
 """No size, count or index of torch is larger."""
 DEEPEST: Final = 100
-"""Levels of nesting in values whose shape nobody prescribes."""
+"""Levels of nesting in values without a declared type."""
 
 _LONGEST: Final = 300
-"""Characters of what a parser says: some quote the whole value."""
+"""Characters of a parser's message: some quote the whole value."""
 
 _Value = TypeVar("_Value")
 
@@ -45,7 +45,7 @@ def read_regular(path: Path, limit: int) -> bytes:
     """
     if "\0" in str(path):
         raise OSError(errno.ENOENT, "no file can have this name")
-    # Without O_NONBLOCK opening a pipe waits until somebody writes to it.
+    # Without O_NONBLOCK opening a pipe waits for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
@@ -63,10 +63,10 @@ def _kind(mode: int) -> str:
 
 
 def parsed(parse: Callable[[], _Value]) -> _Value:
-    """What a parser of text answers.
+    """The result of a parser.
 
     Raises:
-        MalformedError: it raised; whatever it was.
+        MalformedError: the parser raised any error.
     """
     try:
         return parse()
@@ -77,8 +77,8 @@ def parsed(parse: Callable[[], _Value]) -> _Value:
     except MemoryError:
         raise MalformedError("it does not fit into the memory") from None
     except (ValueError, OverflowError) as error:  # TOML and JSON decoders' own errors are ValueErrors too
-        told = plain(" ".join(str(error).split())) or type(error).__name__
-        raise MalformedError(told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…") from None
+        message = plain(" ".join(str(error).split())) or type(error).__name__
+        raise MalformedError(message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…") from None
 
 
 def parsed_toml(data: bytes | str) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def parsed_toml(data: bytes | str) -> dict[str, Any]:
 
 
 def check_values(value: Any) -> None:
-    """Whether decoded values have a size that everything after this can deal with.
+    """Check that decoded values are not too large or too deeply nested.
 
     Raises:
         MalformedError: a number that is too large, or values nested too deeply.

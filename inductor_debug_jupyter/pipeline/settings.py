@@ -1,9 +1,9 @@
-"""Where each value comes from: call > environment > config file > default.
+"""The value of each option and its origin: call > environment > config file > default.
 
 The config file is ``inductor_debug.toml`` or ``[tool.inductor_debug]`` in ``pyproject.toml``, looked for in the working
 folder and its parents; the nearest one wins, and of two in one folder the former. A relative path in it is relative to
-it. Every value remembers its origin, so that an error (and ``inductor-debug config``) can name it. An empty environment
-variable says nothing.
+it. Every value keeps its origin, so that an error (and ``inductor-debug config``) can name it. An empty environment
+variable counts as not set.
 """
 
 from __future__ import annotations
@@ -44,10 +44,6 @@ class Settings:
     def __getitem__(self, name: str) -> Any:
         return self.values[name].value
 
-    def is_default(self, name: str) -> bool:
-        """Whether nobody said anything about this option."""
-        return self.values[name].origin == "default"
-
 
 def resolve(
     given: Mapping[str, Any] | None = None,
@@ -57,10 +53,10 @@ def resolve(
     folder: Path | None = None,
     names: Iterable[str] | None = None,
 ) -> Settings:
-    """The value of every option, or of the named ones: what is not asked for is not checked either.
+    """The value of every option, or of the named ones; values of others are not checked.
 
     Args:
-        given: what the caller said; None means "not said".
+        given: the caller's values; None means "not given".
         defaults: defaults that differ from the declared ones (``mock_backend`` is strict by default).
         environ: the environment; the process's own by default.
         folder: where to look for a config file; the working folder by default.
@@ -75,10 +71,10 @@ def resolve(
     values: dict[str, Setting] = {}
     for name in (name for name in OPTIONS if name in wanted):
         option = OPTIONS[name]
-        if (said := (given or {}).get(name)) is not None:
+        if (value := (given or {}).get(name)) is not None:
             origin = f"call ({option.flag})"
-            values[name] = Setting(option.accept(said, origin), origin)
-        elif option.environment and (text := environment.get(option.environment)):
+            values[name] = Setting(option.accept(value, origin), origin)
+        elif text := environment.get(option.environment):
             values[name] = Setting(option.read(text, option.environment), option.environment)
         elif name in from_file:
             values[name] = from_file[name]
@@ -88,9 +84,9 @@ def resolve(
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """One sentence for each variable that looks like a setting and is none: a slip that nothing else would tell."""
+    """One sentence for each variable that looks like a setting and is none: a typo that has no other effect."""
     environment = os.environ if environ is None else environ
-    known = {option.environment for option in OPTIONS.values() if option.environment} | _OTHER_VARIABLES
+    known = {option.environment for option in OPTIONS.values()} | _OTHER_VARIABLES
     ours = (name for name in environment if name.startswith(("INDUCTOR_DEBUG_", "MOCK_")) and name not in known)
     sentences = []
     for name in sorted(ours):
@@ -114,7 +110,7 @@ def find_config(folder: Path) -> Path | None:
 
 
 def _mentions_us(project: Path) -> bool:
-    """Whether that pyproject.toml has our table; one that is not valid TOML is told only if it names us."""
+    """Whether that pyproject.toml has our table; invalid TOML counts if it mentions us, so that the error is shown."""
     try:
         text = read_regular(project, LARGEST_TEXT).decode("utf-8", "replace")
     except OSError:
@@ -153,13 +149,13 @@ def _read_config(path: Path | None, wanted: set[str]) -> dict[str, Setting]:
         if name in settings:
             raise OptionError(f"{origin}: {name} is said twice; once with a dash and once without")
         if name in wanted:
-            said = OPTIONS[name].accept(value, origin)
-            settings[name] = Setting(_relative_to(path.parent, name, said), origin)
+            accepted = OPTIONS[name].accept(value, origin)
+            settings[name] = Setting(_relative_to(path.parent, name, accepted), origin)
     return settings
 
 
 def _relative_to(folder: Path, name: str, value: Any) -> Any:
-    """A path in a config file is meant from where the file lies."""
+    """A path in a config file is relative to the file's folder."""
     if name == "artifacts":
         return str(folder / value)
     if name == "target" and (folder / value).is_file():
@@ -180,15 +176,15 @@ def _place(path: Path, text: str, keys: Sequence[str]) -> str:
 
 
 _PARSES = 20
-"""So often a file is parsed to find a line; in one that needs more, the line is about right."""
+"""The most parses to find a line; beyond that the line is approximate."""
 
 
 @functools.lru_cache(maxsize=64)
 def _line_of(text: str, keys: tuple[str, ...]) -> int:
-    """The line on which the file says ``keys``: there everything above parses without it, and what follows adds it.
+    """The line that sets ``keys``: the lines above parse to a table without the key, with this line it is there.
 
-    TOML has many ways to write a key (quoted, dotted, in an inline table), and the same word may stand in a comment or
-    in another tool's table: so the parser decides, and the text only says where to look.
+    TOML has many ways to write a key (quoted, dotted, in an inline table), and the same word may be in a comment or in
+    another tool's table: so the parser decides, and the text only narrows the search.
     """
     lines = text.split("\n")
     tries = 0
@@ -196,19 +192,19 @@ def _line_of(text: str, keys: tuple[str, ...]) -> int:
         if keys[-1] not in line:
             continue
         tries += 1
-        if _says("\n".join(lines[: number - 1]), keys) is not False:
+        if _has_key("\n".join(lines[: number - 1]), keys) is not False:
             continue
         for end in range(number, len(lines) + 1):
-            said = _says("\n".join(lines[:end]), keys)
+            found = _has_key("\n".join(lines[:end]), keys)
             tries += 1
-            if said or tries > _PARSES:
+            if found or tries > _PARSES:
                 return number
-            if said is False:
+            if found is False:
                 break
     return 1
 
 
-def _says(text: str, keys: Sequence[str]) -> bool | None:
+def _has_key(text: str, keys: Sequence[str]) -> bool | None:
     """Whether this TOML has that key; None when it is not TOML, such as the first half of a list."""
     try:
         table: Any = parsed_toml(text)

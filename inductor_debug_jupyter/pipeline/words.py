@@ -1,4 +1,4 @@
-"""How numbers, sizes and severities are said: the bottom of the house, so that every room says them alike."""
+"""How numbers, sizes, durations and severities are written, alike in every room."""
 
 from __future__ import annotations
 

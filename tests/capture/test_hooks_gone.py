@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.pipeline.torch_compat import calls, hooks, regions
+from inductor_debug_jupyter.pipeline.torch_compat import hooks, module_calls, regions
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -75,9 +75,9 @@ def test_the_way_to_compiled_functions(monkeypatch):
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_the_way_to_plain_modules(monkeypatch, index):
-    sites = list(calls.SITES)
+    sites = list(module_calls.SITES)
     sites[index] = lost(sites[index])
-    monkeypatch.setattr(calls, "SITES", tuple(sites))
+    monkeypatch.setattr(module_calls, "SITES", tuple(sites))
     with capture(eager=True) as session:
         out = nn.Linear(4, 4)(torch.ones(2, 4))
     assert out.shape == (2, 4)

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.pipeline.capture import compiling
-from inductor_debug_jupyter.pipeline.records import LateTexts
+from inductor_debug_jupyter.pipeline.capture import compile_in_progress
+from inductor_debug_jupyter.pipeline.records import DeferredTexts
 from inductor_debug_jupyter.pipeline.torch_compat import hooks
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -25,7 +25,7 @@ class Block(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_rendered_later_is_what_torch_renders_at_once(dtype, dynamic, monkeypatch):
-    at_once, of, add_ir = {}, hooks.IrSnapshot.of, compiling.Compiling.add_ir
+    at_once, of, add_ir = {}, hooks.IrSnapshot.of, compile_in_progress.CompileInProgress.add_ir
 
     def torch_renders(nodes):
         snapshot = of(nodes)
@@ -37,7 +37,7 @@ def test_rendered_later_is_what_torch_renders_at_once(dtype, dynamic, monkeypatc
         add_ir(self, stage, ir, is_backward)
 
     monkeypatch.setattr(hooks.IrSnapshot, "of", torch_renders)
-    monkeypatch.setattr(compiling.Compiling, "add_ir", keep)
+    monkeypatch.setattr(compile_in_progress.CompileInProgress, "add_ir", keep)
     x = torch.randn(4, 6, 16, dtype=dtype)
     if dynamic:
         torch._dynamo.mark_dynamic(x, 1)
@@ -59,7 +59,7 @@ def test_nothing_is_rendered_before_somebody_looks():
         asked.append(1)
         return "text"
 
-    texts = LateTexts({"ir_pre_fusion": render, "code": "code"})
+    texts = DeferredTexts({"ir_pre_fusion": render, "code": "code"})
     assert "ir_pre_fusion" in texts
     assert list(texts) == ["ir_pre_fusion", "code"]
     assert asked == []
@@ -72,7 +72,7 @@ def test_a_text_that_cannot_be_rendered_costs_itself_only():
     def broken():
         raise RuntimeError("no words")
 
-    texts = LateTexts({"ir_pre_fusion": broken, "code": "code"})
+    texts = DeferredTexts({"ir_pre_fusion": broken, "code": "code"})
     assert dict(texts) == {
         "ir_pre_fusion": "# ir_pre_fusion could not be rendered: RuntimeError: no words\n",
         "code": "code",

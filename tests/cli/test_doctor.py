@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from inductor_debug_jupyter.cli import health
-from inductor_debug_jupyter.cli.health import Check
+from inductor_debug_jupyter.cli import doctor_checks
+from inductor_debug_jupyter.cli.doctor_checks import Check
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat import canaries
 
@@ -52,7 +52,7 @@ def test_the_table_and_quick(cli: Cli, folder: Path) -> None:
 
 
 def found(*, store: ArtifactStore | None = None, quick: bool = True) -> dict[str, Check]:
-    return {check.name: check for check in health.all_checks(store, quick=quick)}
+    return {check.name: check for check in doctor_checks.all_checks(store, quick=quick)}
 
 
 def test_an_artifact_folder_that_cannot_be_written(cli: Cli, folder: Path) -> None:
@@ -71,18 +71,21 @@ def test_a_compiler_that_does_not_work(tmp_path: Path, monkeypatch: pytest.Monke
     )
     compiler.chmod(0o755)
     monkeypatch.setattr(canaries, "cpp_compiler", lambda: str(compiler))
-    check = health._cpp_compiler(quick=False)
+    check = doctor_checks._cpp_compiler(quick=False)
     assert check.state == "broken"
     assert check.found.endswith("fatal error: Python.h: none")
     assert "cannot run on the CPU" in check.consequence
     compiler.unlink()
-    assert "cannot be run" in health._cpp_compiler(quick=False).found
+    assert "cannot be run" in doctor_checks._cpp_compiler(quick=False).found
 
     def none() -> str:
         raise RuntimeError("No working C++ compiler found\nmore")
 
     monkeypatch.setattr(canaries, "cpp_compiler", none)
-    assert "Inductor finds none (No working C++ compiler found); install g++" in health._cpp_compiler(quick=True).found
+    assert (
+        "Inductor finds none (No working C++ compiler found); install g++"
+        in doctor_checks._cpp_compiler(quick=True).found
+    )
 
 
 def test_a_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,10 +115,10 @@ def test_without_graphviz_and_without_widgets(monkeypatch: pytest.MonkeyPatch) -
     from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import run_graphviz
 
     run_graphviz.cache_clear()
-    graphviz = health._graphviz()
+    graphviz = doctor_checks._graphviz()
     assert (graphviz.state, graphviz.consequence) == ("warning", "graphs are drawn with a simple layout of our own")
     assert "no graphviz" in graphviz.found
-    packages = health._packages()
+    packages = doctor_checks._packages()
     assert packages.state == "warning"
     assert packages.found.startswith("cannot be used: anywidget (")
 
@@ -134,7 +137,7 @@ def test_settings_that_are_wrong(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_untested_torch_and_no_torch_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.__version__", "9.9.9")
-    check = health._torch()
+    check = doctor_checks._torch()
     assert check.state == "warning"
     assert "torch 9.9.9 is outside the tested range" in check.found
     code = (

@@ -199,7 +199,7 @@ def test_whatever_says_itself_is_harmless() -> None:
         "DebugSession",  # session_text
         "Fault",
         "InductorDebugError",
-        "LateTexts",  # the repr of its stages
+        "DeferredTexts",  # the repr of its stages
         "TensorComparisonResult",
     }
     found: dict[str, type] = {}

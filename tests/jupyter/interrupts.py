@@ -69,7 +69,7 @@ def state():
     from torch._logging import _internal
     from inductor_debug_jupyter.pipeline.adapters import device_log
     from inductor_debug_jupyter.pipeline.capture import threads
-    from inductor_debug_jupyter.pipeline.torch_compat import calls, hooks, patches, regions
+    from inductor_debug_jupyter.pipeline.torch_compat import module_calls, hooks, patches, regions
     shell = get_ipython()
     loggers = [logging.getLogger(name) for name in sorted(logging.root.manager.loggerDict) if name.startswith("torch")]
     lock = []
@@ -87,7 +87,7 @@ def state():
                 children.append((about.parent / "cmdline").read_text())
     return {
         "ours": (patches.installed(), len(hooks._listeners), len(device_log._listeners), len(regions._redirects),
-                 len(regions._retired), len(calls._watches), len(threads._open)),
+                 len(regions._retired), len(module_calls._watches), len(threads._open)),
         "dynamo": torch._dynamo.config.get_config_copy(),
         "inductor": torch._inductor.config.get_config_copy(),
         "functorch": torch._functorch.config.get_config_copy(),

@@ -107,7 +107,7 @@ def test_the_curve_chooses_nodes_and_the_histogram_follows_the_output() -> None:
     assert len(charts.children) == 2
     charts._clicked(None, {"data": {"index": 1}})
     assert chosen == [("forward", "mul")]
-    assert "amplified from upstream" in charts._told.value
+    assert "amplified from upstream" in charts._caption.value
     panel.chosen = "z"
     assert len(charts.children) == 1
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from inductor_debug_jupyter import DebugSession, capture
 from inductor_debug_jupyter.jupyter.panels import DebugPanel
-from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
-from inductor_debug_jupyter.jupyter.panels.live import LiveParts
+from inductor_debug_jupyter.jupyter.panels.live_parts import LiveParts
+from inductor_debug_jupyter.jupyter.panels.node_binder import NodeBinder
 
 from .conftest import Kernel
 

@@ -11,7 +11,7 @@ import pytest
 import inductor_debug_jupyter.jupyter.panels.debug as debug
 import inductor_debug_jupyter.pipeline.drawing.graph_view as graph_view
 from inductor_debug_jupyter.jupyter.panels import DebugPanel
-from inductor_debug_jupyter.jupyter.panels.live import LiveParts
+from inductor_debug_jupyter.jupyter.panels.live_parts import LiveParts
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,

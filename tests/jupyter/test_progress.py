@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from inductor_debug_jupyter.jupyter import progress
-from inductor_debug_jupyter.pipeline.capture.steps import Step, Steps
+from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep, CompileSteps
 
 CELL = "{magic}\ntorch.nn.Linear(4, 4)(torch.ones(2, 4)).sum().backward()"
 
@@ -50,7 +50,7 @@ def test_names_are_data():
 
 def test_steps_are_told_once_with_the_graphs_name():
     told = []
-    steps = Steps(told.append)
+    steps = CompileSteps(told.append)
     steps.named("0/0", "Net.forward")
 
     def event(name, ph="B"):
@@ -78,7 +78,7 @@ def test_a_terminal_overwrites_one_line(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "PATIENCE", 0)
     line = progress.CellProgress(object())
-    line.tell(Step("0/0", "Net", "fusing"))
+    line.update(CompileStep("0/0", "Net", "fusing"))
     line.done()
     line.done()
     assert stream.getvalue().startswith("\rNet (0/0): fusing · 0 s of 0 s")

@@ -29,7 +29,7 @@ CELL = "%%inductor_debug --target stick128 --strict --lower dynamo --diff --cand
 BEFORE = {
     "opening": (DebugSession, "open"),
     "hooking": (CaptureWatch, "open"),
-    "saving the last": (cells.LateSaving, "finish"),
+    "saving the last": (cells.BackgroundSaving, "finish"),
 }
 AFTER = {
     "putting back": (CaptureWatch, "close"),
@@ -39,7 +39,7 @@ AFTER = {
     "comparing": (DebugSession, "diff"),
     "binding": (cells.CellWatcher, "_bind"),
     "showing": (cells, "show_session"),
-    "saving": (cells.LateSaving, "add"),
+    "saving": (cells.BackgroundSaving, "add"),
 }
 
 

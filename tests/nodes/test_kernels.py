@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import DebugSession, capture
-from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
+from inductor_debug_jupyter.jupyter.panels.node_binder import NodeBinder
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import plan_of

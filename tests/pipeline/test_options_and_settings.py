@@ -68,7 +68,7 @@ def test_call_beats_environment_beats_file_beats_default(tmp_path):
     assert settings.values["alignment"].origin == "call (--alignment)"
     assert settings.values["max_memory"].origin == "MOCK_MAX_MEMORY"
     assert settings.values["target"].origin.endswith("inductor_debug.toml, line 3")
-    assert settings.is_default("lower")
+    assert settings.values["lower"].origin == "default"
 
 
 def test_a_bad_variable_is_named():

@@ -17,8 +17,7 @@ import torch
 from inductor_debug_jupyter.pipeline.devices.partition import Key, external_inputs, storage_keys
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, Segment, Side
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import tensors_of
-from inductor_debug_jupyter.pipeline.torch_compat.storages import on_storage
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import on_storage, tensors_of
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 CompileDevice = Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]

@@ -21,7 +21,7 @@ from inductor_debug_jupyter.benchmarks.printing import Progress, print_table
 from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
 from inductor_debug_jupyter.pipeline.records import STAGES, CompileCapture
 from inductor_debug_jupyter.pipeline.session import DebugSession, capture
-from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import temporary_inductor_cache
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 _NAMES = ("encoder", *MODEL_NAMES)
@@ -59,7 +59,7 @@ def _sessions(name: str, small: bool, progress: Progress) -> list[DebugSession]:
     """One session a column, in one process with an Inductor cache of its own."""
     built = _built(name, small)
     sessions = []
-    with inductor_cache_of_its_own() as folder:
+    with temporary_inductor_cache() as folder:
         for column, fresh in _RUNS.items():
             progress.step(f"{name}, {column}")
             if not fresh:

@@ -160,4 +160,4 @@ def test_what_killed_writers_left_goes_and_nothing_else(store: ArtifactStore) ->
     assert not any(file.exists() for file in left)
     assert all(file.exists() for file in stays)
     reasons = {file.path: file.reason for file in report.kept}
-    assert reasons[f"sessions/{stays[0].name}"] == "not in the index: somebody may be writing it"
+    assert reasons[f"sessions/{stays[0].name}"] == "not in the index: a process may be writing it"

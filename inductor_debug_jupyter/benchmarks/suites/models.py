@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> int:
     settings = resolve(read_given(args, ["target", "artifacts"]))
     _check_device(args.device)
     from inductor_debug_jupyter.benchmarks.model_trial import STEPS, Trial
-    from inductor_debug_jupyter.pipeline.torch_compat.own_cache import inductor_cache_of_its_own
+    from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import temporary_inductor_cache
 
     store = ArtifactStore.of(settings)
     records: list[BenchmarkRecord] = []
     unsaved: list[str] = []
-    cache = contextlib.nullcontext() if args.keep_cache else inductor_cache_of_its_own()
+    cache = contextlib.nullcontext() if args.keep_cache else temporary_inductor_cache()
     with cache, Progress(len(names) * len(STEPS)) as progress:
         for name in names:
             trial = Trial(benchmark_model(name), settings, store, device=args.device, small=args.small)

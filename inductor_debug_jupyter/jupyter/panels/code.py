@@ -6,7 +6,7 @@ from typing import Any
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.panel import source_view
@@ -14,15 +14,10 @@ from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 
 class CodePanel(Pane):
-    """``choices`` are known from the start, ``documents`` and ``sources`` when the tab is first opened.
+    """``choices`` are set from the start, ``documents`` and ``sources`` when the tab is first opened.
 
-    ``nodes`` and ``document`` are Python's answers.
-
-    ``wanted`` is what the choosers were set to: a graph (``compile_id``, ``stage``) or a document (``document``).
-
-    Args:
-        record: the session to show.
-        lookup: where things stand in it.
+    The browser sets ``wanted``, a graph (``compile_id``, ``stage``) or a document (``document``); Python answers with
+    ``nodes`` or ``document``.
     """
 
     _esm = asset("code.js")
@@ -40,14 +35,14 @@ class CodePanel(Pane):
         self._lookup = lookup
 
     def answer(self, wanted: dict[str, Any]) -> None:
-        """Show what the choosers were set to."""
+        """Show the graph or document that the user chose."""
         if "document" in wanted:
             self._show_document(wanted["document"])
         else:
             self._show_nodes(wanted["compile_id"], wanted["stage"])
 
     def show(self, chosen: dict[str, Any]) -> None:
-        """The graph and the document that the selection stands in; without one, what is on show stays."""
+        """Show the graph and the document of the selection; without one, nothing changes."""
         if not self.documents:
             self.documents = list(documents_view(self._record))
             self.sources = source_view(self._record, self._lookup)

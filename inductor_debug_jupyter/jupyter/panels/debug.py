@@ -1,18 +1,18 @@
 """The whole panel: header, tabs, and three panes with one selection.
 
-Where a click goes: the pane that was clicked sets its ``selection``; links that live in the browser set it on all
-other panes, which light up at once; the header's copy tells Python. Python then does what only Python can: it lays
-out the graph that the selection stands in, if another one is on show, fetches the node's raw detail, and calls
-``on_select``. It never answers with a selection, so there is nothing to run in circles.
+A click: the pane that was clicked sets its ``selection``; links in the browser set it on all other panes, which
+highlight it at once; Python observes the header's copy. Python then lays out the graph of the selection, if another one
+is on show, fetches the node's raw detail, and calls ``on_select``. It never sets a selection in response, so there is
+no cycle.
 
 What a tab shows is made when it is first opened (``_late``), and a source file is sent when something on it is chosen:
-of a large model both are megabytes that most people never look at.
+of a large model both are megabytes that most users never open.
 
 Whatever goes wrong in a callback is shown in the header's error strip. Callbacks may come on another thread
 (ipykernel 7.3 runs them while a cell is busy), so a lock keeps them one after the other.
 
-A panel that is closed (its cell ran again, or the front end closed it) closes all its widgets and lets go of the
-session: IPython's ``Out`` may hold the empty panel for as long as the kernel lives.
+A panel that is closed (its cell ran again, or the front end closed it) closes all its widgets and drops its references
+to the session: IPython's ``Out`` may hold the empty panel for as long as the kernel lives.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ import ipywidgets
 import traitlets
 from IPython.display import HTML, display
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane
-from inductor_debug_jupyter.jupyter.panels.closing import close_all
+from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
 from inductor_debug_jupyter.jupyter.panels.detail import NO_NODE, DetailPanel
 from inductor_debug_jupyter.jupyter.panels.diff_charts import DiffCharts
 from inductor_debug_jupyter.jupyter.panels.findings import FindingsPanel
-from inductor_debug_jupyter.jupyter.panels.fixes import FixDesk, FixesPanel
+from inductor_debug_jupyter.jupyter.panels.fixes import FixController, FixesPanel
 from inductor_debug_jupyter.jupyter.panels.graph import GraphPanel
 from inductor_debug_jupyter.jupyter.panels.guards import NO_GUARDS, GuardsPanel, GuardsTab
 from inductor_debug_jupyter.jupyter.panels.header import HeaderBar
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
-from inductor_debug_jupyter.jupyter.panels.live import NOT_LIVE, LiveParts
+from inductor_debug_jupyter.jupyter.panels.live_parts import NOT_LIVE, LiveParts
 from inductor_debug_jupyter.jupyter.panels.memory import AlivePanel, MemoryTab
 from inductor_debug_jupyter.jupyter.panels.overview import OverviewPanel
+from inductor_debug_jupyter.jupyter.panels.pane import Pane
 from inductor_debug_jupyter.jupyter.panels.placement import PlacementPanel
 from inductor_debug_jupyter.jupyter.panels.transfers import ROWS_SENT, TransfersPanel
 from inductor_debug_jupyter.jupyter.panels.what_if import TAB as WHAT_IF
 from inductor_debug_jupyter.jupyter.panels.what_if import WhatIfPanel
-from inductor_debug_jupyter.jupyter.shown import panels
+from inductor_debug_jupyter.jupyter.panels.widget_closing import close_all
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
@@ -65,7 +65,7 @@ from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
 from inductor_debug_jupyter.pipeline.views.view_types import Selection, TabView
 
 PLACES_SENT = 200
-"""So many places of a finding go to the browser; the count says how many there are."""
+"""The most places of a finding that go to the browser; the finding's count has all of them."""
 
 GONE = "this panel is gone: its cell ran again, or it was closed; session.panel() makes a new one"
 
@@ -156,11 +156,11 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.children = [self.header, *form, *self._laid_out()]
 
     def _laid_out(self) -> list[Any]:
-        """What stands below the header and the form."""
+        """The widgets below the header and the form."""
         above = [] if self.fixes is None else [self.fixes]
         return [*above, self._body, *([] if self.charts is None else [self.charts])]
 
-    def _fixes_pane(self, desk: FixDesk | None) -> FixesPanel | None:
+    def _fixes_pane(self, desk: FixController | None) -> FixesPanel | None:
         """The strip of fix-its, where there is something to fix or to take back, and a model to run."""
         refused = any(finding.severity != "info" for finding in self.record.findings)
         if desk is None or not (desk.can_run and (refused or desk.in_force)):
@@ -223,7 +223,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._body.add_class("idj-body")
 
     def _device_panes(self, tab: str, there: set[str]) -> Iterator[Pane]:
-        """What a target or an adapter has to say, if it has."""
+        """The Placement and Transfers tabs, if the session has such data."""
         if "placement" in there:
             placement = PlacementPanel(tab=tab, tabs=["placement"])
             self._late["placement"] = lambda: placement.set_trait(
@@ -238,7 +238,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             yield transfers
 
     def _trying_panes(self, tab: str, there: set[str]) -> Iterator[Pane]:
-        """Where things are tried out, if there is a session to try them; and the code, if any was generated."""
+        """The What if tab, if there is a live session, and the Code tab, if code was generated."""
         if self._live.trier is not None and WHAT_IF in there:
             self.trying = WhatIfPanel(self._live.trier, tab=tab, tabs=[WHAT_IF])
             self._late[WHAT_IF] = self.trying.fill
@@ -266,7 +266,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._snapshot = display(HTML(snapshot_html(self.record)), display_id=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """The widget and, for whoever has no widgets, what it says."""
+        """The widget and, for front ends without widgets, its text."""
         panels.shown(self)
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
         return {**bundle, "text/plain": session_text(self.record)}
@@ -306,7 +306,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.selection = dict(chosen)
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Run it; what it raises goes to the error strip, because nobody sees an exception of a comm handler."""
+        """Run it; what it raises goes to the error strip: an exception of a comm handler is shown nowhere."""
         try:
             with self._lock:
                 action()

@@ -1,4 +1,4 @@
-"""The right pane: what is chosen, explained; its node can be put into the user's namespace."""
+"""The right pane: details of the selection; its node can be bound to variables of the user."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
-from inductor_debug_jupyter.jupyter.panels.binder import NodeBinder
+from inductor_debug_jupyter.jupyter.panels.node_binder import NodeBinder
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 
 NO_NODE = {"compile_id": "", "stage": "", "node": "", "title": "", "label": "", "line": 0, "text": "", "rows": []}
 
 
 class DetailPanel(Pane):
-    """``rows`` are known from the start; ``node`` and further ``sources`` are Python's answers to a selection.
+    """``rows`` are set from the start; ``node`` and further ``sources`` are Python's answers to a selection.
 
     Where nodes can be bound (``can_bind``; their kernels too in the compiles ``compiled``), the browser sets ``asked``
     (``compile_id, stage, node, kernel, at``) and Python answers with ``bound``: the same, and what was bound.

@@ -12,14 +12,14 @@ from typing import Any
 
 import ipywidgets
 
+from inductor_debug_jupyter.jupyter.panels.charts import axis, figure
 from inductor_debug_jupyter.jupyter.panels.kernel_diff import KernelDiffPanel
 from inductor_debug_jupyter.pipeline.records import LocalizationRecord
 from inductor_debug_jupyter.pipeline.views.localization import CurvePoint, error_curve
 
-_INK = {"fill": "var(--jp-ui-font-color1, #212121)", "font-size": "11px"}
 _COLOURS = {"introduced": "#d55e00", "amplified": "#e69f00", "rounding": "#0072b2", "not_compared": "#999999"}
 _LEAST = 1e-12
-"""What is smaller is drawn here: a logarithmic axis has no zero."""
+"""Smaller errors are drawn here: a logarithmic axis has no zero."""
 
 Choose = Callable[[str, str], None]
 
@@ -39,7 +39,7 @@ class DiffCharts(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._panel = panel
         self._choose = choose
         self.points: list[CurvePoint] = [] if localization is None else error_curve(localization)
-        self._told = ipywidgets.Label("Click a point for its node")
+        self._caption = ipywidgets.Label("Click a point for its node")
         self._curve: Any = None
         super().__init__(children=[])
         self.add_class("idj-diff-charts")
@@ -65,7 +65,7 @@ class DiffCharts(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no ty
             charts.append(_histogram(output))
         if self.points:
             self._curve = self._curve or self._make_curve()
-            charts.append(ipywidgets.VBox(children=[self._curve, self._told]))
+            charts.append(ipywidgets.VBox(children=[self._curve, self._caption]))
         for chart in charts:
             chart.layout.flex, chart.layout.min_width = "1 1 50%", "0"
         self.children = charts
@@ -103,11 +103,11 @@ class DiffCharts(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no ty
             self.pick(at)
 
     def pick(self, at: int) -> None:
-        """Say what a point is, and choose its node."""
+        """Describe a point in the caption, and choose its node."""
         point = self.points[at]
         error = "not finite" if point["error"] is None else f"{point['error']:.2e}"
         where = f" · {point['place']}" if point["place"] else ""
-        self._told.value = f"{point['graph']} {point['node']} ({point['op']}): {error}, {point['words']}{where}"
+        self._caption.value = f"{point['graph']} {point['node']} ({point['op']}): {error}, {point['words']}{where}"
         if self._choose is not None:
             self._choose(point["graph"], point["node"])
 
@@ -135,28 +135,7 @@ def _histogram(output: Any) -> Any:
 
 
 def _figure(marks: list[Any], scales: dict[str, Any], x_label: str, y_label: str) -> Any:
-    import bqplot
-
-    axes = [
-        bqplot.Axis(scale=scales["x"], label=x_label, label_offset="32px", grid_lines="none", tick_style=_INK),
-        bqplot.Axis(
-            scale=scales["y"],
-            label=y_label,
-            label_offset="46px",
-            orientation="vertical",
-            grid_lines="none",
-            tick_style=_INK,
-            tick_format=".0e" if "error" in y_label else ".1s",
-            num_ticks=6,
-        ),
-    ]
-    for axis in axes:
-        axis.label_color = "var(--jp-ui-font-color2, #616161)"
-    figure = bqplot.Figure(
-        marks=marks,
-        axes=axes,
-        background_style={"fill": "transparent"},
-        fig_margin={"top": 10, "bottom": 44, "left": 66, "right": 16},
-    )
-    figure.layout.height, figure.layout.width = "230px", "100%"
-    return figure
+    form = ".0e" if "error" in y_label else ".1s"
+    x_axis = axis(scales["x"], x_label, label_offset="32px")
+    y_axis = axis(scales["y"], y_label, label_offset="46px", orientation="vertical", tick_format=form, num_ticks=6)
+    return figure(marks, [x_axis, y_axis], height=230, margin=(10, 16, 44, 66))

@@ -1,4 +1,4 @@
-"""The strip above the panes: fix-its of the chosen finding, checked, applied, taken back."""
+"""The strip above the panes: fix-its of the chosen finding, verified, applied, undone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.harmless import plain
@@ -23,12 +23,8 @@ NOTHING: dict[str, Any] = {
 }
 
 
-class FixDesk:
-    """What the strip asks of a session. It outlives the panes, which are made anew when the session shows other graphs.
-
-    Args:
-        session: whose fix-its.
-    """
+class FixController:
+    """Calls the session for the strip. It outlives the panes, which are replaced when the session's record changes."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -135,12 +131,12 @@ class FixesPanel(Pane):
     view = traitlets.Dict(default_value=NOTHING).tag(sync=True)
     asked = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, desk: FixDesk, **traits: Any) -> None:
-        super().__init__(view=desk.view(), **traits)
-        self._desk = desk
+    def __init__(self, controller: FixController, **traits: Any) -> None:
+        super().__init__(view=controller.view(), **traits)
+        self._controller = controller
         self.observe(self._on_asked, names="asked")
 
     def _on_asked(self, change: dict[str, Any]) -> None:
         if change["new"]:
-            self._desk.do(change["new"])
-            self.view = {**self._desk.view(), "answers": change["new"].get("at", 0)}
+            self._controller.do(change["new"])
+            self.view = {**self._controller.view(), "answers": change["new"].get("at", 0)}

@@ -1,9 +1,9 @@
 """The middle pane: one graph.
 
-The browser says what somebody did (``act``); the pane does it on a
-:class:`~inductor_debug_jupyter.pipeline.drawing.graph_view.GraphView` and sends what became of it: another picture,
-other colours, what a search found, which shapes show the selection. A script that calls the same view gets the same
-answer, because the pane listens to the view, not to itself.
+The browser sets ``act``, an action of the user; the pane does it on a
+:class:`~inductor_debug_jupyter.pipeline.drawing.graph_view.GraphView` and sends the result: another picture, other
+colours, what a search found, which shapes show the selection. A script that calls the same view changes the pane too,
+because the pane listens to the view.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView, GraphViews
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.views.view_types import Selection
@@ -82,13 +82,13 @@ class GraphPanel(Pane):
             self._views.of(*key).reveal(selection["node"])
             self.show(*key)
         elif self._view is not None:
-            self._tell_lit(selection)  # at once: a layout may take a moment
+            self._send_lit(selection)  # at once: a layout may take a moment
             if selection["node"] and not self._draws(selection["node"]):
                 self._view.reveal(selection["node"])
-        self._tell_lit(selection)
+        self._send_lit(selection)
 
     def do(self, act: dict[str, Any]) -> None:
-        """What somebody did in the browser.
+        """Do an action of the user in the browser.
 
         Raises:
             UsageError: it is nothing that can be done.
@@ -126,11 +126,11 @@ class GraphPanel(Pane):
         with self.hold_sync():
             self.picture = dict(picture)
             self.paint = dict(self._view.paint())
-            self._tell_lit(self.selection)
+            self._send_lit(self.selection)
             if self.found["text"]:
                 self._search(self.found["text"])
 
-    def _tell_lit(self, selection: dict[str, Any]) -> None:
+    def _send_lit(self, selection: dict[str, Any]) -> None:
         if self._view is not None:
             line = f"{selection['label']}:{selection['line']}"
             ids = self._view.lit(cast(Selection, selection)) if selection["node"] or selection["line"] else []

@@ -1,4 +1,4 @@
-"""The Guards tab: compiles as a timeline, breaks, recompiles and open sizes, "what if", and the table of guards below.
+"""The Guards tab: a timeline of compiles, breaks, recompiles, symbolic sizes, "what if", and the table of guards.
 
 The timeline is bqplot's, one bar a compile; a click on a bar selects what was compiled. It takes a while to load, so it
 is made when the tab is opened for the first time. "What if" is answered by torch's own guards, in Python.
@@ -12,23 +12,22 @@ from typing import Any, Protocol
 import ipywidgets
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.jupyter.panels.charts import INK, axis, figure
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset, error_text
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.views.guards import GuardsView
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.recompiles import CompileBar
 
 TAB = "guards"
-_INK = {"fill": "var(--jp-ui-font-color1, #212121)", "font-size": "11px"}
 _COLORS = {"first": "#0072b2", "resumed": "#56b4e9", "recompile": "#d55e00", "refused": "#999999"}
 _WORDS = {"first": "first compile", "resumed": "after a break", "recompile": "recompile", "refused": "refused"}
 _HEIGHT = 116
 _LEAST_BARS = 2
 
 
-class Asker(Protocol):
-    """Who answers "what if": :class:`~inductor_debug_jupyter.pipeline.guards.changed_inputs.ChangedInputs`."""
+class GuardQueries(Protocol):
+    """Evaluates guards: :class:`~inductor_debug_jupyter.pipeline.guards.changed_inputs.ChangedInputs`."""
 
     @property
     def functions(self) -> tuple[str, ...]: ...  # noqa: D102
@@ -41,18 +40,9 @@ class Asker(Protocol):
 
 
 NO_GUARDS = GuardsView(
-    summary="",
-    rows=[],
-    total=0,
-    breaks=[],
-    recompiles=[],
-    storms=[],
-    timeline=[],
-    symbols=[],
-    graphs={},
-    hints={},
+    summary="", rows=[], total=0, breaks=[], recompiles=[], storms=[], timeline=[], symbols=[], graphs={}, hints={}
 )
-"""What the tab has before it is first looked at."""
+"""The tab's view until it is first opened."""
 
 
 class GuardsPanel(Pane):
@@ -68,33 +58,31 @@ class GuardsPanel(Pane):
     asked = traitlets.Dict().tag(sync=True)
     answer = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, view: GuardsView, asker: Asker | None = None, **traits: Any) -> None:
+    def __init__(self, view: GuardsView, queries: GuardQueries | None = None, **traits: Any) -> None:
         super().__init__(view=dict(view), **traits)
-        self._asker = asker
-        if asker is not None and asker.functions:
-            self._show_inputs(asker.functions[-1])
+        self._queries = queries
+        if queries is not None and queries.functions:
+            self._show_inputs(queries.functions[-1])
         self.observe(lambda change: self._on_asked(change["new"]), names="asked")
 
     def _show_inputs(self, function: str) -> None:
-        assert self._asker is not None
-        texts = self._asker.inputs(function)
-        self.inputs = {"function": function, "functions": list(self._asker.functions), "texts": texts}
+        assert self._queries is not None
+        texts = self._queries.inputs(function)
+        self.inputs = {"function": function, "functions": list(self._queries.functions), "texts": texts}
 
-    def _on_asked(self, asked: dict[str, Any]) -> None:
-        if self._asker is None or not asked:
+    def _on_asked(self, request: dict[str, Any]) -> None:
+        if self._queries is None or not request:
             return
         try:
-            if asked["function"] != self.inputs.get("function"):
-                self._show_inputs(asked["function"])
-            answer = self._asker.ask(asked["changes"], function=asked["function"], grad=asked["grad"])
-            self.answer = _told(answer)
-        except InductorDebugError as error:
-            self.answer = {"error": plain(str(error))}
-        except Exception as error:  # nobody sees an exception of a comm handler
-            self.answer = {"error": f"{type(error).__name__}: {plain(str(error))}"}
+            if request["function"] != self.inputs.get("function"):
+                self._show_inputs(request["function"])
+            answer = self._queries.ask(request["changes"], function=request["function"], grad=request["grad"])
+            self.answer = _answer_view(answer)
+        except Exception as error:
+            self.answer = {"error": error_text(error)}
 
 
-def _told(answer: Any) -> dict[str, str]:
+def _answer_view(answer: Any) -> dict[str, str]:
     line = answer.source
     return {
         "answer": answer.answer,
@@ -120,12 +108,8 @@ class GuardsTab(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
         self._drawn = False
         super().__init__(children=[pane])
         self.add_class("idj-guards-tab")
-        self.layout.flex, self.layout.height, self.layout.min_width, self.layout.display = (
-            "1 1 66%",
-            "100%",
-            "0",
-            "none",
-        )
+        self.layout.flex, self.layout.height = "1 1 66%", "100%"
+        self.layout.min_width, self.layout.display = "0", "none"
 
     def fill(self, view: GuardsView) -> None:
         """Give the pane its tables, and the timeline its bars."""
@@ -156,27 +140,18 @@ class GuardsTab(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no typ
             tooltip=bqplot.Tooltip(fields=["x", "y"], labels=["compile", "seconds"], formats=["", ".3f"]),
         )
         bars.on_element_click(lambda _, event: self._clicked(event))
-        axes = [
-            bqplot.Axis(scale=x_scale, grid_lines="none", tick_style=_INK, num_ticks=min(len(labels), 12)),
-            bqplot.Axis(
-                scale=y_scale, label="s", orientation="vertical", grid_lines="none", tick_style=_INK, num_ticks=3
-            ),
-        ]
-        for axis in axes:
-            axis.label_color = "var(--jp-ui-font-color2, #616161)"
         kinds = dict.fromkeys(bar["kind"] for bar in self._bars)
-        figure = bqplot.Figure(
-            marks=[bars],
-            axes=axes,
+        drawn = figure(
+            [bars],
+            [axis(x_scale, num_ticks=min(len(labels), 12)), axis(y_scale, "s", orientation="vertical", num_ticks=3)],
+            height=_HEIGHT,
+            margin=(22, 12, 26, 52),
             title=f"Compiles: {', '.join(_WORDS[kind] for kind in kinds)}",
-            title_style={**_INK, "font-size": "12px"},
-            background_style={"fill": "transparent"},
-            fig_margin={"top": 22, "bottom": 26, "left": 52, "right": 12},
+            title_style={**INK, "font-size": "12px"},
             padding_y=0,
         )
-        figure.layout.height, figure.layout.width, figure.layout.flex = f"{_HEIGHT}px", "100%", "none"
-        figure.layout.min_height = f"{_HEIGHT}px"
-        return figure
+        drawn.layout.flex, drawn.layout.min_height = "none", f"{_HEIGHT}px"
+        return drawn
 
     def _clicked(self, event: dict[str, Any]) -> None:
         at = int(event.get("data", {}).get("index", -1))

@@ -1,16 +1,16 @@
-"""The top: the answer in one line, the tabs, and errors of our own."""
+"""The header: the result in one line, the tabs, and errors of our own."""
 
 from __future__ import annotations
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 
 
 class HeaderBar(Pane):
     """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.view_types.HeaderView`, ``error`` the error strip.
 
-    ``asked`` is what a button asked for (``quick_run``); whoever does it takes it away again.
+    ``asked`` is the button that was clicked (``quick_run``); its handler sets it back.
     """
 
     _esm = asset("header.js")

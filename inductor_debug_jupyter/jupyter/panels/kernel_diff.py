@@ -1,4 +1,4 @@
-"""The KernelDiff tab: outputs by badness, where their errors are, and what stands at the worst place."""
+"""The KernelDiff tab: outputs, worst first, where their errors are, and the values at the worst place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset, error_text
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import DiffRecord, LocalizationRecord
@@ -23,12 +23,12 @@ class KernelDiffPanel(Pane):
     show. A click on a cell of the heatmap sets ``picked`` (``path``, and ``row`` and ``column`` in the grid); Python
     answers with ``place``: the index of the first and of the last element that the cell stands for, and the largest
     error among them. Outputs in ``live`` have their tensors still: the browser sets ``wanted`` (measure, dimensions,
-    window), and Python answers with ``part``. What goes wrong in that is shown as ``error``.
+    window), and Python answers with ``part``. An error of either is shown as ``error``.
 
     Args:
         record: the comparison to show.
         pairs: the tensors that are still there.
-        localization: where the error comes in, if that was searched for.
+        localization: which nodes introduce the error, if that was searched for.
     """
 
     _esm = asset("kernel_diff.js")
@@ -76,20 +76,19 @@ class KernelDiffPanel(Pane):
             self.part = {**part, "path": path}
             self.error = ""
         except Exception as error:
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = error_text(error)
 
     def _on_picked(self, change: dict[str, Any]) -> None:
-        """Nobody sees an exception of a comm handler, so whatever goes wrong is kept in ``error``."""
         try:
             picked = change["new"]
             found = cell_place(self.record, picked["path"], picked["row"], picked["column"])
             self.place = {**picked, **found} if found else {}
             self.error = "" if found else f"there is no such cell: {picked}"
         except Exception as error:
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = error_text(error)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget and, for whoever has no widgets, what it says."""
+        """The widget and, for front ends without widgets, its text."""
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**(data or {}), "text/plain": diff_text(self.record)}, metadata

@@ -11,7 +11,8 @@ from typing import Any
 import ipywidgets
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.jupyter.panels.charts import axis, figure
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 from inductor_debug_jupyter.pipeline import harmless, words
 from inductor_debug_jupyter.pipeline.devices.memory import alive_at
 from inductor_debug_jupyter.pipeline.records import MemoryRecord
@@ -20,7 +21,6 @@ from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 TAB = "memory"
 ROWS = 200
-_INK = {"fill": "var(--jp-ui-font-color1, #212121)", "font-size": "11px"}
 _LINE = "#0072b2"
 _LIMIT = "#d55e00"
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
@@ -54,12 +54,8 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
         self._left.layout.flex, self._left.layout.min_width = "1 1 60%", "0"
         super().__init__(children=[self._left])
         self.add_class("idj-memory-tab")
-        self.layout.flex, self.layout.height, self.layout.min_width, self.layout.display = (
-            "1 1 60%",
-            "100%",
-            "0",
-            "none",
-        )
+        self.layout.flex, self.layout.height = "1 1 60%", "100%"
+        self.layout.min_width, self.layout.display = "0", "none"
         self._figures: dict[int, Any] = {}
         self._chooser.observe(lambda change: self._draw(change["new"]), names="value")
 
@@ -89,7 +85,7 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
         factor, unit = next((each for each in _UNITS if record.peak >= each[0]), _UNITS[-1])
         x_scale, y_scale = bqplot.LinearScale(), bqplot.LinearScale(min=0)
         scales = {"x": x_scale, "y": y_scale}
-        xs, ys = ([point[axis] for point in view["points"]] for axis in (0, 1))
+        xs, ys = ([point[part] for point in view["points"]] for part in (0, 1))
         curve = bqplot.Lines(
             x=xs,
             y=[y / factor for y in ys],
@@ -107,23 +103,8 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
             )
         ruler = bqplot.interacts.IndexSelector(scale=x_scale, marks=[curve], color=_LIMIT, line_width=1)
         ruler.observe(lambda change: self._pointed(record, change["new"]), names="selected")
-        axes = [
-            bqplot.Axis(
-                scale=x_scale, label="nodes, as they run", label_offset="32px", grid_lines="none", tick_style=_INK
-            ),
-            bqplot.Axis(scale=y_scale, label=unit, orientation="vertical", grid_lines="none", tick_style=_INK),
-        ]
-        for axis in axes:
-            axis.label_color = "var(--jp-ui-font-color2, #616161)"
-        figure = bqplot.Figure(
-            marks=marks,
-            axes=axes,
-            interaction=ruler,
-            background_style={"fill": "transparent"},
-            fig_margin={"top": 12, "bottom": 44, "left": 62, "right": 16},
-        )
-        figure.layout.height, figure.layout.width = "410px", "100%"
-        return figure
+        axes = [axis(x_scale, "nodes, as they run", label_offset="32px"), axis(y_scale, unit, orientation="vertical")]
+        return figure(marks, axes, height=410, margin=(12, 16, 44, 62), interaction=ruler)
 
     def _pointed(self, record: MemoryRecord, selected: Any) -> None:
         if selected is not None and len(selected):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 
 TAB = "placement"
 

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 import traitlets
 
-from inductor_debug_jupyter.jupyter.panels.asset import Pane, asset
-from inductor_debug_jupyter.pipeline.capture.steps import Step
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset, error_text
+from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.form import FormView
@@ -21,11 +20,11 @@ from inductor_debug_jupyter.pipeline.what_if.view import trial_view
 TAB = "what_if"
 _SIZES = ("batch", "sequence")
 _NODE = {"cpu": {"fallback": True}, "parts": {"decompose": True}, "whole": {"decompose": False}}
-"""What the buttons beside the chosen node mean."""
+"""Button beside the chosen node → arguments of ``try_out``."""
 
 
-class Trier(Protocol):
-    """Who tries things out: a :class:`~inductor_debug_jupyter.pipeline.session.DebugSession`."""
+class WhatIfRunner(Protocol):
+    """Runs what-ifs: a :class:`~inductor_debug_jupyter.pipeline.session.DebugSession`."""
 
     @property
     def trials(self) -> tuple[WhatIfTrial, ...]: ...  # noqa: D102
@@ -51,14 +50,14 @@ class WhatIfPanel(Pane):
     busy = traitlets.Unicode("").tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
 
-    def __init__(self, trier: Trier, **traits: Any) -> None:
+    def __init__(self, trier: WhatIfRunner, **traits: Any) -> None:
         super().__init__(**traits)
         self._trier = trier
         self.observe(lambda change: self._on_asked(change["new"]), names="asked")
         self.observe(lambda change: self._on_wanted(change["new"]), names="wanted")
 
     def fill(self) -> None:
-        """Say what can be changed, and what was tried already; when the tab is first opened."""
+        """Show what can be changed, and what was tried already; when the tab is first opened."""
         self.form = dict(self._trier.tryable())
         self._show(len(self._trier.trials) - 1)
 
@@ -67,12 +66,10 @@ class WhatIfPanel(Pane):
             return
         self.error, self.busy = "", "Trying …"
         try:
-            self._trier.try_out(**changes_of(asked), on_step=self._tell)
+            self._trier.try_out(**changes_of(asked), on_step=self._notify)
             self._show(len(self._trier.trials) - 1)
-        except InductorDebugError as error:
-            self.error = plain(str(error).splitlines()[0])
-        except Exception as error:  # nobody sees an exception of a comm handler
-            self.error = plain(f"{type(error).__name__}: {str(error).strip()}".splitlines()[0])
+        except Exception as error:
+            self.error = error_text(error)
         finally:
             self.busy = ""
 
@@ -84,26 +81,24 @@ class WhatIfPanel(Pane):
             self.error = ""
             self._trier.trials[at].save()
             self._show(at)
-        except InductorDebugError as error:
-            self.error = plain(str(error).splitlines()[0])
         except Exception as error:
-            self.error = plain(f"{type(error).__name__}: {str(error).strip()}".splitlines()[0])
+            self.error = error_text(error)
 
     def _show(self, at: int) -> None:
         self.trials = [dict(trial_view(trial)) for trial in self._trier.trials]
         self.shown = at
 
-    def _tell(self, step: Step) -> None:
+    def _notify(self, step: CompileStep) -> None:
         self.busy = plain(str(step))
 
 
-def changes_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """What the form says, as arguments of ``try_out``; a field that is empty says nothing."""
-    if node := asked.get("node"):
+def changes_of(request: dict[str, Any]) -> dict[str, Any]:
+    """The form's fields as arguments of ``try_out``; empty fields are left out."""
+    if node := request.get("node"):
         return {"node": node["node"], "graph": (node["compile_id"], node["stage"]), **_NODE[node["do"]]}
-    said = {name: value for name, value in asked.get("changes", {}).items() if value}
+    changes = {name: value for name, value in request.get("changes", {}).items() if value}
     for name in _SIZES:
-        text = str(said.get(name, "")).strip()
+        text = str(changes.get(name, "")).strip()
         if text.isdecimal():
-            said[name] = int(text)
-    return said
+            changes[name] = int(text)
+    return changes

@@ -14,7 +14,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import CannotSendError
 from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
-from inductor_debug_jupyter.pipeline.torch_compat.targets import target_at, target_path
+from inductor_debug_jupyter.pipeline.torch_compat.op_names import target_at, target_path
 
 
 def write_graph(gm: torch.fx.GraphModule) -> dict[str, Any]:

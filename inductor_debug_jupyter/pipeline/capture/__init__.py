@@ -1,9 +1,12 @@
-"""torch.compile → records.
+"""torch.compile → records: a running compile goes in, one :class:`CompileCapture` for each compile id comes out.
 
-:class:`~inductor_debug_jupyter.pipeline.capture.recorder.Recorder` listens to the compiler's hooks and keeps one
-:class:`~inductor_debug_jupyter.pipeline.records.CompileCapture` for each compile id;
-:class:`~inductor_debug_jupyter.pipeline.capture.watch.CaptureWatch` makes sure that what the user runs really passes
-the compiler while a capture is open, and puts everything back when it closes.
+- ``watch``: opens and closes a capture, and sends what the user runs through the compiler meanwhile;
+- ``recorder``: listens to torch's hooks and keeps the records; ``compile_in_progress``: one compile until it is frozen;
+- ``graphs``, ``kernels``, ``graph_breaks``, ``structured_trace``: torch's graphs, output code and trace log → records;
+- ``sources``: the user's line and notebook cell behind a stack trace;
+- ``calls``, ``kept_inputs``, ``modes``: the user's calls with copies of their inputs, to be run again;
+- ``called_functions``, ``editable_inputs``: which compiled functions were called, for "would this recompile?";
+- ``threads``: which threads a capture follows; ``compile_steps``: what the compiler is doing now, for a progress line.
 """
 
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder

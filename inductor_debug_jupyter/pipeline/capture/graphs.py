@@ -34,12 +34,12 @@ def graph_record(
     roles: Sequence[tuple[str, str]] = (),
     origins: Mapping[int, tuple[str, ...]] | None = None,
 ) -> GraphRecord:
-    """Copy a graph.
+    """Copy a graph into a record.
 
     Args:
-        stage: which stage of the compile it is.
-        graph_module: the graph; it is only read.
-        callers: the line, and the cell's line, that called what was compiled: for nodes whose own frames do not say.
+        stage: of the compile.
+        graph_module: only read.
+        callers: the line and the cell's line that called the compiled function: for nodes without frames of their own.
         roles: role and origin of each placeholder of the Dynamo graph, in order.
         origins: sequence number of a forward op → the Dynamo nodes behind it: a backward op has its forward's number.
     """
@@ -85,7 +85,7 @@ def graph_record(
 
 
 def with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> GraphRecord:
-    """A Dynamo graph's record whose nodes know which aten ops they dispatch to."""
+    """A Dynamo graph's record with the aten ops that each node dispatches to (node name → ops)."""
     nodes = tuple(replace(node, aten_ops=ops[node.name]) if node.name in ops else node for node in record.nodes)
     return replace(record, nodes=nodes)
 

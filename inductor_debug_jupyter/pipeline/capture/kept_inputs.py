@@ -1,8 +1,8 @@
 """Copies of inputs, so that a call can be run again, and the memory that all of them together may take.
 
 One :class:`InputBudget` is for a whole kernel. A call that does not fit makes room: the copies that were not used for
-the longest time are let go first, whichever session they belong to. The session whose copies went says so when it is
-asked to run the call again. The budget holds nothing alive: copies go with their session.
+the longest time are freed first, whichever session they belong to; that session raises an error when it is to run the
+call again. The budget holds nothing alive: copies are freed with their session.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class KeptInputs:
 
     @property
     def are_there(self) -> bool:
-        """Whether they were not let go."""
+        """Whether they were not freed."""
         return self._values is not None
 
     def values(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional arguments and those by name; the copies count as used just now."""
-        assert self._values is not None, "ask .are_there first"
+        assert self._values is not None, "check .are_there first"
         if self._budget is not None:
             self._budget.used(self)
         return self._values
@@ -42,21 +42,17 @@ class KeptInputs:
 
 
 class InputBudget:
-    """The most bytes that the kept inputs of all sessions together may have.
-
-    Args:
-        limit: in bytes.
-    """
+    """``limit``: the most bytes that the kept inputs of all sessions together may have."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._kept: dict[int, weakref.ref[KeptInputs]] = {}
         """By identity, least recently used first."""
-        self._has_said = False
+        self._has_warned = False
 
     @property
     def nbytes(self) -> int:
-        """How many there are just now."""
+        """The bytes kept just now."""
         return sum(each.nbytes for each in self._alive())
 
     def add(self, kept: KeptInputs) -> None:
@@ -64,12 +60,12 @@ class InputBudget:
         self._kept[id(kept)] = weakref.ref(kept)
 
     def used(self, kept: KeptInputs) -> None:
-        """Put copies behind all others in the order in which they are let go."""
+        """Move copies to the end of the order in which they are freed."""
         if id(kept) in self._kept:
             self._kept[id(kept)] = self._kept.pop(id(kept))
 
     def make_room(self, nbytes: int) -> bool:
-        """Let copies go until so many bytes fit; False, and nothing goes, where they never can."""
+        """Free copies until ``nbytes`` more fit; False, and nothing is freed, when they are over the limit."""
         if nbytes > self.limit:
             return False
         there = self._alive()
@@ -80,7 +76,7 @@ class InputBudget:
             if kept.nbytes:
                 too_many -= kept.nbytes
                 kept.let_go()
-                self._say()
+                self._warn_once()
         self._alive()
         return True
 
@@ -89,9 +85,9 @@ class InputBudget:
         self._kept = {id(each): weakref.ref(each) for each in there}
         return there
 
-    def _say(self) -> None:
-        if not self._has_said:
-            self._has_said = True
+    def _warn_once(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "kept inputs have more than %.4g MiB in all: those that were not used for the longest time are let go "
                 "from now on. A session whose inputs went cannot run its call again, and says so: run its cell again",
@@ -100,7 +96,7 @@ class InputBudget:
 
 
 def bytes_of(values: Any) -> int:
-    """The bytes of all tensors in there."""
+    """The bytes of all tensors in a structure."""
     sizes: list[int] = []
     map_tensors(lambda tensor: sizes.append(tensor.numel() * tensor.element_size()), values)
     return sum(sizes)

@@ -1,6 +1,6 @@
-"""Listens to the compiler and keeps everything as records.
+"""Listens to the compiler's hooks and keeps everything as records.
 
-Graphs are copied the moment they are told: torch goes on to change them in place. Whatever fails in here is kept as a
+Graphs are copied at once: torch goes on to change them in place. Whatever fails in here is kept as a
 :class:`Note` (once for each part and message) and never reaches the user's compile.
 """
 
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture import breaks
-from inductor_debug_jupyter.pipeline.capture.called import CalledFunctions
-from inductor_debug_jupyter.pipeline.capture.compiling import Compiling
+from inductor_debug_jupyter.pipeline.capture import graph_breaks
+from inductor_debug_jupyter.pipeline.capture.called_functions import CalledFunctions
+from inductor_debug_jupyter.pipeline.capture.compile_in_progress import CompileInProgress
+from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileSteps, StepObserver
 from inductor_debug_jupyter.pipeline.capture.sources import Callers, is_library, source_line
-from inductor_debug_jupyter.pipeline.capture.steps import StepObserver, Steps
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
 from inductor_debug_jupyter.pipeline.capture.threads import PART, CaptureThreads
-from inductor_debug_jupyter.pipeline.capture.trace_log import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     GraphBreak,
@@ -31,24 +31,24 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
-from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
-from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot
-from inductor_debug_jupyter.pipeline.torch_compat.running import RunningCompile
-from inductor_debug_jupyter.pipeline.torch_compat.symbols import SymbolFacts
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
+from inductor_debug_jupyter.pipeline.torch_compat.running_compile import RunningCompile
+from inductor_debug_jupyter.pipeline.torch_compat.symbolic_sizes import SymbolFacts
 
 log = logging.getLogger("inductor_debug_jupyter")
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
-"""Dynamo's name for what goes on after a graph break."""
+"""Dynamo's name of the function that resumes after a graph break."""
 _NOT_OURS = (
     "that thread was started before, and was given nothing through an executor, so nobody knows for whom it works"
 )
 
 
-class _Now(threading.local):
-    """What is known of the call that runs on a thread."""
+class _RunningCall(threading.local):
+    """The call that runs on a thread."""
 
     calling = ""
     """Class name of the module that the user is calling; a library may wrap its ``forward`` in something else."""
@@ -61,20 +61,20 @@ class Recorder:
 
     def __init__(self, *, fresh: bool = True, on_step: StepObserver | None = None) -> None:
         self.fresh = fresh
-        self._steps = Steps(on_step) if on_step is not None else None
-        self.now = _Now()
+        self._steps = CompileSteps(on_step) if on_step is not None else None
+        self.now = _RunningCall()
         self.threads = CaptureThreads()
-        """Whose compiles are followed."""
+        """The threads whose compiles are followed."""
         self.callers: Callers | None = None
-        """The user's lines that count as running; those on the stack unless somebody runs a model again for them."""
+        """The user's running lines, where they are not on the stack; see :meth:`runs_for`."""
         self._passed_over: set[str] = set()
-        self._compiles: dict[str, Compiling] = {}
+        self._compiles: dict[str, CompileInProgress] = {}
         self._traces: dict[str, CompileTrace] = {}
-        self._breaks = breaks.BreakLog()
+        self._breaks = graph_breaks.BreakLog()
         self._guards: dict[str, tuple[Guard, ...]] = {}
         self.called = CalledFunctions()
         self.live: dict[str, LiveGuards] = {}
-        """Compile id → its guards, to be asked whether they would hold."""
+        """Compile id → its guards, to be evaluated on other inputs."""
         self._symbols: dict[str, list[SymbolFacts]] = {}
         self._failed_checks: dict[str, tuple[FailedGuard, int]] = {}
         """Compile id → the check whose failure made torch compile, and in which call."""
@@ -91,11 +91,11 @@ class Recorder:
 
     @property
     def name(self) -> str:
-        """What the user called first, of all that was compiled; empty when nobody saw the call."""
+        """The first compiled function that the user called; empty when no call was seen."""
         return next((compiling.outermost for compiling in self._compiles.values()), "")
 
     def made_by(self, compile_id: str) -> CalledFunction | None:
-        """The function whose call made torch compile that; None when nobody saw it."""
+        """The function whose call made torch compile that; None when no call was seen."""
         return self._compiles[compile_id].function if compile_id in self._compiles else None
 
     @property
@@ -115,7 +115,7 @@ class Recorder:
 
     @property
     def symbols(self) -> tuple[SymbolRecord, ...]:
-        """Sizes and numbers that torch left open."""
+        """Symbolic sizes and numbers."""
         return tuple(
             SymbolRecord(
                 compile_id, each.symbol, each.expressions, each.low, each.high, each.value, each.fixed,
@@ -127,25 +127,25 @@ class Recorder:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What went wrong with the capture itself."""
+        """Notes about the capture itself."""
         return tuple(self._notes.values())
 
     def runs_for(self, other: Recorder) -> None:
-        """What is run from now on is what ``other`` recorded once: the user's lines are those from then."""
+        """From now on runs a call that ``other`` recorded: the user's running lines are taken from there."""
         self.callers = next((compiling.callers for compiling in other._compiles.values()), None)
 
     def note(self, part: str, message: str) -> None:
-        """Say something about the capture, once."""
+        """Add a note about the capture, once."""
         if (part, message) not in self._notes:
             self._notes[part, message] = Note(part, message)
             log.debug("%s: %s", part, message)
 
     def missing(self, compile_id: str, stage: str, reason: str) -> None:
-        """Say why a stage of a compile is not there."""
+        """Record why a stage of a compile is missing."""
         if compile_id in self._compiles:
             self._compiles[compile_id].missing[stage] = reason
 
-    # What the hooks tell ----------------------------------------------------------------------------------------
+    # Called by the hooks ----------------------------------------------------------------------------------------
 
     def wants(self, compile_id: str) -> bool:
         """Follow compiles of the capture's threads, and their backwards wherever they run."""
@@ -165,7 +165,7 @@ class Recorder:
         if code is not None and not is_library(code.co_filename):
             source = source_line(code.co_filename, code.co_firstlineno, code.co_name)
         name = _name_of(graph_module, code, source, self.now.calling)
-        compiling = Compiling(compile_id, name, source, fresh=self.fresh, callers=self.callers)
+        compiling = CompileInProgress(compile_id, name, source, fresh=self.fresh, callers=self.callers)
         compiling.trace = self._trace(compile_id)
         compiling.call = self.called.now.number
         compiling.function = self.called.now.current
@@ -184,10 +184,12 @@ class Recorder:
 
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Keep what must hold for this compile to be used again."""
-        self._guards[compile_id] = tuple(_guard(compile_id, facts) for facts in guards)
+        self._guards[compile_id] = tuple(
+            Guard(compile_id, each.kind, each.expression, each.checks, deepest_line(each.frames)) for each in guards
+        )
 
     def frame_compiled(self, compile_id: str, guards: LiveGuards, symbols: list[SymbolFacts]) -> None:
-        """Keep the guards as torch checks them, and what was left open."""
+        """Keep the guards as torch checks them, and the symbolic sizes."""
         self.live[compile_id] = guards
         self._symbols[compile_id] = symbols
 
@@ -199,8 +201,7 @@ class Recorder:
         """Keep what Dynamo knew when it called a backend."""
         self.compile_guards(compile_id, facts.guards)
         for graph_break in facts.breaks:
-            frames = [frame for frame in graph_break.frames if not is_library(frame[0])]
-            self._breaks.add_told(compile_id, graph_break.reason, source_line(*frames[-1]) if frames else None)
+            self._breaks.add_from_backend(compile_id, graph_break.reason, deepest_line(graph_break.frames))
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """Keep what AOTAutograd traced."""
@@ -242,9 +243,9 @@ class Recorder:
 
     # ------------------------------------------------------------------------------------------------------------
 
-    def _compile(self, compile_id: str) -> Compiling:
+    def _compile(self, compile_id: str) -> CompileInProgress:
         if compile_id not in self._compiles:
-            self._compiles[compile_id] = Compiling(compile_id, fresh=self.fresh)
+            self._compiles[compile_id] = CompileInProgress(compile_id, fresh=self.fresh)
             self._compiles[compile_id].trace = self._trace(compile_id)
         return self._compiles[compile_id]
 
@@ -267,7 +268,7 @@ class Recorder:
         return replace(
             known,
             source=line or self._recompiled_line(recompile, failure.expression),
-            check=breaks.without_addresses(failure.check),
+            check=graph_breaks.without_addresses(failure.check),
             expression=failure.expression,
             old=failure.old,
             new=failure.new,
@@ -276,21 +277,16 @@ class Recorder:
         )
 
     def _recompiled_line(self, recompile: Recompile, expression: str = "") -> SourceLine | None:
-        """Where torch names no line: that of the guard on the same value, before or after; else the function's own."""
-        before, value = breaks.failed_value(recompile.reasons[0]) if recompile.reasons else ("", "")
+        """For a reason without a line: that of the guard on the same value, before or after; else the function's."""
+        before, value = graph_breaks.failed_value(recompile.reasons[0]) if recompile.reasons else ("", "")
         for compile_id in (before, recompile.compile_id):
             for guard in self._guards.get(compile_id, ()):
-                same = breaks.without_scope(guard.expression) == value if value else guard.expression == expression
-                if same and guard.source and guard.expression:
+                name = graph_breaks.without_scope(guard.expression) if value else guard.expression
+                if name == (value or expression) and guard.source and guard.expression:
                     return guard.source
         if (compiling := self._compiles.get(recompile.compile_id)) and compiling.source:
             return compiling.source
         return next((guard.source for guard in self._guards.get(recompile.compile_id, ()) if guard.source), None)
-
-
-def _guard(compile_id: str, facts: GuardFacts) -> Guard:
-    """The guard as a record; its line is the deepest one outside torch."""
-    return Guard(compile_id, facts.kind, facts.expression, facts.checks, deepest_line(facts.frames))
 
 
 def deepest_line(stack: Sequence[tuple[str, int, str]]) -> SourceLine | None:
@@ -303,7 +299,7 @@ def deepest_line(stack: Sequence[tuple[str, int, str]]) -> SourceLine | None:
 
 
 def _name_of(graph_module: Any, code: Any, source: SourceLine | None, calling: str) -> str:
-    """What the user calls this graph: ``Block.forward``, or ``Linear`` where the frame is torch's own."""
+    """The user's name of this graph: ``Block.forward``, or ``Linear`` where the frame is torch's own."""
     if source is None:
         return torch_graphs.outermost_module(graph_module) or getattr(code, "co_name", "graph")
     if calling and "<locals>" in code.co_qualname and not code.co_qualname.endswith(".forward"):

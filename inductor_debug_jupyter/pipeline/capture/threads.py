@@ -1,9 +1,9 @@
 """Which threads a capture follows: the one that opened it, and whatever that one hands to others while it is open.
 
 A thread that a cell starts works for the cell, and so does a pool's thread while it runs what the cell gave it, though
-the thread may be older. Both are told by the one call through which work goes to another thread: ``Thread.start`` and
-``ThreadPoolExecutor.submit`` are wrapped while a capture is open. Other threads are left alone; what they compile in
-the meantime is said, since nobody can tell whom they work for.
+the thread may be older. Both are found by wrapping the calls that give work to a thread, ``Thread.start`` and
+``ThreadPoolExecutor.submit``, while a capture is open. Other threads are left alone; a note says what they compiled in
+the meantime, since it is not known whom they work for.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class CaptureThreads:
 
     def open(self) -> None:
         """Follow what is handed to other threads from now on."""
-        for owner, name, wrap in _SEAMS:
+        for owner, name, wrap in _WRAPPED:
             patches.acquire(owner, name, wrap, PART)
             self._undo.callback(patches.release, owner, name)
         _open.append(self)
         self._undo.callback(_open.remove, self)
 
     def close(self) -> None:
-        """Follow no more of them. Safe to call twice."""
+        """Stop following other threads. Safe to call twice."""
         self._undo.close()
 
     def here(self) -> bool:
-        """Whether the thread that asks, about a model or a compile, is one of them."""
+        """Whether the calling thread, which came across a model or a compile, is one of them."""
         followed = self._known(threading.current_thread())
         if followed is None:
             return False
@@ -71,7 +71,7 @@ class CaptureThreads:
         return True
 
     def unknown_here(self) -> str:
-        """The name of the thread that asks, when it is no capture's; else empty."""
+        """The name of the calling thread when no capture follows it; else empty."""
         if self not in _open or any(each.follows(threading.current_thread()) for each in tuple(_open)):
             return ""
         return threading.current_thread().name
@@ -96,7 +96,7 @@ class CaptureThreads:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Around what a thread does for the capture, when that is not all that it does: the thread of a pool."""
+        """Around work of the capture on a thread that also does other work: the thread of a pool."""
         thread = threading.current_thread()
         if self.follows(thread):
             yield
@@ -116,7 +116,7 @@ class CaptureThreads:
         return self._known(thread) is not None
 
     def unfinished(self) -> list[str]:
-        """The names of those that have not done what they were given. A library's own threads may wait for good."""
+        """The names of threads with unfinished work; a library's own threads, which may wait forever, do not count."""
         return [thread.name for thread, followed in self._alive() if followed.own or followed.calls]
 
     def _alive(self) -> list[tuple[threading.Thread, _Followed]]:
@@ -169,7 +169,7 @@ def _wrap_submit(original: Callable[..., Any]) -> Callable[..., Any]:
     return functools.wraps(original)(submit)
 
 
-_SEAMS: tuple[tuple[Any, str, patches.Wrapper], ...] = (
+_WRAPPED: tuple[tuple[Any, str, patches.Wrapper], ...] = (
     (threading.Thread, "start", _wrap_start),
     (concurrent.futures.ThreadPoolExecutor, "submit", _wrap_submit),
 )

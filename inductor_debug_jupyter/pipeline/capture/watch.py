@@ -1,12 +1,12 @@
-"""While a capture is open, make sure that what the user runs passes the compiler; put everything back when it closes.
+"""Open and close a capture: while it is open, what the user runs passes the compiler.
 
-Three ways lead through the compiler:
+There are three cases:
 
-- what the user compiles now is simply watched;
+- what the user compiles now is only watched;
 - what the user compiled before is compiled once more in a cache region of its own (see
   :mod:`~inductor_debug_jupyter.pipeline.torch_compat.regions`);
-- a plain module call is, when asked for, traced by Dynamo into graphs that are lowered only to be looked at and then
-  *run eagerly*, op for op as without us: same values, same random numbers, forward's Python once a call.
+- a plain module call is, with ``eager``, traced by Dynamo into graphs that are lowered only to be recorded and then
+  *run eagerly*, op for op as without a capture: same values, same random numbers, forward's Python once a call.
 
 While an instrument of the user's watches (a mode, a profiler, a tracer: see
 :mod:`~inductor_debug_jupyter.pipeline.torch_compat.instruments`), what is called runs as it is, and a note says so.
@@ -37,18 +37,18 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import (
 )
 
 CALL = "call of "
-"""How the part begins that a note names when a module's call could not be shown to the compiler."""
+"""Prefix of a note's part when a module's call could not be compiled."""
 
 
 class CaptureWatch:
     """Opens and closes one capture.
 
     Args:
-        recorder: who keeps what the compiler makes.
+        recorder: keeps what the compiler makes.
         lower: how far to lower plain modules (``dynamo``, ``aot`` or ``inductor``).
         eager: whether to show plain module calls to the compiler at all.
-        calls: who remembers what was called, if anybody is going to ask.
-        only: whether a model or function that is called is of interest; all are by default.
+        calls: keeps the calls with their inputs, to be run again; None keeps none.
+        only: which called models and functions to capture; all by default.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class CaptureWatch:
         self._eager = eager
         self._calls = calls
         self.kept: dict[CalledFunction, ModelCall] = {}
-        """What was called → its call that can be run again, where one was kept."""
+        """Called function → its call that can be run again, where one was kept."""
         self._keeping = threading.RLock()
         self._undo = ExitStack()
         self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
@@ -140,7 +140,7 @@ class CaptureWatch:
             self.kept[current] = newest
 
     def _install(self, part: str, install: Callable[[], Callable[[], None]]) -> None:
-        """Install one way; modules that lean on private names are imported only here, so that one may be missing."""
+        """Install one hook; its module is imported only here, so that a missing private name costs this part only."""
         try:
             self._undo.callback(install())
         except (HookError, ImportError) as error:
@@ -160,7 +160,7 @@ class CaptureWatch:
 
     def _watch_modules(self) -> Callable[[], None]:
         from inductor_debug_jupyter.pipeline.torch_compat import regions
-        from inductor_debug_jupyter.pipeline.torch_compat.calls import ModuleCallWatch
+        from inductor_debug_jupyter.pipeline.torch_compat.module_calls import ModuleCallWatch
 
         self._compile_call = regions.compile_call
         watch = ModuleCallWatch(self._call, self._recorder.threads.here)
@@ -197,7 +197,7 @@ class CaptureWatch:
 
 
 class _Observer:
-    """The backend behind plain modules: look at what the graph becomes, then run it as it is.
+    """The backend of plain modules: lower a copy for the recorder, then run the graph as it is.
 
     torch keeps a compiled function's backend for as long as the user's code lives: it must not keep the session.
     """

@@ -28,7 +28,7 @@ from inductor_debug_jupyter.pipeline.diff.replay import BESIDE, Lockstep, beside
 from inductor_debug_jupyter.pipeline.records import Culprit
 from inductor_debug_jupyter.pipeline.rerun.state import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, mutated_inputs, target_name
-from inductor_debug_jupyter.pipeline.torch_compat.passes import PassChange, PassKeeper, decompositions
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_passes import PassChange, PassKeeper, decompositions
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind

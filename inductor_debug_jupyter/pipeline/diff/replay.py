@@ -15,8 +15,8 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, confirm, judge
-from inductor_debug_jupyter.pipeline.torch_compat.failures import described_tensor
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import drops_nothing, mutated_inputs, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import has_zero_dropout, mutated_inputs, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described_tensor
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
@@ -132,7 +132,7 @@ def _value_of(node: torch.fx.Node, graph_module: torch.fx.GraphModule, look_up: 
         return held
     if node.op == "placeholder":
         return look_up(node)
-    harmless = {"<effect>", "<rng>"} if drops_nothing(node) else {"<effect>"}
+    harmless = {"<effect>", "<rng>"} if has_zero_dropout(node) else {"<effect>"}
     if written := [name for name in mutated_inputs(node) if name not in harmless]:
         what = "draws random numbers" if "<rng>" in written else f"writes into {written[0]}"
         raise UnreplayableError(f"{node.name} {what}")

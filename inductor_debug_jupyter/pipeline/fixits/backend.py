@@ -23,16 +23,16 @@ from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
 from inductor_debug_jupyter.pipeline.fixits.original import Original, Signature, fake_results, signature
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.fixits.rewriting import Rewriting, Waste
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import (
+from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import (
     GRAPH_BREAKS,
     example_value,
+    fake_inputs_of_fixed_size,
     has_open_sizes,
-    of_fixed_sizes,
     traced_aten,
     uses_vmap,
 )
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import placeholder_roles
-from inductor_debug_jupyter.pipeline.torch_compat.hooks import tell_rewritten
+from inductor_debug_jupyter.pipeline.torch_compat.hooks import notify_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -116,7 +116,7 @@ class _Programs:
             raise
         except Exception as error:
             raise RewriteError(f"the graph cannot be rewritten for these inputs: {_first_line(error)}") from error
-        inputs = of_fixed_sizes(program.border.inward(list(args)), program.border.written)
+        inputs = fake_inputs_of_fixed_size(program.border.inward(list(args)), program.border.written)
         made = _Program(program, self._backend.then(program.graph_module, inputs))
         self._made[signature(args)] = made
         return made
@@ -135,7 +135,7 @@ class _Programs:
                 break
         self._backend.waste.add(rewriting.waste)
         _name_inputs(graph_module, rewritten)
-        tell_rewritten(rewritten)
+        notify_rewritten(rewritten)
         original = Original(plain)
         moved = original.moved(border.outward(fake_results(rewritten), rewriting.results))
         return _Rewritten(rewritten, border, original, rewriting.results, moved)

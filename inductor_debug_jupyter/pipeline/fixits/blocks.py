@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.fixits.reshaping import dim_order, groups
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
+from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value, tensors_of
 
 _PARTED = frozenset(("slice", "split", "split_with_sizes", "chunk"))

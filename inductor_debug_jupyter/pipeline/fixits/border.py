@@ -24,7 +24,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
 )
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
+from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 
 

@@ -12,7 +12,7 @@ from inductor_debug_jupyter.pipeline.devices.dtypes import nearest
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, place_of
 from inductor_debug_jupyter.pipeline.records import GraphRecord, SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import can_take_apart
+from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import has_decomposition
 from inductor_debug_jupyter.pipeline.words import count
 
 Kind = Literal["pad", "cast", "contiguous", "decompose", "reorder"]
@@ -112,7 +112,7 @@ def _copies(violation: Violation) -> FixIt:
 
 def _decomposition(violation: Violation) -> Iterator[FixIt]:
     op = bare_name(violation.observed)  # not the node's: Inductor's graph may have parts of it already
-    if can_take_apart(op):
+    if has_decomposition(op):
         yield FixIt("decompose", f"take {op} apart", finding_key(violation), Rewrite(decompose=frozenset({op})))
 
 

@@ -14,7 +14,11 @@ import torch
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.backend import Backend, RewritingBackend, op_by_op
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
-from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_kept_apart, registered_backend, uncompiled
+from inductor_debug_jupyter.pipeline.torch_compat.regions import (
+    compile_without_recompile_limit,
+    registered_backend,
+    uncompiled,
+)
 
 _DTYPES = sorted(name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype))
 
@@ -76,7 +80,7 @@ def rewritten_model(model: Callable[..., Any], rewrite: Rewrite, then: Backend |
     for each in kept:
         if _made[each].rewrite == rewrite and _made[each].then is backend.then:
             return each
-    made = compile_kept_apart(plain, backend)
+    made = compile_without_recompile_limit(plain, backend)
     _made[made] = backend
     kept.append(made)
     return made

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
+from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, node_value, storage_of, tensors_of
 
 _STATISTICS = {"batch_norm": (3, 4), "instance_norm": (3, 4)}

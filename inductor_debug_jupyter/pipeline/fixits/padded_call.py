@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     sizes_of,
     tensor_of,
 )
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
+from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
 
 

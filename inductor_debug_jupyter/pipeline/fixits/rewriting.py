@@ -28,7 +28,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
 from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute, without_padding
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
-from inductor_debug_jupyter.pipeline.torch_compat.aten_level import aten_name
+from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, node_value, storage_of, tensors_of
 from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves, map_kind, map_tensors, of_kind
 

@@ -14,8 +14,8 @@ from inductor_debug_jupyter.pipeline.capture.recorder import Recorder, deepest_l
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
-from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard
-from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import Asked, CalledFunction, LiveGuards
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, GuardVerdict, LiveGuards
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
 from inductor_debug_jupyter.pipeline.views.advice import advice, varying
 
 YesNoUnknown = Literal["yes", "no", "unknown"]
@@ -63,7 +63,7 @@ def chosen_function(functions: Sequence[CalledFunction], target: Any = None) -> 
         raise NotFoundError("nothing compiled was called while this session captured, so there are no guards to ask")
     alive = [each for each in functions if each.is_alive()] or list(functions[-1:])
     names = ", ".join(dict.fromkeys(each.name for each in alive))
-    found = alive if target is None else [each for each in alive if each.is_called(target)]
+    found = alive if target is None else [each for each in alive if each.matches(target)]
     if not found:
         name = target if isinstance(target, str) else type(target).__name__
         raise NotFoundError(f"{name} was not called while this session captured; called: {names}")
@@ -88,7 +88,7 @@ def would_recompile(
     if (before := called.hooked("_forward_pre_hooks")) is not None:
         return RecompileAnswer("unknown", called.name, f"hooks of {before} change its inputs before they are checked")
     try:
-        evaluated = called.ask(kept, args, kwargs)
+        evaluated = called.check_guards(kept, args, kwargs)
     except TypeError as error:
         raise UsageError(f"{called.name} does not take these inputs: {error}") from None
     if evaluated is None:
@@ -120,7 +120,7 @@ def _never_compiled(called: CalledFunction, kept: Sequence[LiveGuards]) -> Recom
     return RecompileAnswer("unknown", called.name, reason)
 
 
-def _yes_or_limit(called: CalledFunction, evaluated: Asked) -> RecompileAnswer:
+def _yes_or_limit(called: CalledFunction, evaluated: GuardVerdict) -> RecompileAnswer:
     nearest = max(evaluated.failures, key=lambda each: each[1].checked)
     entry, failure = nearest
     others = tuple(f"{each.compile_id}: {_reason(why)}" for each, why in evaluated.failures if each is not entry)

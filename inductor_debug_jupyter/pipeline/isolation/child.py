@@ -1,8 +1,7 @@
-"""The other process: imports a handler, answers questions, and ends when the line does.
+"""The worker process: imports a handler, serves requests, and ends when the connection is closed.
 
-A handler is a class without arguments; a question calls one of its methods with the values that came along, by
-position, and its answer goes back. What a method raises is an answer too. ``SystemExit`` is not: foreign code that
-leaves the process leaves it.
+A handler is a class without arguments; a request calls one of its methods with positional arguments, and the result or
+the exception is sent back. ``SystemExit`` ends the process.
 """
 
 from __future__ import annotations
@@ -16,38 +15,38 @@ import time
 import traceback
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.isolation import limits, progress
+from inductor_debug_jupyter.pipeline.isolation import limits, running_op
 
 _GRACE = 30.0
-"""How long after its limit a step ends by itself, should nobody be there to end it."""
+"""Seconds after its time limit at which a step ends itself, in case the caller is gone."""
 
 
 def main(handler: str, descriptor: int, progress_file: str, memory: int, parent: int) -> None:
-    """Serve until the line is closed."""
+    """Serve until the connection is closed."""
     faulthandler.enable(all_threads=False)
-    os.set_inheritable(descriptor, False)  # what foreign code starts must not keep the line open
+    os.set_inheritable(descriptor, False)  # processes of foreign code must not keep the connection open
     limits.limit_this_process(memory or None)
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
-    progress.open_for_writing(progress_file)
+    running_op.open_for_writing(progress_file)
     # Torch is imported here, under the memory limit, and the handler before any clock runs.
-    from inductor_debug_jupyter.pipeline.isolation.importing import imported
+    from inductor_debug_jupyter.pipeline.isolation.import_strings import imported
     from inductor_debug_jupyter.pipeline.isolation.wire import GoneError, Line, Message
 
     line = Line(socket.socket(fileno=descriptor))
-    server = _Server(imported(handler, "handler")())
+    serving = imported(handler, "handler")()
     line.send(Message({"ready": True, "pid": os.getpid()}))
     while True:
         try:
-            question = line.receive()
+            request = line.receive()
         except GoneError:
             return
-        progress.write("")
-        limits.end_later(float(question.body["seconds"]) + _GRACE)
-        answer = server.answer(question)
+        running_op.write("")
+        limits.end_later(float(request.body["seconds"]) + _GRACE)
+        reply = _reply(serving, request)
         limits.end_later(0)
         sys.stdout.flush()
         sys.stderr.flush()
-        line.send(answer)
+        line.send(reply)
 
 
 def _leave_with(parent: int) -> None:
@@ -57,28 +56,19 @@ def _leave_with(parent: int) -> None:
     os._exit(1)
 
 
-class _Server:
-    def __init__(self, handler: Any) -> None:
-        self._handler = handler
+def _reply(handler: Any, request: Any) -> Any:
+    """Call the handler's method; the message with its result, or with what it raised."""
+    from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
+    from inductor_debug_jupyter.pipeline.isolation.wire import Message
 
-    def answer(self, question: Any) -> Any:
-        from inductor_debug_jupyter.pipeline.isolation.values import Packer
-        from inductor_debug_jupyter.pipeline.isolation.wire import Message
-
-        packer = Packer("an answer")
-        try:
-            written = packer.pack(self._value(question))
-        except Exception as error:
-            return Message({"error": _described(error)})
-        entries, blobs = packer.memory()
-        return Message({"value": written, "tensors": entries}, blobs)
-
-    def _value(self, question: Any) -> Any:
-        from inductor_debug_jupyter.pipeline.isolation.values import Unpacker
-
-        body = question.body
-        values = Unpacker(body["tensors"], question.blobs).unpack(body["values"])
-        return getattr(self._handler, body["method"])(*values)
+    packer, body = Packer("an answer"), request.body
+    try:
+        values = Unpacker(body["tensors"], request.blobs).unpack(body["values"])
+        written = packer.pack(getattr(handler, body["method"])(*values))
+    except Exception as error:
+        return Message({"error": _described(error)})
+    entries, blobs = packer.memory()
+    return Message({"value": written, "tensors": entries}, blobs)
 
 
 def _described(error: Exception) -> dict[str, Any]:
@@ -86,6 +76,6 @@ def _described(error: Exception) -> dict[str, Any]:
     return {
         "type": type(inner).__name__,
         "message": str(inner).strip(),
-        "op": progress.op_of(inner) or progress.op_of(error),
+        "op": running_op.op_of(inner) or running_op.op_of(error),
         "trace": "".join(traceback.format_exception(inner)),
     }

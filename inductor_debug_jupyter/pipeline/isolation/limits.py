@@ -1,4 +1,4 @@
-"""How long a step of foreign code may take, and how much memory its process may have.
+"""Time and memory limits of a worker process.
 
 Memory is limited by ``RLIMIT_DATA``, which counts what a process can write to. ``RLIMIT_AS`` also counts what is only
 reserved, and drivers reserve far more than they use: torch alone reserves three times what it needs.
@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import LEAST_PROCESS_MEMORY
 
 DEFAULT_SECONDS = 600.0
-"""A step that nobody limited: long enough for any compile that is not hanging."""
+"""Of a step without a limit: long enough for any compile that is not hanging."""
 START_SECONDS = 180.0
 """A fresh interpreter that imports torch takes a few seconds, on a busy machine many."""
 LEAST_MEMORY = LEAST_PROCESS_MEMORY
@@ -67,9 +67,9 @@ def _lower(what: int, value: int) -> None:
 
 
 def end_later(seconds: float) -> None:
-    """Let the system end this process after a while, also when it hangs in C and nobody is left to end it.
+    """Have the system end this process after ``seconds`` (SIGALRM), also when it hangs in C; 0 cancels it.
 
-    0 takes it back. Somebody else's use of the alarm is left alone.
+    Nothing is done when foreign code handles SIGALRM itself.
     """
     if signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
         signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,14 +1,14 @@
 """Values ↔ JSON and bytes: what may go from one process to the other.
 
 Numbers, strings, containers, dtypes and the like become tagged JSON. Tensors that share memory share it again on the
-other side: each piece of memory goes over once, as bytes, with one entry per tensor that says how it looks at it
-(dtype, shape, strides, offset). Anything else is refused with one sentence.
+other side: each piece of memory is sent once, as bytes, with one entry per tensor (dtype, shape, strides, offset).
+Anything else raises :class:`CannotSendError`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,15 +21,12 @@ _ALIGNMENT = 64
 _TORCH_ENUMS = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format}
 
 Special = Callable[[Any], dict[str, Any] | None]
-"""Writes what only the caller knows (a node of a graph), or answers None."""
+"""Packs a kind of value that only the caller knows (a node of a graph); None for any other value."""
 
 
 @dataclass
 class Packer:
-    """Collects values on their way out.
-
-    ``what`` names the values in an error; ``special`` writes what only the caller knows.
-    """
+    """Packs values into JSON and collects their tensors. ``what`` names the values in an error."""
 
     what: str = "a value"
     special: Special | None = None
@@ -40,7 +37,7 @@ class Packer:
         """One value as JSON; its tensors are kept for :meth:`memory`.
 
         Raises:
-            CannotSendError: it cannot go over.
+            CannotSendError: the value is of another kind.
         """
         if self.special is not None and (written := self.special(value)) is not None:
             return written
@@ -50,34 +47,21 @@ class Packer:
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, torch.Tensor):
             return {"tensor": self._tensor(value)}
-        return self._container(value)
-
-    def _container(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self.pack(each) for each in value]
-        if isinstance(value, torch.Size):
-            return {"size": [self.pack(each) for each in value]}
-        if type(value) is tuple:
-            return {"tuple": [self.pack(each) for each in value]}
-        if isinstance(value, set | frozenset):
-            return {type(value).__name__: [self.pack(each) for each in sorted(value, key=str)]}
+            return self._all(value)
+        if (parts := _parts(value)) is not None:
+            return {parts[0]: self._all(parts[1])}
         if isinstance(value, Mapping):
-            return {"dict": [[self.pack(key), self.pack(each)] for key, each in value.items()]}
-        if isinstance(value, slice):
-            return {"slice": [self.pack(each) for each in (value.start, value.stop, value.step)]}
-        if value is Ellipsis:
-            return {"ellipsis": True}
-        if isinstance(value, complex):
-            return {"complex": [self.pack(value.real), self.pack(value.imag)]}
-        for tag, kind in _TORCH_ENUMS.items():
-            if isinstance(value, kind):
-                return {tag: str(value).removeprefix("torch.")}
-        if isinstance(value, torch.device):
-            return {"device": str(value)}
+            return {"dict": [self._all(item) for item in value.items()]}
+        if (tagged := _constant(value)) is not None:
+            return tagged
         raise CannotSendError(
             f"{self.what}: a {type(value).__module__}.{type(value).__qualname__} cannot go to another process; "
             "allowed: tensors, numbers, strings, dtypes and containers of these"
         )
+
+    def _all(self, values: Iterable[Any]) -> list[Any]:
+        return [self.pack(each) for each in values]
 
     def _tensor(self, tensor: torch.Tensor) -> int:
         if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
@@ -100,7 +84,7 @@ class Packer:
         return len(self._entries) - 1
 
     def memory(self) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
-        """An entry for each tensor, and the pieces of memory that they look at."""
+        """An entry for each tensor, and the pieces of memory that they are views of."""
         pieces: dict[tuple[str, int], list[int]] = {}
         for index, tensor in enumerate(self.tensors):
             pieces.setdefault((str(tensor.device), tensor.untyped_storage().data_ptr() or -index - 1), []).append(index)
@@ -113,6 +97,31 @@ class Packer:
             for index, (first, _) in zip(indices, spans, strict=True):
                 self._entries[index] |= {"piece": str(number), "offset": first - start}
         return self._entries, blobs
+
+
+def _parts(value: Any) -> tuple[str, Iterable[Any]] | None:
+    """Tag and parts of a value that is made of others; None for any other value."""
+    if isinstance(value, torch.Size):
+        return "size", value
+    if type(value) is tuple:
+        return "tuple", value
+    if isinstance(value, set | frozenset):
+        return type(value).__name__, sorted(value, key=str)
+    if isinstance(value, slice):
+        return "slice", (value.start, value.stop, value.step)
+    return ("complex", (value.real, value.imag)) if isinstance(value, complex) else None
+
+
+def _constant(value: Any) -> dict[str, Any] | None:
+    """A dtype, layout, memory format, device or ``...`` as tagged JSON; None for any other value."""
+    if value is Ellipsis:
+        return {"ellipsis": True}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    for tag, kind in _TORCH_ENUMS.items():
+        if isinstance(value, kind):
+            return {tag: str(value).removeprefix("torch.")}
+    return None
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
@@ -132,13 +141,7 @@ def _bytes_of(tensor: torch.Tensor, start: int, end: int) -> torch.Tensor:
 
 
 class Unpacker:
-    """Makes values again on the other side.
-
-    Args:
-        entries: one for each tensor.
-        blobs: the pieces of memory.
-        special: makes what only the caller knows, from its tag and content.
-    """
+    """Unpacks what a :class:`Packer` made; ``special`` unpacks the caller's own kinds, from tag and content."""
 
     def __init__(
         self,
@@ -147,7 +150,7 @@ class Unpacker:
         special: Callable[[str, Any], Any] | None = None,
     ) -> None:
         self._special = special
-        # A copy begins at an aligned address, whatever the message looked like.
+        # A copy begins at an aligned address; the message need not.
         pieces = {name: blob.clone() for name, blob in blobs.items()}
         self.tensors = [_view(entry, pieces[entry["piece"]]) for entry in entries]
 
@@ -161,18 +164,13 @@ class Unpacker:
         if tag == "tensor":
             return self.tensors[content]
         if tag in _CONTAINERS:
-            return _CONTAINERS[tag](self.unpack(each) for each in content)
-        if tag == "dict":
-            return {self.unpack(key): self.unpack(value) for key, value in content}
+            return _CONTAINERS[tag](self.unpack(content))
         if tag in _TORCH_ENUMS:
             return getattr(torch, content)
         if tag in _SINGLE:
             return _SINGLE[tag](content)
-        if tag in ("slice", "complex"):
-            parts = [self.unpack(each) for each in content]
-            return slice(*parts) if tag == "slice" else complex(*parts)
         if self._special is None:
-            raise CannotSendError(f"what was sent has a {tag!r}, which nobody here can read")
+            raise CannotSendError(f"what was sent has a {tag!r}, which is not known here")
         return self._special(tag, content)
 
 
@@ -181,12 +179,11 @@ _CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "size": torch.Size,
     "set": set,
     "frozenset": frozenset,
+    "dict": dict,
+    "slice": lambda parts: slice(*parts),
+    "complex": lambda parts: complex(*parts),
 }
-_SINGLE: dict[str, Callable[[Any], Any]] = {
-    "float": float,
-    "device": torch.device,
-    "ellipsis": lambda _: Ellipsis,
-}
+_SINGLE: dict[str, Callable[[Any], Any]] = {"float": float, "device": torch.device, "ellipsis": lambda _: Ellipsis}
 
 
 def _view(entry: Mapping[str, Any], piece: torch.Tensor) -> torch.Tensor:

@@ -20,36 +20,31 @@ _LENGTHS = struct.Struct("!QQ")
 _LARGEST = 1 << 44
 _CHUNK = 1 << 20
 _PATIENCE = 0.2
-"""How often the other side is looked after while waiting, in seconds."""
+"""Seconds between two checks that the other process is alive while waiting."""
 
 
 class GoneError(Exception):
-    """The other side closed the line."""
+    """The other process closed the connection."""
 
 
 class TooLateError(Exception):
-    """The other side did not answer in time."""
+    """The other process did not answer in time."""
 
 
 class GarbledError(Exception):
-    """What the other side sent is no message."""
+    """The received bytes are no message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What goes over: JSON, and pieces of memory."""
+    """JSON, and pieces of memory by name."""
 
     body: Mapping[str, Any]
     blobs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 class Line:
-    """One end of a connection.
-
-    Args:
-        connection: the socket.
-        is_alive: asked now and then while waiting; when it says no and nothing more comes, the other side is gone.
-    """
+    """One end of a connection; ``is_alive`` (is the other process?) is called now and then while waiting."""
 
     def __init__(self, connection: socket.socket, is_alive: Callable[[], bool] = lambda: True) -> None:
         self._connection = connection
@@ -60,8 +55,8 @@ class Line:
         """Send one message.
 
         Raises:
-            GoneError: nobody is there.
-            TooLateError: it is not taken before ``until`` (``time.monotonic``).
+            GoneError: the other process has ended.
+            TooLateError: it does not read the message before ``until`` (``time.monotonic``).
         """
         text = msgspec.json.encode(message.body)
         tensors = safetensors.torch.save(dict(message.blobs)) if message.blobs else b""
@@ -80,9 +75,9 @@ class Line:
         """Wait for one message.
 
         Raises:
-            GoneError: nobody is there any more.
-            TooLateError: none comes before ``until``.
-            GarbledError: it cannot be read.
+            GoneError: the other process has ended.
+            TooLateError: no message arrives before ``until``.
+            GarbledError: it cannot be decoded.
         """
         text_length, tensors_length = _LENGTHS.unpack(self._take(_LENGTHS.size, until))
         if max(text_length, tensors_length) > _LARGEST:
@@ -111,7 +106,7 @@ class Line:
         return taken
 
     def _wait(self, until: float | None, *, sending: bool) -> None:
-        """Until the socket is ready. A process that has died may have left the line open to its own children."""
+        """Wait for the socket. A process that has died may have left its end open in its own children."""
         ends = [self._connection]
         while True:
             left = _PATIENCE if until is None else min(_PATIENCE, until - time.monotonic())
@@ -124,5 +119,5 @@ class Line:
                 raise TooLateError
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()

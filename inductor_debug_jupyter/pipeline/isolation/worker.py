@@ -1,8 +1,8 @@
-"""The near side: start the other process, ask it, and tell how it ended if it did.
+"""The caller's side: start the worker process, send it requests, and record how it ended if it did.
 
 The process is a new interpreter with the caller's ``sys.path`` and working folder, in a process group of its own and
-behind a :mod:`keeper <inductor_debug_jupyter.pipeline.isolation.keeper>`, so that whatever it started is ended with it.
-What it prints is kept, the end of it at least.
+behind a :mod:`subreaper <inductor_debug_jupyter.pipeline.isolation.subreaper>`, so that whatever it started is killed
+with it. The last lines that it prints are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from inductor_debug_jupyter.pipeline.interrupts import held_back
-from inductor_debug_jupyter.pipeline.isolation import progress
+from inductor_debug_jupyter.pipeline.isolation import running_op
 from inductor_debug_jupyter.pipeline.isolation.limits import START_SECONDS, Limits
 from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
 from inductor_debug_jupyter.pipeline.isolation.wire import GarbledError, GoneError, Line, Message, TooLateError
@@ -36,17 +36,18 @@ _BOOT = (
     "parent = runpy.run_path(keeper)['keep'](line, caller); sys.path[:] = path; "
     "from inductor_debug_jupyter.pipeline.isolation.child import main; main(handler, line, progress, memory, parent)"
 )
-_KEEPER = Path(__file__).with_name("keeper.py")
+_KEEPER = Path(__file__).with_name("subreaper.py")
 _TAIL_LINES = 30
 _LONGEST_LINE = 300
-_LAST_WORDS = 5.0
-"""Seconds for a process that hung up to really end."""
+_CRASH_KINDS: dict[type, CrashKind] = {GoneError: "signal", TooLateError: "timeout", GarbledError: "protocol"}
+_END_SECONDS = 5.0
+"""Seconds for a process that closed its connection to end."""
 _NO_MEMORY = re.compile(r"MemoryError|bad_alloc|can't allocate memory|[Cc]annot allocate memory|not enough memory")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: a value, or what the handler raised (``error`` is its class, ``message`` its text)."""
+    """The result of a request: a value, or what the handler raised (``error`` is its class, ``message`` its text)."""
 
     value: Any = None
     error: str = ""
@@ -57,12 +58,12 @@ class Answer:
 
 
 class Worker:
-    """A process that serves one handler. It starts with the first question, and again after a crash.
+    """A process that serves one handler. It starts with the first request, and again after a crash.
 
     Args:
         handler: the import string of a class whose methods may be called.
         limits: time and memory.
-        name: whose code runs there, for crash records.
+        name: the backend's name in crash records.
     """
 
     def __init__(self, handler: str, limits: Limits | None = None, *, name: str = "") -> None:
@@ -74,47 +75,35 @@ class Worker:
         self._child: _Child | None = None
 
     def ask(self, method: str, *values: Any, phase: str = "", graph: str = "") -> Answer | CrashRecord:
-        """Call a method over there.
+        """Call a method of the handler in the worker process.
 
         Raises:
-            CannotSendError: a value cannot go over.
+            CannotSendError: a value cannot be sent to another process.
         """
         packer = Packer("an argument")
         written = packer.pack(list(values))
         entries, blobs = packer.memory()
-        body = {
-            "method": method,
-            "values": written,
-            "tensors": entries,
-            "seconds": self.limits.seconds,
-        }
+        body = {"method": method, "values": written, "tensors": entries, "seconds": self.limits.seconds}
         with self._lock:
             return self._exchange(Message(body, blobs), phase or method, graph)
 
-    def _exchange(self, question: Message, phase: str, graph: str) -> Answer | CrashRecord:
+    def _exchange(self, request: Message, phase: str, graph: str) -> Answer | CrashRecord:
         started = time.monotonic()
         try:
             child = self._running()
         except _NotStartedError as error:
             return self._buried(error.child, error.kind, "start", "", time.monotonic() - started)
         started = time.monotonic()
-        kind: CrashKind | None = None
         try:
             until = started + self.limits.seconds
-            child.line.send(question, until)
+            child.line.send(request, until)
             reply = child.line.receive(until)
-        except GoneError:
-            kind = "signal"
-        except TooLateError:
-            kind = "timeout"
-        except GarbledError:
-            kind = "protocol"
+        except (GoneError, TooLateError, GarbledError) as error:
+            return self._buried(child, _CRASH_KINDS[type(error)], phase, graph, time.monotonic() - started)
         except BaseException:  # above all KeyboardInterrupt: the user wants it to end
             self.close()
             raise
         seconds = time.monotonic() - started
-        if kind is not None:
-            return self._buried(child, kind, phase, graph, seconds)
         try:
             answer = _answer(reply, seconds)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):  # foreign code wrote into the line
@@ -128,32 +117,28 @@ class Worker:
             return self._child
         self.close()
         self.generation += 1
-        with held_back():  # a process that is started and not yet known would be nobody's to end
+        with held_back():  # Ctrl-C in between would leave a process that close() does not know
             self._child = _Child(self.handler, self.limits.memory)
         try:
             ready = self._child.line.receive(time.monotonic() + START_SECONDS)
             self._child.pid = ready.body.get("pid", self._child.pid)
-        except GarbledError:
-            raise _NotStartedError(self._child, "protocol") from None
-        except GoneError:
-            raise _NotStartedError(self._child, "signal") from None
-        except TooLateError:
-            raise _NotStartedError(self._child, "timeout") from None
+        except (GoneError, TooLateError, GarbledError) as error:
+            raise _NotStartedError(self._child, _CRASH_KINDS[type(error)]) from None
         except BaseException:
             self.close()
             raise
         return self._child
 
     def _buried(
-        self, child: _Child, kind: CrashKind, phase: str, graph: str, seconds: float, said: str = ""
+        self, child: _Child, kind: CrashKind, phase: str, graph: str, seconds: float, message: str = ""
     ) -> CrashRecord:
-        """End what is left of the process, and write down how it ended."""
+        """End what is left of the process; the record of how it ended."""
         if kind == "signal":
-            child.wait(_LAST_WORDS)
+            child.wait(_END_SECONDS)
         code = child.process.poll()
         op = child.op()
         self.close()
-        written = "\n".join(filter(None, [child.tail(), said]))
+        written = "\n".join(filter(None, [child.tail(), message]))
         sent = -code if code is not None and code < 0 else 0
         if kind == "signal":
             kind = _kind_of(code, written, limited=self.limits.memory is not None)
@@ -172,7 +157,7 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
+        """The id of the process, while there is one."""
         return self._child.pid if self._child is not None else None
 
     def close(self) -> None:
@@ -197,12 +182,12 @@ class _NotStartedError(Exception):
 
 
 class _Child:
-    """The process, its line, and the end of what it wrote."""
+    """The process, its connection, and the last lines that it printed."""
 
     def __init__(self, handler: str, memory: int | None) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="inductor-debug-"))
         self._progress = self._folder / "progress"
-        self._progress.write_bytes(bytes(progress.SIZE))
+        self._progress.write_bytes(bytes(running_op.SIZE))
         near, far = socket.socketpair()
         try:
             place = str(self._progress)
@@ -218,13 +203,13 @@ class _Child:
         finally:
             far.close()
         self.pid = self.process.pid
-        """The worker's, once it has said so; until then the keeper's."""
+        """The worker's, once its first message has arrived; until then the subreaper's."""
         self.line = Line(near, lambda: self.process.poll() is None)
         self._written: deque[str] = deque(maxlen=_TAIL_LINES)
         assert self.process.stdout is not None
         self._reader = threading.Thread(target=_keep_tail, args=(self.process.stdout, self._written), daemon=True)
         self._reader.start()
-        # Also when nobody closes the worker: at exit, and when it is dropped.
+        # Runs also when the worker is not closed: at exit, and when it is garbage.
         self.end = weakref.finalize(self, _end, self.process, near, self._folder)
 
     def wait(self, seconds: float) -> None:
@@ -233,7 +218,7 @@ class _Child:
 
     def op(self) -> str:
         """The op that was running."""
-        return progress.read(self._progress)
+        return running_op.read(self._progress)
 
     def tail(self) -> str:
         """The end of what it wrote; called when the process has ended."""
@@ -244,21 +229,21 @@ class _Child:
 def _end(process: subprocess.Popen[bytes], near: socket.socket, folder: Path) -> None:
     near.close()
     if sys.platform == "linux":
-        process.terminate()  # the keeper ends the worker and all that it started, and leaves
+        process.terminate()  # the subreaper kills the worker and all that it started, and exits
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_LAST_WORDS)
+            process.wait(_END_SECONDS)
     if sys.platform != "linux" or process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_LAST_WORDS)
+            process.wait(_END_SECONDS)
     (folder / "progress").unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
 
 
 def _keep_tail(stream: IO[bytes], lines: deque[str]) -> None:
-    """Read so that the process never waits for a reader, and keep the end."""
+    """Read everything, so that the process never blocks on a full pipe, and keep the last lines."""
     with contextlib.suppress(OSError, ValueError), stream:
         while line := stream.readline(_LONGEST_LINE * 4):
             lines.append(line.decode(errors="replace").rstrip("\r\n")[:_LONGEST_LINE])

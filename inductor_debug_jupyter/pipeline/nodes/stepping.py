@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.nodes.checkpoints import GraphRun, storages
 from inductor_debug_jupyter.pipeline.nodes.values import NodeCall, NodeValues, own_copies
 from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
-    drops_nothing,
+    has_zero_dropout,
     is_aten,
     mutated_inputs,
     node_value,
@@ -105,7 +105,7 @@ def nodes_to_resume(
 
 
 def _draws(node: torch.fx.Node) -> bool:
-    return "<rng>" in mutated_inputs(node) and not drops_nothing(node)
+    return "<rng>" in mutated_inputs(node) and not has_zero_dropout(node)
 
 
 def _writes(node: torch.fx.Node) -> bool:

@@ -1,7 +1,13 @@
 """What was captured and what was found, as frozen dataclasses that need no torch.
 
-A record is a copy: it outlives the model, the compile and the process. It saves and loads as JSON (see
-:mod:`~inductor_debug_jupyter.pipeline.records.codec`); trees, tables and pictures are derived from it on demand.
+A record is a copy: it outlives the model, the compile and the process. Trees, tables and pictures are derived from it.
+
+- captured: compile (one compile, and a whole session), graph, graph_statistics, guards, guard_expressions,
+  deferred_texts (rendered on demand);
+- found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, bisect,
+  crash, conformance, benchmark;
+- ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: the published JSON Schema;
+- ``in_words``: the text by which a record is shown.
 """
 
 from inductor_debug_jupyter.pipeline.records.benchmark import BackendTiming, BenchmarkRecord
@@ -19,6 +25,7 @@ from inductor_debug_jupyter.pipeline.records.compile import (
 )
 from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, CheckStatus, ConformanceRecord
 from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
+from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
@@ -30,8 +37,8 @@ from inductor_debug_jupyter.pipeline.records.graph import (
     Stage,
     TensorSpec,
 )
+from inductor_debug_jupyter.pipeline.records.graph_statistics import GraphStatistics
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
-from inductor_debug_jupyter.pipeline.records.late import LateTexts
 from inductor_debug_jupyter.pipeline.records.localization import Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.records.memory import LiveTensor, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import (
@@ -45,7 +52,6 @@ from inductor_debug_jupyter.pipeline.records.placement import (
     Segment,
     Side,
 )
-from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 __all__ = [
@@ -65,6 +71,7 @@ __all__ = [
     "CrashKind",
     "CrashRecord",
     "Culprit",
+    "DeferredTexts",
     "DiffRecord",
     "ErrorPlace",
     "Fallback",
@@ -76,7 +83,6 @@ __all__ = [
     "Heatmap",
     "KernelRecord",
     "KernelSpec",
-    "LateTexts",
     "LiveTensor",
     "LocalizationRecord",
     "MemoryRecord",

@@ -1,4 +1,4 @@
-"""What a benchmark measured of one model on one backend."""
+"""Measurements of a benchmark run of one model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rung of the ladder from eager to the device brings an error in."""
+"""A bisection: which step of lowering, from eager to the device, introduces an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One step of the ladder, compared with eager.
+    """One step of lowering, compared with eager.
 
     ``outcome`` is ``good``, ``bad`` (wrong numbers), ``failed`` (an exception or a crash; ``reason`` says which) or
     ``not_run``.
@@ -25,7 +25,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class BisectRecord(InWords):
-    """The ladder, and the first rung that is not good (empty when all are)."""
+    """Every step of lowering, and the first that is not good (empty when all are)."""
 
     model: str
     rungs: tuple[Rung, ...]

@@ -15,7 +15,7 @@ import msgspec
 from inductor_debug_jupyter.pipeline.errors import RecordError
 from inductor_debug_jupyter.pipeline.reading import MalformedError, check_values, parsed
 from inductor_debug_jupyter.pipeline.records.compile import SessionRecord
-from inductor_debug_jupyter.pipeline.records.late import LateTexts
+from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts
 
 SCHEMA_VERSION = 2
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
@@ -39,8 +39,8 @@ def dump_session(record: SessionRecord) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """What msgspec does not know: texts that are still to be rendered."""
-    if isinstance(value, LateTexts):
+    """Convert what msgspec does not know: texts that are still to be rendered."""
+    if isinstance(value, DeferredTexts):
         return dict(value)
     raise NotImplementedError(f"{type(value).__name__} is no part of a record")
 
@@ -68,7 +68,7 @@ def load_session(data: bytes) -> SessionRecord:
     record = converted(session, SessionRecord, "saved session")
     culprits = record.localization.culprits if record.localization else ()
     try:
-        # the only fields without a shape
+        # the only fields whose values have no declared type
         check_values([*(kernel.spec for kernel in record.kernel_specs), *(culprit.spec for culprit in culprits)])
     except MalformedError as error:
         raise RecordError(f"this saved session is damaged: {error}") from None
@@ -87,7 +87,7 @@ def decoded_json(data: bytes | str, what: str) -> Any:
     try:
         raw = parsed(lambda: msgspec.json.decode(data))
         if _LONG_NUMBER.search(data if isinstance(data, bytes) else data.encode()):
-            check_values(raw)  # looking at each value takes a while: only where there may be such a number at all
+            check_values(raw)  # slow, so only where there may be a number of more than 63 bits
     except MalformedError as error:
         raise RecordError(f"this is not a {what} (damaged JSON: {error})") from None
     return raw

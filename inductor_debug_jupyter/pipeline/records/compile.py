@@ -1,4 +1,4 @@
-"""Everything of one compile id, and everything of one session."""
+"""The records of one compile id and of one session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 BACKWARD = ":backward"
-"""What is added to a stage's name for the part of it that belongs to the backward (``code:backward``)."""
+"""Suffix of a stage's key for the part of it that belongs to the backward (``code:backward``)."""
 
 JOIN = "\n\n# ---- backward ----\n\n"
 
@@ -67,7 +67,7 @@ PHASE_WORDS = {
     "async_compile.wait": "compiling kernels",
     "build_guards": "writing guards",
 }
-"""torch's name of a phase → what a person would call it. Phases that are not here are over before one could read."""
+"""torch's name of a phase → the words of a progress line. Other phases are too short to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ class Recompile(InWords):
     """Which guard failed, so that torch compiled the same code again.
 
     ``check`` is the newest graph's check that failed, ``expression`` what it looks at, ``old`` the value that it wants
-    and ``new`` the value there was; ``aspect`` says which side of a tensor, or which process-wide state. ``call``
-    counts the calls of the function from 1. ``seconds`` is what the new compile cost; ``made`` is False when torch
-    compiled nothing, because of its limit of recompiles or an error.
+    and ``new`` the value there was; ``aspect`` is the property of a tensor or the process-wide state that differs.
+    ``call`` counts the calls of the function from 1. ``seconds`` is what the new compile cost; ``made`` is False when
+    torch compiled nothing, because of its limit of recompiles or an error.
     """
 
     compile_id: str
@@ -119,7 +119,7 @@ class Recompile(InWords):
 
 @dataclass(frozen=True, slots=True)
 class Note(InWords):
-    """Something the user should know about the capture itself: a part that failed, a call that could not be traced."""
+    """A remark on the capture itself: a part that failed, a call that could not be traced."""
 
     part: str
     message: str
@@ -130,11 +130,11 @@ class Note(InWords):
 
 @dataclass(frozen=True)
 class CompileCapture(InWords):
-    """Everything one compile id produced. What is absent says why in ``missing`` (stage → reason).
+    """Everything one compile id produced. ``missing`` says why a stage is absent (stage → reason).
 
-    ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward stands under ``<stage>:backward``.
+    ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward by ``<stage>:backward``.
     ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``. ``call``
-    counts the calls of the function that was called, from 1; it is 0 when nobody counted.
+    counts the calls of the function that was called, from 1; it is 0 when they were not counted.
     """
 
     compile_id: str
@@ -188,7 +188,7 @@ class CompileCapture(InWords):
 
 
 def compile_seconds(phases: Iterable[Phase]) -> float:
-    """How long Dynamo and what it called took; torch tells of no ``dynamo`` phase in a process's first compile."""
+    """Seconds that Dynamo and what it called took; torch has no ``dynamo`` phase in a process's first compile."""
     return sum(phase.seconds for phase in phases if phase.name == "entire_frame_compile")
 
 
@@ -209,13 +209,13 @@ class SessionRecord(InWords):
     recompiles: tuple[Recompile, ...] = ()
     guards: tuple[Guard, ...] = ()
     symbols: tuple[SymbolRecord, ...] = ()
-    """Sizes and numbers that torch left open, with their ranges."""
+    """Symbolic sizes and numbers, with their ranges."""
     diff: DiffRecord | None = None
     bisect: BisectRecord | None = None
     localization: LocalizationRecord | None = None
     notes: tuple[Note, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
-    """Label (``In [4]``) → the whole text of every user file or cell that a captured line stands in."""
+    """Label (``In [4]``) → the whole text of every user file or cell with a captured line."""
     repros: tuple[str, ...] = ()
     seconds: float = 0.0
     peak_memory: int | None = None
@@ -223,6 +223,6 @@ class SessionRecord(InWords):
     coverage: CoverageRecord | None = None
     memory: tuple[MemoryRecord, ...] = ()
     transfers: tuple[Transfer, ...] = ()
-    """What adapters sent to their device and got back, in order."""
+    """Tensors that adapters sent to their device and got back, in order."""
     kernel_specs: tuple[KernelSpec, ...] = ()
     """The kernels that adapters made."""

@@ -1,4 +1,4 @@
-"""What holds of an adapter, check by check."""
+"""Results of the conformance suite for one adapter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CheckStatus = Literal["holds", "fails", "does_not_apply"]
 
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """One check: what it asks (``title``), what came out, what was seen, and what the author can do about it."""
+    """One check: its requirement (``title``), the result, what was observed, and what the author can do about it."""
 
     check_id: str
     title: str
@@ -24,7 +24,7 @@ class CheckRecord:
 
 @dataclass(frozen=True, slots=True)
 class ConformanceRecord:
-    """All checks of one adapter; ``capabilities`` is what it says of itself, in one line."""
+    """All checks of one adapter; ``capabilities`` is its own description in one line."""
 
     adapter: str
     checks: tuple[CheckRecord, ...]

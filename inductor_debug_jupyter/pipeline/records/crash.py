@@ -1,4 +1,4 @@
-"""A foreign process that ended before it answered: what was it doing, and what ended it."""
+"""How a worker process ended before it answered, and what it was doing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CrashRecord:
     ``kind`` is ``signal`` (it died of one), ``killed`` (SIGKILL from outside), ``exit`` (it left by itself),
     ``timeout`` (we ended it), ``out_of_memory`` or ``protocol`` (what it sent cannot be read). ``phase`` says how far
     it was: ``start``, ``import``, ``compile``, ``run``, ``backward`` or the name of a check. ``op`` is the op that was
-    running, as far as anything told; ``stderr`` is the end of what the process wrote.
+    running, where it is known; ``stderr`` is the end of what the process wrote.
     """
 
     kind: CrashKind

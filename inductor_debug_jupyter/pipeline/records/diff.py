@@ -94,7 +94,7 @@ class OutputDiff:
 
     @property
     def passed(self) -> bool:
-        """Whether this output is as it should be. What was not compared has not passed."""
+        """Whether this output matches. An output that was not compared has not passed."""
         return self.verdict in {"match", "rounding"}
 
 
@@ -102,7 +102,7 @@ class OutputDiff:
 class DiffRecord(InWords):
     """A whole comparison: what ran, and every output, worst first.
 
-    ``crashes`` tells of sides that ended the process of their own that they ran in.
+    ``crashes`` has the sides that crashed in a worker process.
     """
 
     model: str
@@ -118,5 +118,5 @@ class DiffRecord(InWords):
 
     @property
     def passed(self) -> bool:
-        """Whether every output is as it should be, and there was at least one."""
+        """Whether every output matches, and there was at least one."""
         return self.verdict in {"match", "rounding"}

@@ -1,4 +1,4 @@
-"""What a rule answers with."""
+"""Violations: what the rules of a target refuse, and where."""
 
 from __future__ import annotations
 

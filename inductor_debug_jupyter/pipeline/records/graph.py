@@ -8,19 +8,11 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from inductor_debug_jupyter.pipeline.harmless import Harmless
+from inductor_debug_jupyter.pipeline.records.graph_statistics import GraphStatistics, graph_statistics
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
-from inductor_debug_jupyter.pipeline.records.statistics import GraphStatistics, graph_statistics
 
 Stage = Literal[
-    "dynamo",
-    "joint",
-    "forward",
-    "backward",
-    "post_grad",
-    "ir_pre_fusion",
-    "ir_post_fusion",
-    "code",
-    "kernel",
+    "dynamo", "joint", "forward", "backward", "post_grad", "ir_pre_fusion", "ir_post_fusion", "code", "kernel"
 ]
 STAGES: tuple[str, ...] = get_args(Stage)
 """Every stage, in the order in which a compile passes through them."""
@@ -34,9 +26,9 @@ Dim = int | str
 
 @dataclass(frozen=True, slots=True)
 class SourceLine(InWords):
-    """One line of somebody's Python.
+    """One line of Python source.
 
-    ``label`` is what a person calls the file: ``In [4]`` for a notebook cell, otherwise the file's short name.
+    ``label`` is the file's name for a user: ``In [4]`` for a notebook cell, otherwise the file's short name.
     """
 
     file: str
@@ -47,7 +39,7 @@ class SourceLine(InWords):
 
     @property
     def in_cell(self) -> bool:
-        """Whether the line stands in a notebook cell."""
+        """Whether the line is in a notebook cell."""
         return self.label.startswith("In [")
 
     def __str__(self) -> str:
@@ -58,7 +50,7 @@ class SourceLine(InWords):
 class TensorSpec(Harmless):
     """Shape, dtype, stride and device of one tensor; symbolic sizes stay symbolic.
 
-    ``storage`` numbers the memory that the tensor stands in within its graph: views of one tensor share it.
+    ``storage`` numbers the tensor's memory within its graph: views of one tensor share it.
     """
 
     shape: tuple[Dim, ...]
@@ -92,9 +84,9 @@ class NodeRecord(InWords):
     ``outputs`` has one entry for each tensor that the node yields (several for ops that return tuples). ``source`` is
     the deepest frame outside torch; ``cell`` is the notebook cell's own line, which differs from ``source`` when the
     cell calls into a library. ``role`` says what a placeholder stands for (``parameter``, ``buffer``, ``input``,
-    ``saved`` for the backward, ``tangent``) and ``origin`` what the user calls it (``net.0.weight``). ``aten_ops`` are
-    the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value for
-    the node, so that nothing can be said about what it makes. ``origins`` are the nodes of the Dynamo graph that it was
+    ``saved`` for the backward, ``tangent``) and ``origin`` is the user's name of it (``net.0.weight``). ``aten_ops``
+    are the ops that a Dynamo node dispatches to, where they were looked up. ``typed`` is False when torch kept no value
+    for the node, so that its shape and dtype are unknown. ``origins`` are the nodes of the Dynamo graph that it was
     made from; a backward node has those of the forward node whose gradient it computes. ``composite`` is the op that
     this node is one part of, where a decomposition replaced it (``aten.gelu.default`` for an ``erf``); ``call`` tells
     one call of that op from another. ``mutates`` names the inputs that the node writes to, with ``<rng>`` for the
@@ -151,7 +143,7 @@ class NodeRecord(InWords):
 
 
 _SHOWN = 60
-"""So many nodes of a graph are shown."""
+"""The most nodes of a graph that are shown."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +181,7 @@ class GraphRecord(InWords):
 
     @cached_property
     def call_targets(self) -> dict[tuple[str, str], list[str]]:
-        """What each call of a decomposed op became: composite and call → the targets of its nodes."""
+        """The parts of each call of a decomposed op: composite and call → the targets of its nodes."""
         targets: dict[tuple[str, str], list[str]] = {}
         for node in self.calls:
             if node.composite:
@@ -200,16 +192,14 @@ class GraphRecord(InWords):
     def interior(self) -> frozenset[str]:
         """Nodes inside a decomposed op: made and read only there.
 
-        How an op is computed inside is the target's business; what it reads and makes is checked.
+        The target decides how an op is computed inside; rules check what the op reads and makes.
         """
-        inside = set()
-        for node in self.nodes:
-            if not node.composite:
-                continue
-            readers = self.readers.get(node.name, ())
-            if readers and all(_same_call(node, reader) for reader in readers):
-                inside.add(node.name)
-        return frozenset(inside)
+        return frozenset(node.name for node in self.nodes if node.composite and self._is_read_inside(node))
+
+    def _is_read_inside(self, node: NodeRecord) -> bool:
+        """Whether all readers of a node (at least one) are parts of the same call of the same composite op."""
+        readers = self.readers.get(node.name, ())
+        return bool(readers) and all((each.composite, each.call) == (node.composite, node.call) for each in readers)
 
     @cached_property
     def statistics(self) -> GraphStatistics:
@@ -225,8 +215,3 @@ class GraphRecord(InWords):
         if len(self.nodes) > _SHOWN:
             lines.append(f"  … and {len(self.nodes) - _SHOWN:,} more")
         return "\n".join(lines)
-
-
-def _same_call(node: NodeRecord, other: NodeRecord) -> bool:
-    """Whether two nodes are parts of one call of one composite op."""
-    return node.composite == other.composite and node.call == other.call

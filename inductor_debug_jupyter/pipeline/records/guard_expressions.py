@@ -1,4 +1,4 @@
-"""What the code of a guard looks at: ``(L['x'].size()[0] % 2) == 0`` looks at ``L['x'].size()[0]``."""
+"""The values in the code of a guard: ``(L['x'].size()[0] % 2) == 0`` looks at ``L['x'].size()[0]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OF_TENSORS = frozenset({"size", "stride", "storage_offset"})
 
 
 def values_in(check: str) -> tuple[str, ...]:
-    """Every value that a check looks at, in the order in which it names them; none when it is not Python."""
+    """Every value that a check looks at, in order; none when it is not Python."""
     try:
         tree = ast.parse(check.strip(), mode="eval").body
     except SyntaxError:
@@ -19,7 +19,7 @@ def values_in(check: str) -> tuple[str, ...]:
 
 
 def computes(check: ast.expr) -> bool:
-    """Whether one side of a comparison is worked out from values or sizes, and is not simply a value."""
+    """Whether one side of a comparison is computed from values or sizes, and not a plain value."""
     return any(isinstance(node, (ast.BinOp, ast.UnaryOp)) or _is_of_tensor(node) for node in ast.walk(check))
 
 

@@ -1,4 +1,4 @@
-"""What must hold for a compiled graph to be used again."""
+"""Guards and symbolic sizes of a compile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Guard(InWords):
     """One condition that torch checks before it reuses a compiled graph.
 
     ``kind`` is torch's own name (``TENSOR_MATCH``), ``expression`` what is looked at (``L['x']``), ``checks`` the
-    code of each check, ``source`` the user's line that made torch ask.
+    code of each check, ``source`` the user's line that made torch add it.
     """
 
     compile_id: str
@@ -31,8 +31,8 @@ class Guard(InWords):
 
     @property
     def value(self) -> str:
-        """What is asked for: ``3`` of ``L['n'] == 3``, a tensor's dtype and sizes; empty where there is no value."""
-        return next((told for check in self.checks if (told := checked_value(check))), "")
+        """The required value: ``3`` of ``L['n'] == 3``, a tensor's dtype and sizes; empty where there is none."""
+        return next((value for check in self.checks if (value := checked_value(check))), "")
 
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source else ""
@@ -41,11 +41,11 @@ class Guard(InWords):
 
 @dataclass(frozen=True, slots=True)
 class SymbolRecord:
-    """A size or number that torch left open, in one compile.
+    """A symbolic size or number in one compile.
 
-    ``expressions`` is what it stands for (``L['x'].size()[0]``; empty when only data tells), ``low`` and ``high`` its
-    range (None: endless), ``value`` what it was when compiled. Where torch gave it up for a number or another symbol,
-    ``fixed`` says for which; ``source`` is then the line that made it so, else the line that made the symbol.
+    ``expressions`` is what it stands for (``L['x'].size()[0]``; empty when data decides), ``low`` and ``high`` its
+    range (None: unbounded), ``value`` its value when compiled. ``fixed`` is the number or symbol that torch replaced it
+    by; ``source`` is then the line that caused it, else the line that made the symbol.
     """
 
     compile_id: str
@@ -64,7 +64,7 @@ class SymbolRecord:
 
 
 def checked_value(check: str) -> str:
-    """What one check asks for, in torch's own words."""
+    """The value that one check requires, in torch's own words."""
     if match := _TENSOR.match(check):
         return f"{match['dtype']} size={match['size']} stride={match['stride']} requires_grad={match['grad']}"
     if match := _TYPE.match(check):

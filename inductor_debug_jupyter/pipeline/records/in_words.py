@@ -1,7 +1,7 @@
-"""How a record says itself.
+"""The text by which a record is shown in place of its fields.
 
-A graph's record alone has megabytes of fields, so a notebook that shows a record shows words instead. What takes more
-than a line is written in ``views``, above this room: a view says with :func:`written_by` what it writes.
+A graph's record alone has megabytes of fields, so a notebook shows a text instead. Texts of more than a line are
+written in ``views``, above this room: a view registers its function with :func:`written_by`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _writers: dict[type, Words] = {}
 
 
 def written_by(kind: type, writer: Words) -> None:
-    """From now on ``str`` of such a record is what ``writer`` makes of it."""
+    """Register the function that gives the ``str`` of such a record."""
     _writers[kind] = writer
 
 

@@ -1,4 +1,4 @@
-"""Where an error comes in, node by node.
+"""A localization: which nodes introduce a numerical error.
 
 A number that is not finite is None (JSON has no infinity).
 """
@@ -14,7 +14,7 @@ from inductor_debug_jupyter.pipeline.records.graph import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 NodeStatus = Literal["introduced", "amplified", "rounding", "not_compared"]
-"""The node itself is wrong; it passes on what came in upstream; it is as good as its format; nobody knows."""
+"""The node itself is wrong; it passes on an error from upstream; it is within rounding; it was not compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class NodeError:
 
 @dataclass(frozen=True, slots=True)
 class Culprit(InWords):
-    """What is wrong: the op, the node, the kernel, the module and the user's line.
+    """The op that introduces the error, with its node, kernel, module and the user's line.
 
-    ``index`` is the worst element, with what should be there and what is. ``only_fused`` means that the error is gone
+    ``index`` is the worst element, with the expected and the found value. ``only_fused`` means that the error is gone
     when the op's result is written to memory. ``spec`` is the kernel's own description, where a device gives one. An
-    op that ended the candidate's process has neither ``error`` nor ``allowed``; ``reason`` says how that ended.
+    op that crashed the candidate's process has neither ``error`` nor ``allowed``; ``reason`` says how it ended.
     """
 
     op: str
@@ -72,10 +72,10 @@ class Culprit(InWords):
 
 @dataclass(frozen=True, slots=True)
 class LocalizationRecord(InWords):
-    """Every node that could be looked at, in the order of execution, and those that are to blame.
+    """Every node that could be compared, in the order of execution, and the culprits.
 
     ``verdict`` is that of the outputs as a whole: without culprits, only ``match`` and ``rounding`` are a pass.
-    ``crashes`` tells how a candidate's own process ended, with the end of what it wrote.
+    ``crashes`` has how a candidate's process ended, with the end of what it wrote.
     """
 
     model: str
@@ -92,5 +92,5 @@ class LocalizationRecord(InWords):
 
     @property
     def compared(self) -> int:
-        """How many nodes were looked at."""
+        """The number of compared nodes."""
         return sum(node.status != "not_compared" for node in self.nodes)

@@ -1,4 +1,4 @@
-"""How much memory a graph needs while it runs, and which tensors that is."""
+"""Estimated memory of a graph while it runs, and the tensors alive at the peak."""
 
 from __future__ import annotations
 

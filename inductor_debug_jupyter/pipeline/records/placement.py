@@ -10,14 +10,14 @@ from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 OpStatus = Literal["supported", "decomposable", "fallback", "refused"]
 OP_STATUSES: tuple[OpStatus, ...] = ("supported", "decomposable", "fallback", "refused")
-"""The target has the op; it has the ops that it is made of; the CPU has to run it; not even that is allowed."""
+"""The target has the op; it has the ops of its decomposition; the CPU runs it; not even the CPU may."""
 
 Side = Literal["device", "cpu"]
 
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """One op of a graph: how often it is called, what becomes of it and why.
+    """One op of a graph: how often it is called, its status and why.
 
     ``op`` is the op as AOTAutograd first saw it (``gelu``), also where the captured graph was lowered further;
     ``count`` is the number of nodes. ``parts`` are the ops that the target runs instead. ``places`` has one entry for
@@ -43,12 +43,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTransfer:
-    """One piece of memory that has to be on the other side before a segment can run.
+    """One piece of memory that has to move before a segment can run.
 
     ``kind`` is ``border`` (made by one segment, read by another), ``input`` (the caller gave it), ``resident`` (a
     parameter or buffer: loaded once, not at every call), ``output`` (the caller wants it) or ``written`` (an input
     that was written to on the device). ``value`` is the node that is read; views of one tensor move together.
-    ``bytes`` is None when a size is symbolic, ``seconds`` when the profile does not say what a transfer costs.
+    ``bytes`` is None when a size is symbolic, ``seconds`` when the profile has no cost of transfers.
     """
 
     value: str
@@ -98,7 +98,7 @@ class GraphCoverage:
 
 @dataclass(frozen=True, slots=True)
 class CoverageRecord(InWords):
-    """Everything that was captured, on one target."""
+    """The coverage of all captured graphs on one target."""
 
     target: str
     graphs: tuple[GraphCoverage, ...] = ()
@@ -109,7 +109,7 @@ class CoverageRecord(InWords):
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:
-        """The ledgers of all graphs, one after the other: nothing falls back in silence."""
+        """The ledgers of all graphs, one after the other."""
         return tuple(entry for graph in self.graphs for entry in graph.fallbacks)
 
     def graph(self, compile_id: str, stage: str) -> GraphCoverage | None:
@@ -117,5 +117,5 @@ class CoverageRecord(InWords):
         return next((g for g in self.graphs if (g.compile_id, g.stage) == (compile_id, stage)), None)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{self.count(status):,} {status}" for status in OP_STATUSES)
-        return f"{sum(graph.nodes for graph in self.graphs):,} ops on {self.target}: {told}"
+        counts = ", ".join(f"{self.count(status):,} {status}" for status in OP_STATUSES)
+        return f"{sum(graph.nodes for graph in self.graphs):,} ops on {self.target}: {counts}"

@@ -1,6 +1,6 @@
-"""What a device was sent, what came back, and the kernels that ran there.
+"""Tensors that went to a device or came back, and the kernels that ran there, as an adapter reports them.
 
-Any adapter can tell of these. A transfer is one tensor on its way between host and device; a kernel spec is what the
+A transfer is one tensor on its way between host and device; a kernel spec is what the
 adapter's compiler wrote for one kernel, as JSON of the adapter's own making under ``spec``.
 """
 
@@ -28,7 +28,7 @@ class Transfer:
         adapter: whose device.
         graph: ``forward``, ``backward``, or whatever the adapter calls the graph.
         compile_id: the compile (``0/0``) that the graph belongs to; empty when unknown.
-        values: the first values, as text; empty unless they were asked for.
+        values: the first values, as text; empty unless ``transfers=values``.
     """
 
     direction: Direction

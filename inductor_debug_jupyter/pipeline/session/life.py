@@ -15,15 +15,15 @@ from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
 from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
-from inductor_debug_jupyter.pipeline.capture.steps import StepObserver
 from inductor_debug_jupyter.pipeline.capture.watch import CALL
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, NotFoundError, StoreError, in_a_line
 from inductor_debug_jupyter.pipeline.interrupts import held_back
-from inductor_debug_jupyter.pipeline.records import CompileCapture, LateTexts, Note, SessionRecord
+from inductor_debug_jupyter.pipeline.records import CompileCapture, DeferredTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
@@ -149,7 +149,7 @@ class SessionLife:
     def saving(self) -> Iterator[None]:
         """Save to the artifact folder in many short steps: most of it is writing texts that nobody looked at yet."""
         for capture in self.record.captures:
-            if isinstance(capture.texts, LateTexts):
+            if isinstance(capture.texts, DeferredTexts):
                 yield from capture.texts.steps()
         self._save_to_store()
 

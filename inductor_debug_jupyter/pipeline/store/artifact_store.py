@@ -1,4 +1,4 @@
-"""The artifact folder as the rest of the pipeline sees it."""
+"""Save, find, load and clean sessions and their files in one folder."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, StoreError
@@ -16,6 +17,7 @@ from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import SessionRecord, load_session
 from inductor_debug_jupyter.pipeline.settings import Settings
 from inductor_debug_jupyter.pipeline.store.cleaning import CleanReport, clean_folder, shrink, sweep
+from inductor_debug_jupyter.pipeline.store.file_layout import Content, content_of, session_contents
 from inductor_debug_jupyter.pipeline.store.files import (
     explained,
     make_folder,
@@ -33,17 +35,16 @@ from inductor_debug_jupyter.pipeline.store.index import (
     open_for_reading,
     open_for_writing,
 )
-from inductor_debug_jupyter.pipeline.store.rooms import Content, content_of, session_contents
 
 _log = logging.getLogger("inductor_debug_jupyter")
 
 _PROBE_BYTES = 1 << 16
 
 SETTINGS = ("artifacts", "artifacts_limit")
-"""The settings that a store is made of."""
+"""The settings that :meth:`ArtifactStore.of` reads."""
 
-_said: set[str] = set()
-"""Folders of which this process has said that they were too large."""
+_warned: set[str] = set()
+"""Folders of which this process has warned that they were too large."""
 
 
 class ArtifactStore:
@@ -70,21 +71,16 @@ class ArtifactStore:
         return f"ArtifactStore({str(self.folder)!r})"
 
     def save_session(self, record: SessionRecord, *, pinned: bool = False) -> str:
-        """Store a session with its readable texts and statistics; a session with the same id is replaced.
+        """Store a session with its readable texts and statistics, in place of one with the same id; returns its id.
 
-        Args:
-            record: the session.
-            pinned: the folder's limit never removes it.
-
-        Returns:
-            The session's id.
+        The folder's limit never removes a ``pinned`` session.
         """
         contents = list(session_contents(record))
         self._store(contents, record.id, record, pinned=pinned)
         return record.id
 
     def probe(self) -> None:
-        """Find out whether something of some size can be written at all.
+        """Try to write a file of 64 KiB.
 
         Raises:
             StoreError: it cannot.
@@ -95,11 +91,7 @@ class ArtifactStore:
             write_temporary(self.folder, b"\0" * _PROBE_BYTES).unlink()
 
     def write(self, room: str, name: str, content: str | bytes, session_id: str) -> Path:
-        """Store one text or picture, such as a repro or a heatmap, for a session (which need not be saved yet).
-
-        Returns:
-            Where it lies, as an absolute path.
-        """
+        """Store one text or picture for a session, which need not be saved yet; returns the absolute path."""
         (path,) = self._store([content_of(room, name, content)], session_id, None)
         return path
 
@@ -166,8 +158,8 @@ class ArtifactStore:
             )
         record = load_session(self.read_bytes(own[-1]))
         if record.id != session.id:
-            told = f"is of session {quoted(record.id)}, not {quoted(session.id)}"
-            raise StoreError(f"{self.folder / own[-1].path} {told}: capture again")
+            problem = f"is of session {quoted(record.id)}, not {quoted(session.id)}"
+            raise StoreError(f"{self.folder / own[-1].path} {problem}: capture again")
         return record
 
     def read(self, sha256: str) -> str:
@@ -182,7 +174,7 @@ class ArtifactStore:
         Args:
             older_than: seconds; younger sessions are kept.
             keep_last: that many of the newest sessions are kept.
-            dry_run: delete nothing, only answer with what would be.
+            dry_run: delete nothing; the report lists what would be deleted.
         """
         refuse_link(self.folder)
         with open_for_reading(self.folder) as found:
@@ -238,7 +230,7 @@ class ArtifactStore:
         return [(self.folder / path).absolute() for path in paths]
 
     def _announce(self, index: Index, contents: Iterable[Content]) -> dict[tuple[str, str], str]:
-        """Name the files that are about to be written, after clearing away what killed writers named and left."""
+        """Announce the files that are about to be written, after removing those of killed writers."""
         names = {(content.room, content.sha256): temporary_name() for content in contents}
         now = time.time()
         with index.locked():
@@ -249,7 +241,7 @@ class ArtifactStore:
 
     @contextlib.contextmanager
     def _finishing(self, index: Index, announced: dict[tuple[str, str], str]) -> Iterator[None]:
-        """Take the announcements back when the block has ended, whether it did what was announced or nothing."""
+        """Withdraw the announcements when the block has ended, also after an error."""
         try:
             yield
         finally:
@@ -258,7 +250,7 @@ class ArtifactStore:
                     index.finished(temporary)
 
     def _settle(self, index: Index, session_id: str, *, pinned: bool) -> None:
-        """Pin the session that was saved, and bring the folder back to its limit. Failing at that fails no save."""
+        """Pin the saved session, and bring the folder back to its limit; an error in here is only logged."""
         try:
             if pinned:
                 with index.locked():
@@ -266,12 +258,12 @@ class ArtifactStore:
             if not self.limit or index.total_bytes() <= self.limit:
                 return
             with index.locked():
-                told = shrink(self.folder, index, self.limit, now=time.time(), keep=session_id)
+                summary = shrink(self.folder, index, self.limit, now=time.time(), keep=session_id)
         except (OSError, sqlite3.Error) as error:
             _log.info("%s could not be brought back to its limit: %s", self.folder, error)
             return
-        _log.log(logging.DEBUG if str(self.folder) in _said else logging.WARNING, "%s", told)
-        _said.add(str(self.folder))
+        _log.log(logging.DEBUG if str(self.folder) in _warned else logging.WARNING, "%s", summary)
+        _warned.add(str(self.folder))
 
     def _commit(
         self,
@@ -311,19 +303,15 @@ class ArtifactStore:
         return staged[key]
 
     def _place(
-        self,
-        index: Index,
-        content: Content,
-        staged: dict[tuple[str, str], Path],
-        placed: list[tuple[str, str]],
+        self, index: Index, content: Content, staged: dict[tuple[str, str], Path], placed: list[tuple[str, str]]
     ) -> str:
-        """Give the content its final name, unless it is there already; ``placed`` learns of it. Needs the lock."""
+        """Give the content its final name, unless it is stored already, and add it to ``placed``. Needs the lock."""
         if (path := self._intact(index, content)) is not None:
             return path
         temporary = self._stage(content, staged, {})
         attempt = 1
         while os.path.lexists(self.folder / content.path(attempt)):
-            attempt += 1  # a file that somebody edited or put there: not ours to overwrite
+            attempt += 1  # a file that the user edited or put there: not ours to overwrite
         path = content.path(attempt)
         with explained("write", self.folder / path):
             temporary.replace(self.folder / path)
@@ -332,7 +320,7 @@ class ArtifactStore:
         return path
 
     def _intact(self, index: Index, content: Content) -> str | None:
-        """Where the content lies already, known to the index or left by a process that was killed before its row."""
+        """The path of the content if it is stored already, by the index or by a process killed before its row."""
         for path in (*index.paths_of(content.room, content.sha256), content.path()):
             with explained("read", self.folder / path):
                 if sha256_of(self.folder / path) == content.sha256:
@@ -340,7 +328,7 @@ class ArtifactStore:
         return None
 
     def _drop_unused(self, index: Index, files: Iterable[tuple[str, str]]) -> None:
-        """Delete files (path, SHA-256) of ours that nobody uses (any more). One that cannot be deleted does no harm."""
+        """Delete files (path, SHA-256) of ours that no session uses. One that cannot be deleted does no harm."""
         try:
             with index.locked():
                 for path, sha256 in files:
@@ -348,6 +336,22 @@ class ArtifactStore:
                         (self.folder / path).unlink(missing_ok=True)
         except (OSError, sqlite3.Error) as error:
             _log.info("an unused file stays in %s: %s", self.folder, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The files of one session in a store: what is put here is listed with the session, and cleaned with it."""
+
+    store: ArtifactStore
+    session_id: str
+
+    def put(self, room: str, name: str, content: str | bytes) -> Path:
+        """Store one text or picture; returns its path.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        return self.store.write(room, name, content, self.session_id)
 
 
 def _some(names: Iterable[str]) -> str:

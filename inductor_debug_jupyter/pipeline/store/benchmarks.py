@@ -39,6 +39,5 @@ def _decode(text: str) -> BenchmarkRecord:
     raw = decoded_json(text, "stored benchmark")
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version != SCHEMA_VERSION:
-        said = f"this is a benchmark of schema version {quoted(version)}"
-        raise RecordError(f"{said}; this release reads {SCHEMA_VERSION}")
+        raise RecordError(f"a benchmark of schema version {quoted(version)}; this release reads {SCHEMA_VERSION}")
     return converted(raw.get("benchmark"), BenchmarkRecord, "stored benchmark")

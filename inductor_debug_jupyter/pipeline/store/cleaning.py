@@ -1,20 +1,21 @@
-"""Deleting what the index says was written, and what writers that were killed left behind; nothing else.
+"""Delete sessions with their files, and the files that killed writers left behind; nothing else.
 
-What is cleaned is a session with everything it used. A file goes when no remaining session uses it and
-:func:`~inductor_debug_jupyter.pipeline.store.files.why_not_ours` has no objection; it stays otherwise, and the report
-says why. A file under a temporary name of ours is unfinished: when nobody has touched it for an hour its writer is
-gone, and it goes too, whatever the rules say about sessions. A file that no row names is ours when its name carries its
-own SHA-256 (:meth:`Content.path`): its writer was killed between the two, or the index is lost. Files are deleted
-before their rows: an interrupted clean leaves rows of missing files, which the next clean forgets, and never a file
-that nobody knows of.
+A session is cleaned with everything it used. A file is deleted when no remaining session uses it and
+:func:`~inductor_debug_jupyter.pipeline.store.files.why_not_ours` has no objection; otherwise the report says why it was
+kept. A file under a temporary name of ours is unfinished: when it was not changed for an hour its writer is gone, and
+it is deleted, whatever the rules say about sessions. A file that no row names is ours when its name carries its own
+SHA-256 (:meth:`Content.path`): its writer was killed before the row, or the index is lost. Files are deleted before
+their rows: an interrupted clean leaves rows of missing files, which the next clean forgets, and never a file without a
+row.
 
-A save does two cheap things of this by itself. :func:`sweep` removes what killed writers had announced in the index;
-files that nobody announced stay, because an index that was moved away leaves such files too. :func:`shrink` removes the
+Each save also does two cheap parts of this. :func:`sweep` removes what killed writers had announced in the index; files
+that were not announced stay, because an index that was moved away leaves such files too. :func:`shrink` removes the
 oldest sessions when the folder is larger than its limit.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -23,16 +24,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from inductor_debug_jupyter.pipeline.store.file_layout import ROOMS
 from inductor_debug_jupyter.pipeline.store.files import TEMPORARY, sha256_of, why_not_ours
-from inductor_debug_jupyter.pipeline.store.index import Artifact, Index
-from inductor_debug_jupyter.pipeline.store.rooms import ROOMS
+from inductor_debug_jupyter.pipeline.store.index import Artifact, Index, Unfinished
 
 UNFINISHED = "left unfinished by a writer that was killed"
 ORPHANED = "written by us and named in no row: its writer was killed, or the index was lost"
 _OURS = re.compile(r".+-([0-9a-f]{16})(?:-\d{1,9})?(?:\.[A-Za-z0-9_-]{1,8})?")
 """Names that :meth:`Content.path` gives."""
 _ABANDONED = 3600.0
-"""Seconds. A writer gives a file its own name within moments, and one that was suspended says so when it cannot."""
+"""Seconds. A writer renames its temporary file within moments; one that was suspended raises when it cannot."""
 _log = logging.getLogger("inductor_debug_jupyter")
 
 
@@ -47,7 +48,7 @@ class CleanedFile:
 
 @dataclass(frozen=True, slots=True)
 class CleanReport:
-    """What a clean did (or, after a dry run, would do). ``kept_sessions`` is session id → why."""
+    """Sessions and files that were deleted and kept, or would be (``dry_run``). ``kept_sessions``: id → reason."""
 
     sessions: tuple[str, ...]
     deleted: tuple[CleanedFile, ...]
@@ -129,7 +130,7 @@ def _delete_files(
 
 
 def _remove(folder: Path, artifact: Artifact, *, dry_run: bool) -> str | None:
-    """Delete the file; answers with the reason if it must stay."""
+    """Delete the file; the reason if it must stay."""
     if reason := why_not_ours(folder, artifact.path, artifact.sha256):
         return reason
     if not dry_run:
@@ -146,42 +147,41 @@ def _answer(artifact: Artifact, reason: str) -> CleanedFile:
 
 
 def _delete_unfinished(folder: Path, now: float, *, dry_run: bool) -> list[CleanedFile]:
-    """Files that somebody began to write for us, long ago; in the folder itself too, where a store tries to write."""
-    deleted = []
-    for place in ("", *ROOMS):
-        for entry in _files(folder / place):
-            if not TEMPORARY.fullmatch(entry.name) or now - entry.stat(follow_symlinks=False).st_mtime < _ABANDONED:
-                continue
-            size = entry.stat(follow_symlinks=False).st_size
-            try:
-                if not dry_run:
-                    Path(entry.path).unlink(missing_ok=True)
-            except OSError:  # it is among the strangers then
-                continue
-            deleted.append(CleanedFile(f"{place}/{entry.name}".lstrip("/"), size, UNFINISHED))
-    return deleted
+    """Temporary files that were not changed for an hour; in the folder itself too, where :meth:`probe` writes."""
+    found = [
+        (entry, f"{place}/{entry.name}".lstrip("/"))
+        for place in ("", *ROOMS)
+        for entry in _files(folder / place)
+        if TEMPORARY.fullmatch(entry.name) and now - entry.stat(follow_symlinks=False).st_mtime >= _ABANDONED
+    ]
+    return _delete_entries(found, UNFINISHED, dry_run=dry_run)
 
 
 def _delete_orphans(folder: Path, known: set[str], newest: float, *, dry_run: bool) -> list[CleanedFile]:
-    """Files of ours that no row names, not touched since ``newest``. Under the index's lock nobody is placing one."""
+    """Files of ours without a row, not changed since ``newest``. Under the index's lock no process is placing one."""
+    entries = ((entry, f"{room}/{entry.name}") for room in ROOMS for entry in _files(folder / room))
+    found = [
+        (entry, path)
+        for entry, path in entries
+        if path not in known and entry.stat(follow_symlinks=False).st_mtime <= newest and _is_ours(folder, path)
+    ]
+    return _delete_entries(found, ORPHANED, dry_run=dry_run)
+
+
+def _delete_entries(found: Iterable[tuple[os.DirEntry[str], str]], reason: str, *, dry_run: bool) -> list[CleanedFile]:
+    """Delete the files; one that cannot be deleted is left to :func:`_strangers`."""
     deleted = []
-    for room in ROOMS:
-        for entry in _files(folder / room):
-            path = f"{room}/{entry.name}"
-            status = entry.stat(follow_symlinks=False)
-            if path in known or status.st_mtime > newest or not _is_ours(folder, path):
-                continue
-            try:
-                if not dry_run:
-                    Path(entry.path).unlink(missing_ok=True)
-            except OSError:  # it is among the strangers then
-                continue
-            deleted.append(CleanedFile(path, status.st_size, ORPHANED))
+    for entry, path in found:
+        size = entry.stat(follow_symlinks=False).st_size
+        with contextlib.suppress(OSError):
+            if not dry_run:
+                Path(entry.path).unlink(missing_ok=True)
+            deleted.append(CleanedFile(path, size, reason))
     return deleted
 
 
 def _is_ours(folder: Path, path: str) -> bool:
-    """Whether a file has the name that we give to its content; a file of that name that somebody edited has not."""
+    """Whether a file has the name that we give to its content; a file that was edited has not."""
     named = _OURS.fullmatch(Path(path).name)
     try:
         return named is not None and (sha256_of(folder / path) or "").startswith(named[1])
@@ -192,19 +192,25 @@ def _is_ours(folder: Path, path: str) -> bool:
 def sweep(folder: Path, index: Index, now: float) -> None:
     """Remove what writers announced and were killed before they finished. The caller holds the lock.
 
-    A file with its final name and no row can only be of a writer that is gone: one that lives holds the lock from the
-    one to the other. Under its temporary name it may still be written, unless it was announced an hour ago.
+    A file with its final name and no row can only be of a writer that is gone: a living one holds the lock from the
+    rename to the row. A temporary file may still be written, unless it was announced an hour ago.
     """
     for writing in index.unfinished():
-        genuine = writing.room in ROOMS and TEMPORARY.fullmatch(writing.temporary) is not None
-        for entry in _files(folder / writing.room) if genuine else ():
-            path = f"{writing.room}/{entry.name}"
-            if writing.sha256[:16] in entry.name and not index.users_of(path) and _is_ours(folder, path):
-                _unlink(folder / path)
-        if not genuine or now - writing.since > _ABANDONED:
-            if genuine and not (folder / writing.room).is_symlink():
-                _unlink(folder / writing.room / writing.temporary)
+        is_ours = writing.room in ROOMS and TEMPORARY.fullmatch(writing.temporary) is not None
+        is_abandoned = now - writing.since > _ABANDONED
+        if is_ours:
+            _sweep_one(folder, index, writing, is_abandoned=is_abandoned)
+        if is_abandoned or not is_ours:
             index.finished(writing.temporary)
+
+
+def _sweep_one(folder: Path, index: Index, writing: Unfinished, *, is_abandoned: bool) -> None:
+    room = folder / writing.room
+    for path in [f"{writing.room}/{entry.name}" for entry in _files(room) if writing.sha256[:16] in entry.name]:
+        if not index.users_of(path) and _is_ours(folder, path):
+            _unlink(folder / path)
+    if is_abandoned and not room.is_symlink():
+        _unlink(room / writing.temporary)
 
 
 def _unlink(path: Path) -> None:
@@ -217,7 +223,7 @@ def _unlink(path: Path) -> None:
 
 
 def shrink(folder: Path, index: Index, limit: int, *, now: float, keep: str) -> str:
-    """Remove the oldest sessions until the files have no more than ``limit`` bytes; what happened, in one line.
+    """Remove the oldest sessions until the files have no more than ``limit`` bytes; returns a summary in one line.
 
     Session ``keep``, pinned sessions and whatever was written within the last hour (by a process that may still use it)
     stay. The caller holds the lock.
@@ -241,13 +247,13 @@ def shrink(folder: Path, index: Index, limit: int, *, now: float, keep: str) -> 
 
 
 def _strangers(folder: Path, known: Iterable[str], deleted: Iterable[CleanedFile]) -> Iterator[CleanedFile]:
-    """Files in the rooms that the index does not know: somebody else's, or of one who is writing."""
+    """Files in our subfolders without a row: not ours, or being written."""
     ours = {*known, *(file.path for file in deleted)}
     for room in ROOMS:
         for entry in _files(folder / room):
             path = f"{room}/{entry.name}"
             if path not in ours:
-                unfinished = ": somebody may be writing it" if TEMPORARY.fullmatch(entry.name) else ""
+                unfinished = ": a process may be writing it" if TEMPORARY.fullmatch(entry.name) else ""
                 yield CleanedFile(path, entry.stat(follow_symlinks=False).st_size, f"not in the index{unfinished}")
 
 

@@ -35,7 +35,7 @@ _FULL_DISK_WORDS = ("disk is full", "disk I/O error")
 
 @contextlib.contextmanager
 def explained(action: str, path: Path) -> Iterator[None]:
-    """Turn whatever the file system or SQLite says into one :class:`StoreError` line."""
+    """Turn an error of the file system or of SQLite into a :class:`StoreError` of one line."""
     try:
         yield
     except OSError as error:
@@ -58,10 +58,10 @@ def _sqlite_advice(error: sqlite3.Error) -> str:
 
 
 def refuse_link(path: Path) -> None:
-    """Whether ``path`` is the folder or file itself: a link could send our writes anywhere.
+    """Check that ``path`` is no link, which could send our writes anywhere.
 
     Raises:
-        StoreError: it is a link.
+        StoreError: it is one.
     """
     if path.is_symlink():
         target = os.path.realpath(path)
@@ -99,14 +99,14 @@ def write_temporary(folder: Path, data: bytes, temporary: Path | None = None) ->
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that whoever opens it, even after a kill or on a full disk, finds the old or the new content."""
+    """Replace a file's content atomically: a reader finds the old or the new, even after a kill or on a full disk."""
     with explained("write", path), replacing(path) as temporary:
         write_temporary(path.parent, data, temporary)
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file name beside ``path`` that nobody can guess; what the block wrote there becomes ``path``, or goes."""
+    """A random file name beside ``path``; what the block wrote there becomes ``path``, or is deleted on an error."""
     temporary = path.with_name(temporary_name())
     try:
         yield temporary

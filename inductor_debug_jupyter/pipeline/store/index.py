@@ -3,8 +3,8 @@
 WAL mode, so that readers and a writer do not wait for each other; one writer at a time (``BEGIN IMMEDIATE``), others
 wait up to :data:`BUSY_SECONDS`. A connection lives for one operation only, which makes the store safe to use from
 threads and after a fork. One row of ``artifacts`` is one use of a file by a session: identical contents share the file.
-A row of ``unfinished`` is a file that somebody is writing, or was when it was killed; one of ``pinned`` is a session
-that the user saved by hand, which no limit of the folder's size removes.
+A row of ``unfinished`` is a file that a process is writing, or was when it was killed; a row of ``pinned`` is a session
+that the user saved by hand, which the folder's size limit never removes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,7 +62,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class SavedSession:
-    """A session as the index knows it; ``bytes`` is the size of all its files, ``saved`` in seconds since 1970."""
+    """A session's row; ``bytes`` is the size of all its files, ``saved`` in seconds since 1970."""
 
     id: str
     name: str
@@ -111,7 +111,7 @@ class Index:
         return tuple(_checked(Artifact, row) for row in rows)
 
     def paths_of(self, room: str, sha256: str) -> tuple[str, ...]:
-        """Where that content lies in that room."""
+        """The paths of files with that content in that subfolder."""
         query = "SELECT DISTINCT path FROM artifacts WHERE room = ? AND sha256 = ?"
         return tuple(_path(row[0]) for row in self._connection.execute(query, (room, sha256)))
 
@@ -122,36 +122,19 @@ class Index:
 
     def put_session(self, record: SessionRecord, sha256: str) -> None:
         """Insert the session, or replace the row that has its id."""
+        counts = len(record.captures), len(record.findings)
         self._connection.execute(
             "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                record.id,
-                record.name,
-                record.created,
-                time.time(),
-                record.target,
-                len(record.captures),
-                len(record.findings),
-                sha256,
-            ),
+            (record.id, record.name, record.created, time.time(), record.target, *counts, sha256),
         )
 
     def put_artifact(self, artifact: Artifact, *, part_of_record: bool) -> None:
         """Insert one use of a file; ``part_of_record`` is replaced when the session is saved again."""
-        values: tuple[Any, ...] = (
-            artifact.sha256,
-            artifact.room,
-            artifact.name,
-            artifact.path,
-            artifact.bytes,
-            artifact.created,
-            artifact.session_id,
-            int(part_of_record),
-        )
+        values = (*astuple(artifact), int(part_of_record))
         self._connection.execute("INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
     def forget_record(self, session_id: str) -> tuple[tuple[str, str], ...]:
-        """Drop what an earlier save of that session stored; answers with (path, sha256) of what it used."""
+        """Drop the rows of an earlier save of that session; (path, sha256) of the files that it used."""
         query = "DELETE FROM artifacts WHERE session_id = ? AND part_of_record = 1 RETURNING path, sha256"
         return tuple(self._connection.execute(query, (session_id,)).fetchall())
 
@@ -165,25 +148,24 @@ class Index:
         self._connection.execute("INSERT OR REPLACE INTO pinned VALUES (?)", (session_id,))
 
     def pinned(self) -> frozenset[str]:
-        """The sessions that stay."""
+        """The ids of pinned sessions."""
         return frozenset(_text(row[0]) for row in self._connection.execute("SELECT session_id FROM pinned"))
 
     def total_bytes(self) -> int:
-        """What all known files have together."""
+        """Bytes of all files in the index."""
         query = "SELECT coalesce(sum(bytes), 0) FROM (SELECT DISTINCT path, bytes FROM artifacts)"
         return int(self._connection.execute(query).fetchone()[0])
 
     def announce(self, writing: Unfinished) -> None:
-        """Write down that a file is about to be written, so that it is found should its writer be killed."""
-        row = (writing.temporary, writing.room, writing.sha256, writing.since)
-        self._connection.execute("INSERT OR REPLACE INTO unfinished VALUES (?, ?, ?, ?)", row)
+        """Announce a file that is about to be written, so that it is found if its writer is killed."""
+        self._connection.execute("INSERT OR REPLACE INTO unfinished VALUES (?, ?, ?, ?)", astuple(writing))
 
     def finished(self, temporary: str) -> None:
         """Forget an announcement."""
         self._connection.execute("DELETE FROM unfinished WHERE temporary = ?", (temporary,))
 
     def unfinished(self) -> tuple[Unfinished, ...]:
-        """Everything that was announced and not finished."""
+        """The files that were announced and not finished."""
         rows = self._connection.execute("SELECT temporary, room, sha256, since FROM unfinished")
         return tuple(_checked(Unfinished, row) for row in rows)
 
@@ -231,7 +213,7 @@ _Row = TypeVar("_Row", Artifact, SavedSession, Unfinished)
 
 
 def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
-    """A row as a record; SQLite keeps any type in any column, and somebody else may have written it.
+    """A row as a record; SQLite keeps any type in any column, and another program may have written it.
 
     Raises:
         sqlite3.DatabaseError: a value of a type, or a time, that we never write.
@@ -269,7 +251,7 @@ def open_for_writing(folder: Path) -> Iterator[Index]:
 
 @contextlib.contextmanager
 def open_for_reading(folder: Path) -> Iterator[Index | None]:
-    """Open the folder's index, or answer None if nothing was ever stored there. Creates nothing."""
+    """Open the folder's index; None if nothing was ever stored there. Creates nothing."""
     path = folder / INDEX_NAME
     with explained("read", path):
         if folder.exists() and not folder.is_dir():

@@ -1,27 +1,15 @@
-"""The one door for private torch names.
+"""The one door for private torch names: no module outside this package imports one.
 
-Nothing outside this package imports a private name of torch. Each module here holds one kind of access:
+Calls of a capture go in, plain facts and contexts come out. Opening the door with an untested torch warns once.
 
-- :mod:`versions`: which torch this is, and whether it is one that the tests cover;
-- :mod:`patches`: replace an attribute and put it back, whatever happens in between;
-- :mod:`hooks`: watch the compiler, one hook a stage, listeners are told what it made;
-- :mod:`regions`: run an already compiled function, or a plain module, in a cache region of its own;
-- :mod:`calls`: see the calls of plain modules;
-- :mod:`lowering`: take a Dynamo graph through AOTAutograd and Inductor without compiling any C++;
-- :mod:`graphs`: read nodes, fake tensors and placeholders;
-- :mod:`guards`: read what torch checks before it reuses a graph;
-- :mod:`running`: what Dynamo knows while it calls a backend;
-- :mod:`op_names`: every name by which torch knows an op;
-- :mod:`passes`: what Inductor's passes and decompositions make of a graph;
-- :mod:`stochastic`: run eager code with every rounding off at random;
-- :mod:`targets`: names of what nodes call, for another process;
-- :mod:`trees`: nested containers of tensors;
-- :mod:`state`: ids, caches and switches of the compiler.
+- hooks into the compiler: hooks (one a stage), hook_sites, patches, canaries (do the hooks still work?), versions;
+- compiling beside the user: regions, kept_calls, compile_cleanup, module_calls, instruments, process_state, silence;
+- lowering and running graphs: lowering, replay, inductor_passes, aten_tracing, state (config and compile ids);
+- reading graphs: graphs, aten_ops, op_names, trees, symbolic_sizes, inductor_ir, running_compile;
+- guards: guards (read), guard_checks (evaluate), guard_failures (explain), guard_timing (switch off);
+- Inductor's kernels and caches: kernel_calls, kernel_arguments, inductor_cache; arithmetic: stochastic.
 
-A hook whose target is gone raises :class:`~inductor_debug_jupyter.pipeline.errors.HookError` when it is installed; the
-caller goes on without that part and says which part and why.
-
-Opening the door with a torch that the tests do not cover is one warning a process: this file runs once, and first.
+A hook whose target is gone raises :class:`~inductor_debug_jupyter.pipeline.errors.HookError` when it is installed.
 """
 
 from inductor_debug_jupyter.pipeline.torch_compat.versions import warn_if_untested

@@ -1,9 +1,9 @@
-"""Which parts of a capture work with this torch: every hook is looked for, and then listened to in a tiny real compile.
+"""Check which parts of a capture work with this torch: every hook must exist, and be called in a tiny real compile.
 
-A private name can be gone, or it can be there while torch has stopped calling it: only a compile tells. The compile is
-as small as can be (a matrix product and a relu, once for inference and once for training with its backward), goes
-through Dynamo, AOTAutograd and Inductor as a user's does, and stops where the C++ compiler would start. The same module
-answers what Inductor needs from the machine, for the same reader: ``inductor-debug doctor``.
+A private name can be gone, or it can exist while torch has stopped calling it: only a compile shows that. The compile
+is as small as can be (a matrix product and a relu, once for inference and once for training with its backward), goes
+through Dynamo, AOTAutograd and Inductor as a user's does, and stops where the C++ compiler would start.
+``inductor-debug doctor`` shows the result, and asks the same module for Inductor's cache folder and C++ compiler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 
 PARTS = {
     "dynamo": "the Dynamo graph, and with it everything else",
@@ -37,22 +37,8 @@ PARTS = {
 """Part → what a capture loses without it."""
 
 _MODULES = (
-    "guard_checks",
-    "calls",
-    "failures",
-    "graphs",
-    "guards",
-    "instruments",
-    "kept_calls",
-    "kernel_calls",
-    "lowering",
-    "process_state",
-    "regions",
-    "replay",
-    "running",
-    "state",
-    "symbols",
-    "trees",
+    *("graphs", "guard_checks", "guard_failures", "guards", "instruments", "kept_calls", "kernel_calls", "lowering"),
+    *("module_calls", "process_state", "regions", "replay", "running_compile", "state", "symbolic_sizes", "trees"),
     "versions",
 )
 
@@ -68,11 +54,11 @@ class Canary:
 
 
 def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
-    """Try every part; without ``compiling`` only look whether the private names are there."""
+    """Check every part; without ``compiling`` only that the private names exist."""
     from inductor_debug_jupyter.pipeline.torch_compat import hooks  # not above: it imports the whole compiler
 
-    ear = _Ear()
-    trouble = _tiny_compiles(ear) if compiling else None
+    listener = _RecordingListener()
+    trouble = _tiny_compiles(listener) if compiling else None
     names: dict[str, list[str]] = {part: [] for part in PARTS}
     problems: dict[str, list[str]] = {part: [] for part in PARTS}
     for site in (*hooks.sites(), hooks.TRACE_SITE, *_ways_in()):
@@ -81,17 +67,19 @@ def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
             problems.setdefault(site.part, []).append(problem)
     found = []
     for part in names:
-        problem = _sentence(problems.get(part, ()), ear, part, trouble, compiling)
+        problem = _sentence(problems.get(part, ()), listener, part, trouble, compiling)
         found.append(Canary(part, PARTS.get(part, part), tuple(names[part]), problem))
     return (_imports(), *found)
 
 
-def _sentence(problems: Iterable[str], ear: _Ear, part: str, trouble: str | None, compiling: bool) -> str | None:
+def _sentence(
+    problems: Iterable[str], listener: _RecordingListener, part: str, trouble: str | None, compiling: bool
+) -> str | None:
     if gone := "; ".join(problems):
         return gone
-    if not compiling or (missing := _EXPECTED.get(part, frozenset()) - ear.heard) == frozenset():
+    if not compiling or (missing := _EXPECTED.get(part, frozenset()) - listener.noted) == frozenset():
         return None
-    if failure := ear.failures.get(part):
+    if failure := listener.failures.get(part):
         return f"it was called, but what it was given could not be read ({failure})"
     if trouble is not None:
         return f"the tiny compile failed before it came to {_words(missing)} ({trouble})"
@@ -113,75 +101,75 @@ _EXPECTED = {
     "caches": frozenset({"bypassing the caches"}),
     "trace": frozenset({"a trace record"}),
 }
-"""Part → what must be heard of it."""
+"""Part → the calls that must be noted."""
 
 
-class _Ear:
-    """A listener that only notes what it was told about.
+class _RecordingListener:
+    """A listener that notes which of its methods were called.
 
-    ``fresh`` is asked around Dynamo's compile and again around Inductor's. It becomes true in between, so that caches
-    that are bypassed then show that the second question is asked.
+    The hooks read ``fresh`` around Dynamo's compile and again around Inductor's. It becomes true in between, so that
+    bypassed caches prove the second read.
     """
 
     def __init__(self) -> None:
         self.fresh = False
-        self.heard: frozenset[str] = frozenset()
+        self.noted: frozenset[str] = frozenset()
         self.failures: dict[str, str] = {}
         self._thread = threading.get_ident()
 
-    def _hear(self, what: str) -> None:
-        self.heard |= {what}
+    def _note(self, what: str) -> None:
+        self.noted |= {what}
 
     def wants(self, compile_id: str) -> bool:
         return threading.get_ident() == self._thread
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
-        self._hear("a Dynamo graph")
+        self._note("a Dynamo graph")
 
     def rewritten(self, compile_id: str, graph_module: Any) -> None:
-        pass  # a backend of ours tells it, not a hook
+        pass  # comes from a backend of ours, not from a hook
 
     def compile_guards(self, compile_id: str, guards: list[Any]) -> None:
         if guards:
-            self._hear("guards")
+            self._note("guards")
 
     def frame_compiled(self, compile_id: str, guards: Any, symbols: list[Any]) -> None:
-        self._hear("a compiled frame")
+        self._note("a compiled frame")
 
     def recompiling(self, compile_id: str, failure: Any) -> None:
-        self._hear("a recompile")
+        self._note("a recompile")
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
-        self._hear("an inference graph" if joint is None else "a training graph")
+        self._note("an inference graph" if joint is None else "a training graph")
         self.fresh = True
 
     def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
         import torch._inductor.config as inductor_config
 
-        self._hear("a post-grad graph")
+        self._note("a post-grad graph")
         if not inductor_config.fx_graph_cache:
-            self._hear("bypassing the caches")
+            self._note("bypassing the caches")
 
     def inductor_ir(self, compile_id: str, stage: str, ir: Any, is_backward: bool) -> None:
-        self._hear("IR before fusion" if stage == "ir_pre_fusion" else "IR after fusion")
+        self._note("IR before fusion" if stage == "ir_pre_fusion" else "IR after fusion")
 
     def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
         if nodes:
-            self._hear("a kernel's nodes")
+            self._note("a kernel's nodes")
 
     def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
         if code.strip():
-            self._hear("code")
+            self._note("code")
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
-        self._hear("a trace record")
+        self._note("a trace record")
 
     def failed(self, part: str, error: BaseException) -> None:
         self.failures.setdefault(part, f"{type(error).__name__}: {error}")
 
 
-def _tiny_compiles(ear: _Ear) -> str | None:
-    """Compile for inference and for training, and let ``ear`` listen; what went wrong, if anything."""
+def _tiny_compiles(listener: _RecordingListener) -> str | None:
+    """Compile for inference and for training while ``listener`` listens; the error in one line, or None."""
     import torch
     import torch._functorch.config as functorch_config
     import torch._inductor.config as inductor_config
@@ -190,7 +178,7 @@ def _tiny_compiles(ear: _Ear) -> str | None:
 
     x, weight = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
     trouble = None
-    hooks.listen(ear)
+    hooks.listen(listener)
     try:
         with (
             inductor_config.patch(fx_graph_cache=True),
@@ -198,13 +186,13 @@ def _tiny_compiles(ear: _Ear) -> str | None:
             hooks.code_generation_only(),
         ):
             for grad in (False, True):
-                ear.fresh = False
+                listener.fresh = False
                 with torch.set_grad_enabled(grad):
                     trouble = _compiled(_never_compiled(cast("FunctionType", _tiny)), x, weight) or trouble
-    except Exception as error:  # a canary that cannot sing is an answer
+    except Exception as error:  # a compile that fails is the result
         trouble = f"{type(error).__name__}: {error}"
     finally:
-        hooks.unlisten(ear)
+        hooks.unlisten(listener)
     return trouble
 
 
@@ -213,14 +201,14 @@ def _tiny(x: Any, weight: Any) -> Any:
 
 
 def _never_compiled(function: FunctionType) -> FunctionType:
-    """The same function with a number of its own in place of 0.5, so that no cache of torch's can know it."""
+    """A copy of the function with a random number in place of 0.5, so that torch has it in no cache."""
     code = function.__code__
     constants = tuple(random.random() if each == 0.5 else each for each in code.co_consts)  # noqa: S311 - no secret
     return FunctionType(code.replace(co_consts=constants), function.__globals__)
 
 
 def _compiled(function: Callable[..., Any], *inputs: Any) -> str | None:
-    """Compile a function by calling it; what went wrong, other than that the generated code cannot be run."""
+    """Compile a function by calling it; the error in one line, or None. That the code is never run is no error."""
     import torch
 
     try:
@@ -235,12 +223,12 @@ def _compiled(function: Callable[..., Any], *inputs: Any) -> str | None:
 
 
 def _ways_in() -> tuple[HookSite, ...]:
-    """How a capture reaches compiled functions and plain modules; what cannot be imported is told by the imports."""
+    """The hooks outside :mod:`hooks`; a module that cannot be imported is reported by :func:`_imports`."""
     try:
-        from inductor_debug_jupyter.pipeline.torch_compat import calls, kernel_calls, regions
+        from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls, module_calls, regions
     except (ImportError, AttributeError):
         return ()
-    return (regions.SITE, *calls.SITES, kernel_calls.SITE)
+    return (regions.SITE, *module_calls.SITES, kernel_calls.SITE)
 
 
 def _imports() -> Canary:
@@ -256,7 +244,7 @@ def _imports() -> Canary:
 
 
 def cache_folder() -> Path:
-    """Where Inductor keeps generated code and compiled kernels."""
+    """The folder in which Inductor keeps generated code and compiled kernels."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     return Path(cache_dir())

@@ -48,6 +48,15 @@ def storage_of(tensor: torch.Tensor) -> tuple[int, int | None]:
     return storage._cdata, size if isinstance(size, int) else None
 
 
+def on_storage(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
+    """A tensor on ``storage`` with the sizes, strides, offset and dtype of ``like``."""
+    view = torch.empty(0, dtype=like.dtype, device=storage.device)
+    view.set_(storage, like.storage_offset(), like.size(), like.stride())
+    if like.is_conj():
+        view = view.conj()
+    return torch._neg_view(view) if like.is_neg() else view
+
+
 def strides_of(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
     """Strides, or None for layouts that have none."""
     if tensor.layout is not torch.strided:
@@ -145,7 +154,7 @@ def aot_role(node: torch.fx.Node, dynamo_roles: Sequence[tuple[str, str]]) -> tu
 
 
 def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]]:
-    """Every symbol in the graph's sizes, its range and its size just now: ``{"s0": "[2, 512]"}, {"s0": 30}``."""
+    """Every symbol in the graph's sizes, its range and its value in the example: ``{"s0": "[2, 512]"}, {"s0": 30}``."""
     ranges: dict[str, str] = {}
     hints: dict[str, int] = {}
     for symbol, environment in _free_symbols(graph_module):
@@ -192,20 +201,20 @@ def mutated_inputs(node: torch.fx.Node) -> tuple[str, ...]:
 
 
 def is_view(node: torch.fx.Node) -> bool:
-    """Whether a node only looks at its input's memory otherwise, or takes one of several such views."""
+    """Whether a node is a view of its input's memory, or takes one of several views."""
     if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
         return is_view(node.args[0])
     return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
 
 
 def argument_names(node: torch.fx.Node) -> tuple[str, ...]:
-    """What the op calls each of a node's positional arguments; ``arg0`` and so on where it does not say."""
+    """The op's parameter names of a node's positional arguments; ``arg0`` and so on where the op has none."""
     target = node.target
     names = ["self"] if node.op == "call_method" else []
     if isinstance(target, torch._ops.OpOverload):
         names = [argument.name for argument in target._schema.arguments]
     elif callable(target):
-        with contextlib.suppress(TypeError, ValueError):  # a built-in that tells nothing
+        with contextlib.suppress(TypeError, ValueError):  # a built-in without a signature
             parameters = inspect.signature(target).parameters.values()
             names = [
                 each.name for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}
@@ -213,8 +222,8 @@ def argument_names(node: torch.fx.Node) -> tuple[str, ...]:
     return tuple(names[at] if at < len(names) else f"arg{at}" for at in range(len(node.args)))
 
 
-def drops_nothing(node: torch.fx.Node) -> bool:
-    """Whether an op that may draw random numbers was told not to: attention with a dropout of 0."""
+def has_zero_dropout(node: torch.fx.Node) -> bool:
+    """Whether an op that may draw random numbers does not: attention with a dropout of 0."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return False
@@ -238,7 +247,7 @@ def _written_by_schema(node: torch.fx.Node, target: torch._ops.OpOverload) -> tu
 
 @functools.cache
 def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
-    """What an op does beside its result: effects, and position and name of the arguments that it writes to."""
+    """Side effects of an op, and position and name of the arguments that it writes to."""
     effects = ("<rng>",) if torch.Tag.nondeterministic_seeded in target.tags else ()
     written = tuple(
         (position, argument.name)
@@ -251,22 +260,15 @@ def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tup
 
 
 def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any]]:
-    for node in graph_module.graph.nodes:
-        for leaf in pytree.tree_leaves(node_value(node)):
-            sizes = leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)
-            for size in sizes:
-                if isinstance(size, torch.SymInt):
-                    for symbol in size.node.expr.free_symbols:
-                        yield symbol, size.node.shape_env
-
-
-def graph_text(graph_module: torch.fx.GraphModule) -> str:
-    """The graph as readable Python."""
-    return str(graph_module.print_readable(print_output=False, include_stride=True, include_device=True))
+    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
+    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
+    for size in sizes:
+        if isinstance(size, torch.SymInt):
+            yield from ((symbol, size.node.shape_env) for symbol in size.node.expr.free_symbols)
 
 
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The same graph in a module of its own, sharing parameters: lowering may change the copy, never the original."""
+    """A copy of the graph in a module of its own, sharing parameters: lowering changes the copy only."""
     copy = torch.fx.GraphModule(graph_module, _copied_graph(graph_module))
     copy.meta.update(graph_module.meta)
     for name in ("_param_name_to_source", "_source_to_user_stacks"):
@@ -286,11 +288,11 @@ def _copied_graph(graph_module: torch.fx.GraphModule) -> torch.fx.Graph:
     return graph
 
 
-def late_graph_text(graph_module: torch.fx.GraphModule) -> Callable[[], str]:
-    """Keep the graph as it is now; the answer writes it.
+def deferred_graph_text(graph_module: torch.fx.GraphModule) -> Callable[[], str]:
+    """Copy the graph as it is now; the function that is returned renders it.
 
-    A module around the graph is made only then: making one compiles the graph's code, which costs more than all the
-    rest of keeping it.
+    The module around the copy is made only when rendering: making one compiles the graph's code, which costs more than
+    the copy.
     """
     graph = _copied_graph(graph_module)
     held = {
@@ -299,7 +301,12 @@ def late_graph_text(graph_module: torch.fx.GraphModule) -> Callable[[], str]:
         if node.op in {"get_attr", "call_module"}
     }
     name = type(graph_module).__name__
-    return lambda: graph_text(torch.fx.GraphModule(held, graph, class_name=name))
+
+    def text() -> str:
+        module = torch.fx.GraphModule(held, graph, class_name=name)
+        return str(module.print_readable(print_output=False, include_stride=True, include_device=True))
+
+    return text
 
 
 def origins_by_sequence(graph_module: torch.fx.GraphModule) -> dict[int, tuple[str, ...]]:
@@ -324,7 +331,7 @@ def origins_of(node: torch.fx.Node, by_sequence: Mapping[int, tuple[str, ...]]) 
 
 
 def _traced_from(node: torch.fx.Node) -> tuple[str, ...]:
-    """The first graph that a node can be followed back to is the one that the backend was given: Dynamo's."""
+    """The nodes at the start of a node's chain of origins: those of the graph that the backend was given, Dynamo's."""
     names: dict[str, None] = {}
     for source in node.meta.get("from_node") or ():
         while source.from_node:
@@ -344,10 +351,10 @@ def writes_into_operands(target: Any) -> bool:
 
 
 def effects_as_ops(graph_module: torch.fx.GraphModule) -> None:
-    """Call ops with effects (checks that raise) as they are, for whoever runs a graph in order.
+    """Replace ``with_effects(token, op, *args) -> (token, *results)`` by the plain call of ``op``.
 
-    AOTAutograd threads a token through them, ``with_effects(token, op, *args) -> (token, *results)``, to keep them in
-    order.
+    AOTAutograd threads the token through ops with effects (checks that raise) to keep their order; a graph that is run
+    node by node does not need it.
     """
     graph = graph_module.graph
     for node in list(graph.nodes):

@@ -1,12 +1,12 @@
-"""Ask torch, without running anything, whether a call would find compiled code or compile again.
+"""Check, without running anything, whether a call would find compiled code or compile again.
 
 A compiled function keeps its compiled frames in a list on its code object; before each call torch runs the guards of
 each entry on the frame's local names and takes the first that holds. The same is done here, by the same C++ guards:
-the call's arguments are bound as Python binds them, and every entry that torch would try is asked.
+the call's arguments are bound as Python binds them, and the guards of every entry that torch would try are run.
 
-Two kinds of entries are asked. What the user compiled is asked in the user's own cache, as it is at that moment, since
-that is what the next call meets. What a capture compiled for itself (plain modules, an inspection) is thrown away when
-the capture ends: its guards are kept here, as :class:`LiveGuards`, for as long as somebody may ask.
+There are two kinds of entries. Those of functions that the user compiled are read from the user's own cache at that
+moment, since that is what the next call meets. What a capture compiled for itself (plain modules, an inspection) is
+thrown away when the capture ends: its guards are kept as :class:`LiveGuards`.
 
 After a graph break torch runs a piece of Python and goes on in a *resume function*, with entries of its own. What that
 piece computes is known only when it has run, so an entry that ends in a break leaves the rest unknown.
@@ -25,7 +25,12 @@ from typing import Any
 import torch
 from torch._dynamo import cache_size, eval_frame, external_utils, trace_rules
 
-from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import (
+    FailedGuard,
+    distinct_of,
+    first_failure,
+    scope_of,
+)
 
 _USERS_REGION = -1
 _RESUME = "__resume_at_"
@@ -50,7 +55,7 @@ class LiveGuards:
     def of(
         cls, compile_id: str, code: CodeType, manager: Any, *, breaks: bool, installed: Iterable[str] = ()
     ) -> LiveGuards:
-        """Keep what can be asked of a ``GuardManagerWrapper``; not the wrapper, which leads to the compiled code."""
+        """The guards of a ``GuardManagerWrapper``; the wrapper itself would keep the compiled code alive."""
         scope = scope_of(manager)
         names = scope.get("G", {})
         kept = {name: names[name] for name in installed if name in names and not name.startswith(_COMPILED)}
@@ -69,16 +74,16 @@ class LiveGuards:
 
 
 def installed_names(output_graph: Any) -> set[str]:
-    """What a trace put into the globals of the module that it traced."""
+    """The names that a trace put into the globals of the traced module."""
     builtins = getattr(output_graph, "name_of_builtins_dict_key_in_fglobals", None)
     return {*getattr(output_graph, "installed_globals", ()), *([builtins] if builtins else [])}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the guards say: the entry that would be used, or the failure of each that would not, the newest first.
+class GuardVerdict:
+    """The entry whose guards hold (``fits``), or the failed check of every entry, the newest first.
 
-    ``limit`` names the limit of torch's that is reached, so that it would not compile again but run uncompiled.
+    ``limit`` names the recompile limit that torch has reached: it would run the function uncompiled.
     """
 
     fits: LiveGuards | None
@@ -87,13 +92,12 @@ class Asked:
 
 
 class CalledFunction:
-    """Something compiled that was called. It is held weakly: a session must not keep a model alive.
+    """A compiled function that was called. It is held weakly: a session must not keep a model alive.
 
     Args:
         function: what the compiler was given: a function, a method or a module's call.
-        region: the cache region that the call looks in.
-        backend: the compiler behind it, since an entry of another one does not count; None when only what a capture
-            kept is to be asked.
+        region: the cache region of the call.
+        backend: the compiler behind it: only its entries count. None for what a capture compiled for itself.
     """
 
     def __init__(self, function: Callable[..., Any], region: int = _USERS_REGION, backend: Any = None) -> None:
@@ -109,16 +113,16 @@ class CalledFunction:
         self.name = _name_of(target)
 
     @property
-    def is_users(self) -> bool:
-        """Whether the user compiled it: then the user's cache is asked."""
+    def is_compiled_by_user(self) -> bool:
+        """Whether the entries are in the user's own cache."""
         return self.backend is not None
 
     def is_alive(self) -> bool:
-        """Whether it is still there."""
+        """Whether the user still holds the function and its owner."""
         return self._function() is not None and (self._owner is None or self._owner() is not None)
 
-    def is_called(self, target: Any) -> bool:
-        """Whether a person who says ``target`` (a name, function, method or module) means this one."""
+    def matches(self, target: Any) -> bool:
+        """Whether ``target`` (a name, function, method or module) is this function."""
         if isinstance(target, str):
             return target in (self.name, self.name.removesuffix(".forward"), self.name.rpartition(".")[2])
         plain = target._orig_mod if isinstance(target, eval_frame.OptimizedModule) else target
@@ -130,10 +134,10 @@ class CalledFunction:
         return same_owner and getattr(plain, "__func__", plain) is self._plain()
 
     def frames(self) -> tuple[Callable[..., Any], ...]:
-        """The Python functions whose frame a call may be compiled in; empty when it is gone.
+        """The Python functions whose frame a call may be compiled in; empty when the function is gone.
 
-        Dynamo steps over a module's ``__call__`` to its ``forward``. What has no frame that Dynamo would look at is
-        called through an extra one, see :func:`~inductor_debug_jupyter.pipeline.torch_compat.regions.compile_alone`.
+        Dynamo steps over a module's ``__call__`` to its ``forward``. A callable without a frame that Dynamo would trace
+        is called through an extra one, see :func:`~inductor_debug_jupyter.pipeline.torch_compat.regions.compile_alone`.
         """
         if not self.is_alive():
             return ()
@@ -153,7 +157,7 @@ class CalledFunction:
         return function if function is None or self._is_module else eval_frame.innermost_fn(function)
 
     def parameters(self) -> tuple[str, ...]:
-        """The names of what is passed by position, without ``self``."""
+        """The names of the positional parameters, without ``self``."""
         frames = self.frames()
         code = _code(frames[-1]) if frames else None
         if code is None:
@@ -162,7 +166,7 @@ class CalledFunction:
         return names[1:] if isinstance(frames[-1], MethodType) else names
 
     def hooked(self, kind: str) -> str | None:
-        """The module's class when it is called through its ``__call__`` and has hooks of that kind."""
+        """The module's class name when hooks of that kind run around the compiled frame, else None."""
         module = self._function()
         if not isinstance(module, torch.nn.Module):
             return None
@@ -171,12 +175,14 @@ class CalledFunction:
         return type(module).__qualname__ if (getattr(module, kind) or everywhere) and not inlined else None
 
     def was_compiled(self, kept: Iterable[LiveGuards]) -> bool:
-        """Whether the function's own frame was compiled while somebody listened, not only what it calls."""
+        """Whether the function's own frame was compiled during the capture, not only what it calls."""
         codes = {_code(frame) for frame in self.frames()}
         return any(each.code in codes for each in kept)
 
-    def ask(self, kept: Sequence[LiveGuards], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Asked | None:
-        """What the guards say to a call with these arguments; None when nothing was compiled of this function itself.
+    def check_guards(
+        self, kept: Sequence[LiveGuards], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> GuardVerdict | None:
+        """Run the guards for a call with these arguments; None when no entry of the function's own frame exists.
 
         Raises:
             TypeError: the function does not take these arguments.
@@ -192,32 +198,33 @@ class CalledFunction:
             failures: list[tuple[LiveGuards, FailedGuard]] = []
             for entry in entries:
                 if (failure := entry.failure(names)) is None:
-                    return Asked(entry)
+                    return GuardVerdict(entry)
                 failures.append((entry, failure))
-            return Asked(None, tuple(failures), self._limit(code, names))
+            return GuardVerdict(None, tuple(failures), self._limit(code, names))
         return None
 
     def _entries(self, code: CodeType, kept: Iterable[LiveGuards]) -> Iterable[LiveGuards]:
-        """What torch would try, in its order."""
+        """The entries that torch would try, in its order."""
         known = [each for each in kept if each.code is code]
-        if not self.is_users:
+        if not self.is_compiled_by_user:
             yield from reversed(known)
             return
-        breaking = {each.compile_id for each in known if each.breaks}
-        seen = {each.compile_id for each in known}
+        breaks = {each.compile_id: each.breaks for each in known}
         for region in dict.fromkeys((self.region, _USERS_REGION)):
-            for entry in eval_frame._get_cache_entries_for_region(code, region):
-                if entry.code is None or getattr(entry.guard_manager, "root", None) is None:
-                    continue  # invalidated: what it was compiled for is gone
-                if entry.backend is not self.backend and entry.backend != self.backend:
-                    continue
+            for entry in filter(self._is_valid, eval_frame._get_cache_entries_for_region(code, region)):
                 compile_id = str(entry.compile_id)
-                breaks = compile_id in breaking if compile_id in seen else _seems_to_break(code, entry.code)
-                yield LiveGuards.of(compile_id, code, entry.guard_manager, breaks=breaks)
+                has_break = breaks[compile_id] if compile_id in breaks else _seems_to_break(code, entry.code)
+                yield LiveGuards.of(compile_id, code, entry.guard_manager, breaks=has_break)
+
+    def _is_valid(self, entry: Any) -> bool:
+        """Whether an entry is of this backend and not invalidated, as it is once what it was compiled for is gone."""
+        if entry.code is None or getattr(entry.guard_manager, "root", None) is None:
+            return False
+        return bool(entry.backend is self.backend or entry.backend == self.backend)
 
     def _limit(self, code: CodeType, names: dict[str, Any]) -> str:
-        """The limit that torch has reached with this code, or nothing."""
-        if not self.is_users:
+        """The recompile limit that torch has reached with this code, or an empty string."""
+        if not self.is_compiled_by_user:
             return ""
         entries = eval_frame._get_cache_entries_for_region(code, self.region)
         frame: Any = SimpleNamespace(f_code=code, f_locals=names)
@@ -236,7 +243,7 @@ def frame_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     plain: Any = function
     if isinstance(function, MethodType):
         plain, args = function.__func__, (function.__self__, *args)
-    # A copy has no __wrapped__ and no __signature__, which say what somebody else takes.
+    # A copy has no __wrapped__ and no __signature__, which describe another function.
     stub = FunctionType(plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
     stub.__kwdefaults__ = plain.__kwdefaults__
     bound = inspect.signature(stub).bind(*args, **kwargs)
@@ -251,10 +258,10 @@ def frame_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
 
 
 def _seems_to_break(original: CodeType, compiled: CodeType) -> bool:
-    """Whether compiled code that nobody watched goes back to Python in the middle.
+    """Whether compiled code that was compiled outside a capture has a graph break.
 
-    It then calls a resume function or, where the break is the last thing, what the original calls: torch writes that
-    call as it was, with the original's names.
+    It then calls a resume function or, where the break comes last, what the original calls: torch keeps that call with
+    the original's names.
     """
     if any(name.startswith(_RESUME) for name in compiled.co_names):
         return True
@@ -285,7 +292,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def _behind_inline(function: Callable[..., Any]) -> Any:
-    """What stands behind torch's ``wrap_inline``, the extra frame around what has none of its own."""
+    """The callable inside torch's ``wrap_inline``, the extra frame around a callable without one."""
     code = _code(function)
     if code is not None and code.co_filename == external_utils.__file__ and "fn" in code.co_freevars:
         closure: Any = getattr(function, "__closure__", ())

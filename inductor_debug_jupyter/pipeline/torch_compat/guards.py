@@ -1,6 +1,6 @@
-"""Read Dynamo's guards while they are still there: they vanish with the model.
+"""Read Dynamo's guards right after they are built: they vanish with the model.
 
-``OutputGraph.guards`` says what is guarded, and from which of the user's lines; what is checked in the end stands in
+``OutputGraph.guards`` lists what is guarded, and from which of the user's lines; what is checked in the end is in
 the C++ tree that :class:`CheckFunctionManager` builds from it. A tensor's guard, for one, has its sizes and dtype only
 there, and a symbolic size has its line only there. Both are read and put together.
 """
@@ -22,7 +22,7 @@ _VALUE = re.compile(r"\b[LG]\['[^']+'\](?:\.(?!size\(|stride\(|storage_offset\()
 
 @dataclass(frozen=True, slots=True)
 class GuardFacts:
-    """One guard: torch's name for its kind, what it looks at, the code of its checks, and the stack that asked for it.
+    """One guard: torch's name for its kind, what it looks at, the code of its checks, and the stack that caused it.
 
     ``frames`` go from the outermost to the deepest, torch's own among them.
     """
@@ -33,8 +33,13 @@ class GuardFacts:
     frames: tuple[Frame, ...]
 
 
+def frames_of(stack: Any) -> tuple[Frame, ...]:
+    """The frames of a ``traceback.StackSummary``, or of None."""
+    return tuple((frame.filename, frame.lineno or 0, frame.name) for frame in stack or ())
+
+
 def forget_own_wrapper(guards: Any) -> None:
-    """Take out what is guarded only because ``nn.Module.__call__`` is wrapped while a capture watches plain modules.
+    """Remove the guards that exist only because a capture wraps ``nn.Module.__call__``.
 
     A module that overrides ``__call__`` and calls ``super().__call__`` leads Dynamo to our wrapper, and past it to the
     plain call; a guard on that way would fail, and the user's code compile again, as soon as the wrapper is gone.
@@ -49,16 +54,15 @@ def read_guards(code: Any, output_graph: Any, manager: Any) -> list[GuardFacts]:
     facts: list[GuardFacts] = []
     for guard in sorted(output_graph.guards):
         kind = guard.create_fn_name()
-        frames = tuple((frame.filename, frame.lineno or 0, frame.name) for frame in guard.user_stack or ())
         checks = tuple(guard.code_list or ())
         if kind == "TENSOR_MATCH" or not checks:
             checks = (*leaves.get((guard.name, kind), ()), *checks)
-        facts.append(GuardFacts(kind, guard.name, checks, frames))
+        facts.append(GuardFacts(kind, guard.name, checks, frames_of(guard.user_stack)))
     return [part for each in facts for part in _shape_parts(each, manager.guard_manager.root, code, facts)]
 
 
 def _leaf_checks(root: Any) -> dict[tuple[str, str], list[str]]:
-    """What the tree checks: (expression, kind of leaf) → code. Guards on everything at once have no expression."""
+    """The leaves of the tree: (expression, kind of leaf) → code. Global guards have an empty expression."""
     found: dict[tuple[str, str], list[str]] = {}
     waiting = [("", root)]
     while waiting:
@@ -71,7 +75,7 @@ def _leaf_checks(root: Any) -> dict[tuple[str, str], list[str]]:
 
 
 def _children(manager: Any) -> Iterator[Any]:
-    """What hangs below a manager; one that guards a whole dictionary has its values in a place of their own."""
+    """The managers below a manager; one that guards a whole dictionary has a list of its own for the values."""
     yield from manager.get_child_managers()
     if hasattr(manager, "get_key_value_managers"):
         for key_and_value in manager.get_key_value_managers().values():
@@ -98,7 +102,7 @@ def _shape_parts(guard: GuardFacts, root: Any, code: Any, others: Iterable[Guard
 
 
 def located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
-    """The frame behind ``…  # code  # pkg/model.py:35 in f (…)``; torch shortens the path, so it is looked for."""
+    """The frame behind ``…  # code  # pkg/model.py:35 in f (…)``; torch shortens the path."""
     for match in _LOCATION.finditer(part):
         for file in files:
             if file.endswith(match["path"]):

@@ -1,8 +1,8 @@
-"""Watch the compiler: one hook a stage, and every listener is told what the stage made.
+"""Watch the compiler: one hook a stage, and every listener is given what the stage made.
 
-A hook wraps one private function of torch, lets it work, and hands what it made to the listeners. A listener that
-fails is told so through :meth:`CompileListener.failed`; nothing it raises ever reaches the user's compile. Hooks are
-installed while at least one listener is there.
+A hook wraps one private function of torch, lets it work, and hands what it made to the listeners. What a listener
+raises is handed to its :meth:`CompileListener.failed` and never reaches the user's compile. Hooks are installed while
+there is at least one listener.
 
 ============  ==========================================================================================
 part          what is wrapped
@@ -10,7 +10,7 @@ part          what is wrapped
 dynamo        ``OutputGraph.call_user_compiler``: the graph that any backend is given
 aot           ``_partition_joint_graph_into_fw_bw`` (training) and ``_aot_stage2b_inference_compile``
 post_grad     ``compile_fx._recursive_post_grad_passes``: the graph after Inductor's own passes
-ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's IR, to be rendered when looked at
+ir            ``debug.log_ir_pre_fusion`` and ``log_ir_post_fusion``: Inductor's IR, rendered on demand
 code          ``GraphLowering._compile_to_module_lines``: the wrapper code with its kernels
 kernels       ``set_kernel_post_grad_provenance_tracing``: which nodes went into which kernel
 guards        ``CheckFunctionManager.__init__``: what must hold for a compiled graph to be used again
@@ -35,26 +35,31 @@ from typing import Any, Protocol
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import patches
-from inductor_debug_jupyter.pipeline.torch_compat.failures import FailedGuard, distinct_of, first_failure, scope_of
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards, installed_names
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import (
+    FailedGuard,
+    distinct_of,
+    first_failure,
+    scope_of,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
+from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
-from inductor_debug_jupyter.pipeline.torch_compat.ir import IrSnapshot, fused_nodes
-from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
-from inductor_debug_jupyter.pipeline.torch_compat.symbols import SymbolFacts, read_symbols
+from inductor_debug_jupyter.pipeline.torch_compat.symbolic_sizes import SymbolFacts, read_symbols
 
 log = logging.getLogger("inductor_debug_jupyter")
 
 
 class CompileListener(Protocol):
-    """What a hook tells. ``compile_id`` is torch's own (``0/0``)."""
+    """What the hooks call. ``compile_id`` is torch's own (``0/0``)."""
 
     fresh: bool
     """Whether what it follows must bypass torch's caches, so that every stage is seen."""
 
     def wants(self, compile_id: str) -> bool:
-        """Whether this listener follows that compile, which runs on the thread that asks."""
+        """Whether this listener follows that compile, which runs on the calling thread."""
         ...
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
@@ -70,7 +75,7 @@ class CompileListener(Protocol):
         ...
 
     def frame_compiled(self, compile_id: str, guards: LiveGuards, symbols: list[SymbolFacts]) -> None:
-        """Dynamo has compiled a frame: its guards, to be asked later, and what it left open."""
+        """Dynamo has compiled a frame: its guards, to be evaluated later, and its symbolic sizes."""
         ...
 
     def recompiling(self, compile_id: str, failure: FailedGuard) -> None:
@@ -102,7 +107,7 @@ class CompileListener(Protocol):
         ...
 
     def failed(self, part: str, error: BaseException) -> None:
-        """Something of the listener's own went wrong while it was told."""
+        """A hook could not be installed, or one of the methods above raised."""
         ...
 
 
@@ -112,7 +117,7 @@ _release: list[Callable[[], None]] = []
 _generating = threading.local()
 
 
-def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
+def _notify(part: str, call: Callable[[CompileListener, str], None]) -> None:
     compile_id = current_compile_id()
     if compile_id is None:
         return
@@ -120,18 +125,18 @@ def _tell(part: str, tell: Callable[[CompileListener, str], None]) -> None:
         try:
             if listener.wants(compile_id):
                 with records_off():
-                    tell(listener, compile_id)
+                    call(listener, compile_id)
         except Exception as error:
             listener.failed(part, error)
 
 
-def tell_rewritten(graph_module: Any) -> None:
-    """For a backend that rewrites what it is given: this is what it compiles."""
-    _tell("dynamo", lambda listener, compile_id: listener.rewritten(compile_id, graph_module))
+def notify_rewritten(graph_module: Any) -> None:
+    """Called by a backend of ours that compiles ``graph_module`` in place of Dynamo's graph."""
+    _notify("dynamo", lambda listener, compile_id: listener.rewritten(compile_id, graph_module))
 
 
 def _caches() -> AbstractContextManager[None]:
-    """Bypass the caches when somebody who follows this compile wants it fresh.
+    """Bypass the caches when a listener that follows this compile is ``fresh``.
 
     The config is changed only around the compile itself: torch keeps it in a context variable, and a notebook may end a
     cell in another context than it began (top-level ``await``).
@@ -151,7 +156,7 @@ def _wrap_inner_compile(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_dynamo(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_user_compiler(output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
-        _tell(
+        _notify(
             "dynamo",
             lambda listener, compile_id: listener.dynamo_graph(
                 compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None)
@@ -171,16 +176,16 @@ def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
             log.debug("guards on our own wrapper stay", exc_info=True)
         with held_back():  # torch's C++ checks the new guards, and takes Ctrl-C in one of them for a guard that fails
             original(self, f_code, output_graph, *args, **kwargs)
-        _tell(
+        _notify(
             "guards",
             lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, self)),
         )
-        _tell("guards", lambda listener, compile_id: _tell_frame(listener, compile_id, f_code, output_graph, self))
+        _notify("guards", lambda listener, compile_id: _notify_frame(listener, compile_id, f_code, output_graph, self))
 
     return functools.wraps(original)(__init__)
 
 
-def _tell_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
+def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
     reason = getattr(output_graph, "compile_subgraph_reason", None)
     breaks = bool(reason is not None and reason.graph_break)
     installed = installed_names(output_graph)
@@ -188,17 +193,37 @@ def _tell_frame(listener: CompileListener, compile_id: str, code: Any, output_gr
     listener.frame_compiled(compile_id, live, read_symbols(output_graph, code))
 
 
-def _wrap_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
-    def recompilation_reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-        reasons = original(cache_entries, frame, *args, **kwargs)
-        _tell("recompiles", lambda listener, compile_id: _tell_failure(listener, compile_id, cache_entries, frame))
-        return reasons
+def _before(part: str, report: Callable[..., None]) -> patches.Wrapper:
+    """A wrapper that calls ``report(listener, compile_id, *args, **kwargs)`` before the original."""
 
-    return functools.wraps(original)(recompilation_reasons)
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            _notify(part, lambda listener, compile_id: report(listener, compile_id, *args, **kwargs))
+            return original(*args, **kwargs)
+
+        return functools.wraps(original)(hooked)
+
+    return wrap
 
 
-def _tell_failure(listener: CompileListener, compile_id: str, cache_entries: Any, frame: Any) -> None:
-    """Only the newest entry's: its reason is the one that is shown first."""
+def _after(part: str, report: Callable[..., None]) -> patches.Wrapper:
+    """A wrapper that calls ``report(listener, compile_id, result, *args, **kwargs)`` after the original."""
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            _notify(part, lambda listener, compile_id: report(listener, compile_id, result, *args, **kwargs))
+            return result
+
+        return functools.wraps(original)(hooked)
+
+    return wrap
+
+
+def _report_failure(
+    listener: CompileListener, compile_id: str, _: Any, cache_entries: Any, frame: Any, *__: Any, **___: Any
+) -> None:
+    """Report the failure of the newest entry only: its reason is the one that is shown first."""
     manager: Any = cache_entries[0].guard_manager if cache_entries else None
     if getattr(manager, "global_scope", None) is None:
         return
@@ -207,77 +232,43 @@ def _tell_failure(listener: CompileListener, compile_id: str, cache_entries: Any
         listener.recompiling(compile_id, failure)
 
 
-def _wrap_partition(original: Callable[..., Any]) -> Callable[..., Any]:
-    def partition_joint_graph(joint: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(joint, *args, **kwargs)
-        forward, backward = result[0], result[1]
-        _tell("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, joint, forward, backward))
-        return result
-
-    return partition_joint_graph
+def _report_partition(listener: CompileListener, compile_id: str, made: Any, joint: Any, *_: Any, **__: Any) -> None:
+    listener.aot_graphs(compile_id, joint, made[0], made[1])
 
 
-def _wrap_inference(original: Callable[..., Any]) -> Callable[..., Any]:
-    def inference_compile(forward: Any, *args: Any, **kwargs: Any) -> Any:
-        _tell("aot", lambda listener, compile_id: listener.aot_graphs(compile_id, None, forward, None))
-        return original(forward, *args, **kwargs)
-
-    return inference_compile
+def _report_inference(listener: CompileListener, compile_id: str, forward: Any, *_: Any, **__: Any) -> None:
+    listener.aot_graphs(compile_id, None, forward, None)
 
 
-def _wrap_post_grad(original: Callable[..., Any]) -> Callable[..., Any]:
-    def post_grad_passes(graph_module: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(graph_module, *args, **kwargs)
-        _tell(
-            "post_grad",
-            lambda listener, compile_id: listener.post_grad_graph(
-                compile_id, graph_module, any(n.name.startswith("tangents") for n in graph_module.graph.nodes)
-            ),
-        )
-        return result
-
-    return post_grad_passes
+def _report_post_grad(listener: CompileListener, compile_id: str, _: Any, graph: Any, *__: Any, **___: Any) -> None:
+    is_backward = any(node.name.startswith("tangents") for node in graph.graph.nodes)
+    listener.post_grad_graph(compile_id, graph, is_backward)
 
 
-def _wrap_ir(stage: str) -> patches.Wrapper:
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def log_ir(nodes: Any, *args: Any, **kwargs: Any) -> Any:
-            from torch._inductor.virtualized import V
-
-            _tell(
-                "ir",
-                lambda listener, compile_id: listener.inductor_ir(
-                    compile_id, stage, IrSnapshot.of(nodes), bool(V.graph.is_backward)
-                ),
-            )
-            return original(nodes, *args, **kwargs)
-
-        return log_ir
-
-    return wrap
+def _report_ir(stage: str) -> Callable[..., None]:
+    return lambda listener, compile_id, nodes, *_, **__: listener.inductor_ir(
+        compile_id, stage, IrSnapshot.of(nodes), _lowers_backward()
+    )
 
 
-def _wrap_kernel(original: Callable[..., Any]) -> Callable[..., Any]:
-    def set_kernel_provenance(node_schedule: Any, kernel_name: str, *args: Any, **kwargs: Any) -> Any:
-        from torch._inductor.virtualized import V
+def _report_kernel(
+    listener: CompileListener, compile_id: str, node_schedule: Any, kernel_name: str, *_: Any, **__: Any
+) -> None:
+    if kernel_name:
+        listener.kernel_nodes(compile_id, kernel_name, fused_nodes(node_schedule), _lowers_backward())
 
-        if kernel_name:
-            _tell(
-                "kernels",
-                lambda listener, compile_id: listener.kernel_nodes(
-                    compile_id, kernel_name, fused_nodes(node_schedule), bool(V.graph.is_backward)
-                ),
-            )
-        return original(node_schedule, kernel_name, *args, **kwargs)
 
-    return functools.wraps(original)(set_kernel_provenance)
+def _lowers_backward() -> bool:
+    from torch._inductor.virtualized import V
+
+    return bool(V.graph.is_backward)
 
 
 def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell the generated code; inside :func:`code_generation_only`, leave it at that."""
+    """Report the generated code; inside :func:`code_generation_only`, do not compile it."""
 
     def compile_to_module_lines(lowering: Any, wrapper_code: Any) -> Any:
-        _tell(
+        _notify(
             "code",
             lambda listener, compile_id: listener.output_code(
                 compile_id, wrapper_code.value, bool(lowering.is_backward)
@@ -295,20 +286,14 @@ def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _never_run(*_: Any) -> Any:
-    raise AssertionError("this code was generated to be looked at; it is never run")
+    raise AssertionError("this code was generated to be read; it is never run")
 
 
 @contextmanager
 def code_generation_only() -> Iterator[None]:
     """Inductor generates code on this thread, but does not compile or load it."""
-    previous = getattr(_generating, "only", False)
-    release = CODE_SITE.install()
-    _generating.only = True
-    try:
+    with CODE_SITE.installed(_generating, "only", True):
         yield
-    finally:
-        _generating.only = previous
-        release()
 
 
 class _TraceHandler(logging.Handler):
@@ -345,23 +330,21 @@ def _install_trace(site: HookSite) -> Callable[[], None]:
 
 def sites() -> tuple[HookSite, ...]:
     """Every private function of the compiler that a capture wraps."""
-    provenance = "set_kernel_post_grad_provenance_tracing"
+    fx, debug, codegen = "torch._inductor.compile_fx", "torch._inductor.debug", "torch._inductor.codegen"
+    reasons, provenance = "get_and_maybe_log_recompilation_reasons", "set_kernel_post_grad_provenance_tracing"
+    kernel = _before("kernels", _report_kernel)
     return (
         HookSite("dynamo", "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", _wrap_dynamo),
         HookSite("guards", "torch._dynamo.guards", "CheckFunctionManager.__init__", _wrap_guards),
-        HookSite(
-            "recompiles", "torch._dynamo.convert_frame", "get_and_maybe_log_recompilation_reasons", _wrap_recompile
-        ),
-        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _wrap_partition),
-        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _wrap_inference),
-        HookSite("post_grad", "torch._inductor.compile_fx", "_recursive_post_grad_passes", _wrap_post_grad),
-        HookSite("ir", "torch._inductor.debug", "log_ir_pre_fusion", _wrap_ir("ir_pre_fusion")),
-        HookSite("ir", "torch._inductor.debug", "log_ir_post_fusion", _wrap_ir("ir_post_fusion")),
+        HookSite("recompiles", "torch._dynamo.convert_frame", reasons, _after("recompiles", _report_failure)),
+        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _after("aot", _report_partition)),
+        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _before("aot", _report_inference)),
+        HookSite("post_grad", fx, "_recursive_post_grad_passes", _after("post_grad", _report_post_grad)),
+        HookSite("ir", debug, "log_ir_pre_fusion", _before("ir", _report_ir("ir_pre_fusion"))),
+        HookSite("ir", debug, "log_ir_post_fusion", _before("ir", _report_ir("ir_post_fusion"))),
         CODE_SITE,
-        HookSite("kernels", "torch._inductor.debug", provenance, _wrap_kernel),
-        HookSite("kernels", "torch._inductor.codegen.cpp", provenance, _wrap_kernel),
-        HookSite("kernels", "torch._inductor.codegen.triton", provenance, _wrap_kernel),
-        HookSite("caches", "torch._inductor.compile_fx", "_compile_fx_inner", _wrap_inner_compile),
+        *(HookSite("kernels", module, provenance, kernel) for module in (debug, f"{codegen}.cpp", f"{codegen}.triton")),
+        HookSite("caches", fx, "_compile_fx_inner", _wrap_inner_compile),
     )
 
 
@@ -373,7 +356,7 @@ CODE_SITE = HookSite("code", "torch._inductor.graph", "GraphLowering._compile_to
 
 
 def listen(listener: CompileListener) -> None:
-    """Tell ``listener`` from now on; installs the hooks when it is the first."""
+    """Add ``listener``; installs the hooks when it is the first."""
     with _lock:
         _listeners.append(listener)
         if len(_listeners) > 1:
@@ -390,7 +373,7 @@ def listen(listener: CompileListener) -> None:
 
 
 def unlisten(listener: CompileListener) -> None:
-    """Stop telling ``listener``; takes the hooks out when it was the last."""
+    """Remove ``listener``; removes the hooks when it was the last."""
     with _lock:
         if listener not in _listeners:
             return

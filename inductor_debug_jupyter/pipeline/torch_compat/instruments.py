@@ -2,7 +2,7 @@
 
 An instrument is a function mode, a dispatch mode, a profiler, ``torch.jit``'s tracer, a transform of ``torch.func``,
 anomaly mode, hooks on saved tensors, a global module hook, or a Python tracer. :func:`active_instrument` names the one
-that would notice that a call goes through the compiler; :func:`unseen` is for what we run for ourselves.
+that would notice that a call goes through the compiler; :func:`unseen` removes all of them while we run our own code.
 
 Not instruments: ``torch.device`` as a context and ``torch.set_default_device`` (a function mode of torch's own, which
 the compiler knows), and hooks of a module, which are part of it.
@@ -33,11 +33,11 @@ _records = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """Something of the user's that watches.
+    """An active instrument of the user's.
 
     Attributes:
-        reason: what is on, as the end of "not captured: …".
-        sees_copies: whether it also sees the inputs being copied, however we go about it.
+        reason: the instrument, as the end of "not captured: …".
+        sees_copies: whether it also sees the inputs being copied.
     """
 
     reason: str
@@ -45,14 +45,14 @@ class Instrument:
 
 
 def python_tracers() -> tuple[Any, Any]:
-    """What ``sys.settrace`` and ``sys.setprofile`` were given on this thread."""
+    """The functions given to ``sys.settrace`` and ``sys.setprofile`` on this thread."""
     return sys.gettrace(), sys.getprofile()
 
 
 def active_instrument(values: Iterable[Any] = (), tracers: tuple[Any, Any] = (None, None)) -> Instrument | None:
-    """What would notice that a call with these arguments goes through the compiler.
+    """The instrument that would notice that a call with these arguments goes through the compiler, or None.
 
-    ``tracers`` are the Python tracers that do not count: those that were there before the capture began.
+    ``tracers`` are the Python tracers that do not count: those set before the capture began.
     """
     for now, before, name in zip(python_tracers(), tracers, ("settrace", "setprofile"), strict=True):
         if now is not None and now is not before:
@@ -93,9 +93,9 @@ def _own_function(kind: type, name: str) -> bool:
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """What runs inside is ours: no instrument of the user's sees it, and the process is afterwards as it was.
+    """Remove the user's instruments while our own code runs in the block, and restore the process's state.
 
-    Instruments of this thread are taken off and put on again. Global module hooks are one table for all threads.
+    Instruments are removed on this thread only, but global module hooks are one table for all threads.
     """
     with ExitStack() as stack:
         stack.callback(sys.settrace, sys.gettrace())
@@ -114,7 +114,7 @@ def unseen() -> Iterator[None]:
 
 @contextmanager
 def records_off() -> Iterator[None]:
-    """Profilers see nothing of this thread: torch calls no observer for its ops and ranges."""
+    """Hide this thread from profilers: torch calls no observer for its ops and ranges."""
     depth = getattr(_records, "off", 0)
     _records.off = depth + 1
     torch._C._autograd._enable_record_function(False)
@@ -127,7 +127,7 @@ def records_off() -> Iterator[None]:
 
 
 def _modes_and_transforms() -> Iterator[AbstractContextManager[Any]]:
-    """The contexts of torch's own that take instruments off, where there are any."""
+    """The contexts of torch's own that remove active dispatch modes and ``torch.func`` transforms."""
     if torch._C._functorch.maybe_current_level() is not None:
         yield temporarily_clear_interpreter_stack()
     if _get_current_dispatch_mode_stack():
@@ -141,7 +141,7 @@ def _tracing() -> Callable[[], None]:
 
 
 def _function_modes() -> Callable[[], None]:
-    """Take all function modes off but the default device."""
+    """Remove all function modes but the default device."""
     before = _function_mode_stack()
     if all(isinstance(mode, DeviceContext) for mode in before):
         return lambda: None

@@ -1,9 +1,8 @@
-"""The call of a model, traced once and kept: the next time Dynamo only checks its guards.
+"""Trace the call of a model once and keep the trace: the next time Dynamo only checks its guards.
 
-A function of our own calls the model, and it is that function which is compiled, in one graph or not at all. It has a
-code object and globals of its own, so nothing is left on the user's code, and everything goes with the function.
-Dynamo looks the entry up by the guards that it made itself; when they do not hold any more it traces again, and the
-backend learns of it.
+A function of our own calls the model and is compiled with ``fullgraph=True``. It has a code object and globals of its
+own, so nothing is left on the user's code, and everything is freed with the function. When its guards do not hold any
+more, Dynamo traces again and calls the backend.
 """
 
 from __future__ import annotations
@@ -28,11 +27,8 @@ def _call(self: Any, args: Any, kwargs: Any) -> Any:  # Dynamo names a module's 
 class KeptCall:
     """Calls models through ``backend``, which is given a graph only when there is none whose guards hold.
 
-    What torch keeps of a compile holds the backend, and is not seen by Python's garbage collector: the backend must
-    not hold whoever holds this.
-
-    Args:
-        backend: as ``torch.compile`` takes it.
+    torch's compiled code holds the backend and is invisible to Python's garbage collector: a backend that refers to the
+    owner of this object would never be freed.
     """
 
     def __init__(self, backend: Callable[..., Any]) -> None:
@@ -43,9 +39,9 @@ class KeptCall:
 
     @contextmanager
     def calling(self, model: Any) -> Iterator[Callable[..., Any]]:
-        """The function to call in place of a model while this is open; it leaves nothing on the user's code objects.
+        """The function to call in place of a model inside the block.
 
-        As in :func:`regions.undisturbed`, eager mode's random numbers are drawn and no instrument sees it.
+        As in :func:`regions.undisturbed`, it draws eager mode's random numbers, and instruments are off.
         """
         from torch._inductor import config as inductor_config
 
@@ -55,6 +51,6 @@ class KeptCall:
 
 @contextmanager
 def as_aot_runs() -> Iterator[None]:
-    """As AOTAutograd has its graphs run: an autocast around is part of the graph already."""
+    """Autocast off, as AOTAutograd runs its graphs: the casts are part of the graph already."""
     with _DisableAutocast():
         yield

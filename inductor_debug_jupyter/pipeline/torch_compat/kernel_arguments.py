@@ -1,7 +1,7 @@
 """Which arguments of a kernel call in Inductor's wrapper are read, and which are written.
 
-A generated kernel says so itself: its parameters are called ``in_ptr0``, ``out_ptr0`` and ``in_out_ptr0``. A call of
-torch's (``extern_kernels.mm(x, w, out=buf1)``) reads everything but ``out``, or answers with what it made.
+A generated kernel's parameter names say so: ``in_ptr0``, ``out_ptr0`` and ``in_out_ptr0``. A call of
+torch's (``extern_kernels.mm(x, w, out=buf1)``) writes into ``out`` or returns its result, and reads the rest.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class ArgumentPlan:
     """The arguments of one call.
 
     Attributes:
-        labels: what each positional argument is: the node whose value its buffer holds, else the buffer's name.
+        labels: of each positional argument: the node whose value its buffer holds, else the buffer's name.
         roles: of each positional argument.
         keywords: role of each keyword argument; labels of those that are tensors.
-        result: the label of what the call answers with; empty when nobody takes it.
+        result: the label of the call's result; empty when it is not assigned.
     """
 
     labels: tuple[str, ...]
@@ -37,7 +37,7 @@ class ArgumentPlan:
 def plan_of(
     statement: ast.stmt, source: str, holds: Mapping[str, str], new: Collection[str]
 ) -> tuple[ast.Call, ArgumentPlan] | None:
-    """What a statement calls, and with what; None when it calls nothing, or with arguments that cannot be told apart.
+    """A statement's call and its arguments; None when it calls nothing, or with ``*args`` or ``**kwargs``.
 
     Args:
         statement: one of the wrapper's.
@@ -46,24 +46,26 @@ def plan_of(
         new: the buffers that this statement is the first to name.
     """
     call = getattr(statement, "value", None)
-    if not isinstance(call, ast.Call) or any(isinstance(each, ast.Starred) for each in call.args):
+    if not isinstance(call, ast.Call) or _has_unpacking(call):
         return None
-    if any(keyword.arg is None for keyword in call.keywords):
-        return None
+
+    def label(value: ast.expr) -> str:
+        return holds.get(_base(value), _base(value))
+
     names = [_base(argument) for argument in call.args]
     roles = _roles(ast.unparse(call.func).removesuffix(".run"), source)
     if len(roles) < len(names):
         roles = ["out" if name in new else "in" for name in names]
-    keywords: dict[str, tuple[str, Role]] = {}
-    for keyword in call.keywords:
-        name = _base(keyword.value)
-        keywords[str(keyword.arg)] = holds.get(name, name), "out" if keyword.arg == "out" else "in"
-    labels = tuple(holds.get(name, name) for name in names)
-    result = ""
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        made = statement.targets[0].id
-        result = holds.get(made, made)
-    return call, ArgumentPlan(labels, tuple(roles[: len(names)]), keywords, result)
+    keywords: dict[str, tuple[str, Role]] = {
+        str(each.arg): (label(each.value), "out" if each.arg == "out" else "in") for each in call.keywords
+    }
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    result = label(target) if isinstance(target, ast.Name) else ""
+    return call, ArgumentPlan(tuple(map(label, call.args)), tuple(roles[: len(names)]), keywords, result)
+
+
+def _has_unpacking(call: ast.Call) -> bool:
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
 
 
 def written_by(statement: ast.stmt, source: str) -> set[str]:
@@ -83,7 +85,7 @@ def written_by(statement: ast.stmt, source: str) -> set[str]:
 
 
 def _base(argument: ast.expr) -> str:
-    """The buffer that an argument is, also reinterpreted; a number is its own text."""
+    """The buffer behind an argument, which may be reinterpreted; the text of anything else."""
     names = [node.id for node in ast.walk(argument) if isinstance(node, ast.Name)]
     names = [name for name in names if name not in {"reinterpret_tensor", "torch", "aten"}]
     return names[0] if names else ast.unparse(argument)

@@ -1,15 +1,14 @@
-"""Look at what Inductor's kernels write, while they run as they were generated and fused.
+"""Observe what Inductor's kernels write, while they run as they were generated and fused.
 
 Inductor's wrapper is a Python function that calls one kernel after the other; its local names (``buf3``) are buffers,
-and Inductor knows for most of them which node of the post-grad graph they hold the value of. While
+and Inductor knows for most of them whose node's value of the post-grad graph they hold. While
 :func:`observed` is active, each wrapper that is generated on this thread gets, after every kernel call, a line that
 hands over the buffers that this call is the first to touch. The kernels themselves are not changed: nothing is
 materialised that was not, and what was fused stays fused.
 
 A buffer or an input that is written to more than once (a gradient that is added up in place, a running mean) is handed
-over after the last time: it then holds what the last node makes that wrote to it. Buffers that stand for no node of
-their own are not handed over.
-An observer with a ``before`` is also told what each call is given, before it is made.
+over after the last write: it then holds the value of the last node that wrote to it. Buffers that hold no node's value
+are not handed over. An observer with a ``before`` is also given the arguments of each call before it is made.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import ArgumentPlan, plan_of, written_by
-from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 
 _BUFFER = re.compile(r"buf\d+")
 _ALLOCATIONS = ("empty_strided", "reinterpret_tensor", "assert_size_stride", "assert_alignment", "empty(")
@@ -52,7 +51,7 @@ class KernelCall:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedGraph:
-    """A post-grad graph and the calls that compute it. ``is_backward`` tells the lazily compiled half.
+    """A post-grad graph and the calls that compute it. ``is_backward``: it is the lazily compiled half.
 
     ``reused`` are inputs whose memory the wrapper gives to a buffer of its own: a backward may do that with what the
     forward saved.
@@ -66,7 +65,7 @@ class GeneratedGraph:
 
 
 class KernelObserver(Protocol):
-    """What is told while a generated wrapper runs. What it raises goes up through the model's call."""
+    """Called by a generated wrapper while it runs. What it raises goes up through the model's call."""
 
     def generated(self, graph: GeneratedGraph) -> None:
         """A wrapper was generated."""
@@ -87,7 +86,7 @@ class KernelObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GivenArguments:
-    """What a kernel is called with; the memory is the wrapper's own."""
+    """A kernel and the arguments of a call; the memory is the wrapper's own."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -97,7 +96,7 @@ class GivenArguments:
 
 @runtime_checkable
 class ArgumentObserver(Protocol):
-    """An observer that is also told before a call."""
+    """An observer that is also called before each kernel."""
 
     def before(self, graph: GeneratedGraph, call: KernelCall, given: GivenArguments) -> None:
         """A kernel is going to be called with these."""
@@ -109,7 +108,7 @@ class _Watched:
     observer: KernelObserver
     graph: GeneratedGraph
     names: Mapping[str, str]
-    """What a report calls a value → node."""
+    """Reported name of a value → node."""
     plans: Mapping[int, ArgumentPlan]
 
 
@@ -119,7 +118,7 @@ _active = threading.local()
 
 
 def report(token: int, index: int, values: Any) -> Any:
-    """Called by instrumented wrappers: -1 begins, -2 ends (and gives the outputs back)."""
+    """Called by instrumented wrappers; ``index`` is that of a call, -1 at the beginning, -2 at the end."""
     watched = _watched.get(token)
     if watched is None:
         return values
@@ -139,7 +138,7 @@ def report(token: int, index: int, values: Any) -> Any:
 
 
 def before(token: int, index: int, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> None:
-    """Called by instrumented wrappers whose observer wants to know."""
+    """Called by instrumented wrappers before a kernel, if the observer has a ``before``."""
     watched = _watched.get(token)
     if watched is not None and isinstance(watched.observer, ArgumentObserver):
         given = GivenArguments(function, args, kwargs, watched.plans[index])
@@ -148,19 +147,15 @@ def before(token: int, index: int, function: Callable[..., Any], args: tuple[Any
 
 @contextmanager
 def observed(observer: KernelObserver) -> Iterator[None]:
-    """Tell ``observer`` of every wrapper that is generated, and then called, on this thread in the block.
+    """Call ``observer`` for every wrapper that is generated, and then called, on this thread in the block.
 
     Raises:
         HookError: this torch generates code some other way.
     """
-    release = SITE.install()
-    previous = getattr(_active, "observer", None)
-    _active.observer = observer
     try:
-        yield
+        with SITE.installed(_active, "observer", observer):
+            yield
     finally:
-        _active.observer = previous
-        release()
         for token in [token for token, watched in _watched.items() if watched.observer is observer]:
             del _watched[token]
 
@@ -183,84 +178,105 @@ def _wrap_codegen(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen", _wrap_codegen)
-"""What writes the wrapper."""
+"""The function of Inductor that generates the wrapper."""
 
 
 def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
-    """The same source with reporting lines."""
+    """The same source with reporting lines, and a call of ``observer.generated``."""
     function = _call_function(source)
-    inputs = tuple(lowering.graph_input_names)
     if function is None:
         return source
-    holds, origins = _held_nodes(lowering)
-    finals = _final_nodes(lowering)
-    last_writes = _last_writes(function, source, finals)
-    lines = source.split("\n")
-    ahead: dict[int, str] = {}
-    extra: dict[int, list[str]] = {}
-    plans: dict[int, ArgumentPlan] = {}
-    makers: dict[str, int] = {}
-    token = next(_tokens)
-    calls: list[KernelCall] = []
-    seen: set[str] = set()
-    made_by: dict[str, str] = {}
-    reused: set[str] = set()
+    wrapper = _Wrapper(lowering, source, function, with_arguments=isinstance(observer, ArgumentObserver))
     for statement in _statements(function.body):
-        indent = " " * statement.col_offset
-        end = statement.end_lineno or statement.lineno
-        if isinstance(statement, ast.Return) and statement.value is not None:
-            text = "\n".join(lines[statement.lineno - 1 : end])
-            before, _, after = text.partition("return ")
-            lines[statement.lineno - 1 : end] = [
-                f"{before}return {_REPORT}({token}, -2, {after.rstrip()})",
-                *[""] * (end - statement.lineno),
-            ]
-            continue
-        if _unpacks_arguments(statement):
-            extra.setdefault(end, []).append(
-                f"{indent}{_REPORT}({token}, -1, {_named({name: name for name in inputs})})"
-            )
-            continue
-        reused.update(_taken_over(statement, inputs))
-        kernel, names = _kernel_call(statement, made_by)
-        made_by.update(dict.fromkeys(names, kernel))
-        new = [name for name in names if name not in seen]
-        done = last_writes.get(statement, [])
-        if not kernel or not (new or done):
-            continue
-        seen.update(new)
-        nodes = (*(holds[name] for name in new if name in holds), *(finals[name] for name in done))
-        into = dict.fromkeys((*(origin for name in new for origin in origins.get(name, ())), *nodes))
-        told = _named({**dict(zip(new, new, strict=True)), **{_at_last(name): name for name in done}})
-        extra.setdefault(end, []).append(f"{indent}{_REPORT}({token}, {len(calls)}, {told})")
-        maker = _takes_apart(statement)
-        calls.append(KernelCall(len(calls), kernel, nodes, tuple(into), makers.get(maker, -1)))
-        makers.update(dict.fromkeys(new, makers.get(maker, len(calls) - 1)))
-        planned = plan_of(statement, source, holds, new) if isinstance(observer, ArgumentObserver) else None
-        if planned is not None:
-            plans[len(calls) - 1] = planned[1]
-            ahead[statement.lineno] = f"{indent}{_BEFORE}({token}, {len(calls) - 1}, {_given(planned[0])})"
+        wrapper.add(statement)
     graph = GeneratedGraph(
-        copy_graph_module(lowering.module), inputs, tuple(calls), bool(lowering.is_backward), frozenset(reused)
+        copy_graph_module(lowering.module),
+        wrapper.inputs,
+        tuple(wrapper.calls),
+        bool(lowering.is_backward),
+        frozenset(wrapper.reused),
     )
-    names_told = {**holds, **{_at_last(name): node for name, node in finals.items()}}
-    _watched[token] = _Watched(observer, graph, names_told, plans)
+    names = {**wrapper.holds, **{_final(name): node for name, node in wrapper.finals.items()}}
+    _watched[wrapper.token] = _Watched(observer, graph, names, wrapper.plans)
     observer.generated(graph)
-    body = [
-        each
-        for number, line in enumerate(lines, 1)
-        for each in (*([ahead[number]] if number in ahead else ()), line, *extra.get(number, ()))
-    ]
-    return f"from {__name__} import before as {_BEFORE}, report as {_REPORT}\n" + "\n".join(body)
+    return f"from {__name__} import before as {_BEFORE}, report as {_REPORT}\n" + wrapper.text()
 
 
-def _named(names: Mapping[str, str]) -> str:
-    """What a report is given: what it calls a value → the local name that has it."""
-    return "{" + ", ".join(f"{told!r}: {name}" for told, name in names.items()) + "}"
+class _Wrapper:
+    """The source of a wrapper while reporting lines are added, one statement after the other."""
+
+    def __init__(self, lowering: Any, source: str, function: ast.FunctionDef, *, with_arguments: bool) -> None:
+        self.token = next(_tokens)
+        self.inputs = tuple(lowering.graph_input_names)
+        self.holds, self.origins = _held_nodes(lowering)
+        self.finals = _final_nodes(lowering)
+        self.calls: list[KernelCall] = []
+        self.plans: dict[int, ArgumentPlan] = {}
+        self.reused: set[str] = set()
+        self._source = source
+        self._with_arguments = with_arguments
+        self._last_writes = _last_writes(function, source, self.finals)
+        self._lines = source.split("\n")
+        self._ahead: dict[int, str] = {}
+        self._behind: dict[int, list[str]] = {}
+        self._kernel_of: dict[str, str] = {}
+        self._call_of: dict[str, int] = {}
+
+    def add(self, statement: ast.stmt) -> None:
+        """Add the reporting lines of one statement."""
+        if isinstance(statement, ast.Return) and statement.value is not None:
+            self._report_return(statement)
+            return
+        if _unpacks_arguments(statement):
+            self._report(statement, -1, dict(zip(self.inputs, self.inputs, strict=True)))
+            return
+        self.reused.update(_taken_over(statement, self.inputs))
+        kernel, names = _kernel_call(statement, self._kernel_of)
+        new = [name for name in names if name not in self._call_of]
+        self._kernel_of.update(dict.fromkeys(names, kernel))
+        done = self._last_writes.get(statement, [])
+        if kernel and (new or done):
+            self._report_call(statement, kernel, new, done)
+
+    def text(self) -> str:
+        """The source with the reporting lines."""
+        pieces: list[str] = []
+        for number, line in enumerate(self._lines, 1):
+            if number in self._ahead:
+                pieces.append(self._ahead[number])
+            pieces += [line, *self._behind.get(number, ())]
+        return "\n".join(pieces)
+
+    def _report(self, statement: ast.stmt, index: int, names: Mapping[str, str]) -> None:
+        """Call :func:`report` behind a statement; ``names`` are the reported names → local names."""
+        values = "{" + ", ".join(f"{reported!r}: {name}" for reported, name in names.items()) + "}"
+        line = f"{' ' * statement.col_offset}{_REPORT}({self.token}, {index}, {values})"
+        self._behind.setdefault(statement.end_lineno or statement.lineno, []).append(line)
+
+    def _report_return(self, statement: ast.Return) -> None:
+        first, end = statement.lineno - 1, statement.end_lineno or statement.lineno
+        ahead, _, value = "\n".join(self._lines[first:end]).partition("return ")
+        call = f"{ahead}return {_REPORT}({self.token}, -2, {value.rstrip()})"
+        self._lines[first:end] = [call, *[""] * (end - first - 1)]
+
+    def _report_call(self, statement: ast.stmt, kernel: str, new: list[str], done: list[str]) -> None:
+        """Report the buffers that a kernel call is the first to touch, and those it is the last to write to."""
+        index = len(self.calls)
+        nodes = (*(self.holds[name] for name in new if name in self.holds), *(self.finals[name] for name in done))
+        into = dict.fromkeys((*(origin for name in new for origin in self.origins.get(name, ())), *nodes))
+        self._report(statement, index, {**dict(zip(new, new, strict=True)), **{_final(name): name for name in done}})
+        made_by = self._call_of.get(_takes_apart(statement), -1)
+        self.calls.append(KernelCall(index, kernel, nodes, tuple(into), made_by))
+        self._call_of.update(dict.fromkeys(new, index if made_by < 0 else made_by))
+        planned = plan_of(statement, self._source, self.holds, new) if self._with_arguments else None
+        if planned is not None:
+            self.plans[index] = planned[1]
+            given = f"{_BEFORE}({self.token}, {index}, {_given(planned[0])})"
+            self._ahead[statement.lineno] = " " * statement.col_offset + given
 
 
-def _at_last(name: str) -> str:
-    """What a report calls a buffer that nothing writes to any more."""
+def _final(name: str) -> str:
+    """The reported name of a buffer after its last write."""
     return f"{name} at last"
 
 
@@ -278,7 +294,7 @@ def _last_writes(function: ast.FunctionDef, source: str, names: Collection[str])
 
 
 def _given(call: ast.Call) -> str:
-    """The same callee and arguments, as arguments of ours."""
+    """The call's callee and arguments, as arguments of :func:`before`."""
     args = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
     kwargs = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
     return f"{ast.unparse(call.func)}, ({args}), {{{kwargs}}}"
@@ -327,7 +343,7 @@ def _taken_over(statement: ast.stmt, inputs: tuple[str, ...]) -> set[str]:
 
 
 def _kernel_call(statement: ast.stmt, made_by: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The kernel that a statement calls, and the buffers that it names; an empty name when it calls none."""
+    """The kernel that a statement calls (empty for none), and the buffers in the statement."""
     value = getattr(statement, "value", None)
     if not isinstance(statement, ast.Expr | ast.Assign) or value is None:
         return "", []

@@ -1,8 +1,8 @@
-"""Take a Dynamo graph through AOTAutograd and Inductor only to look at what comes out.
+"""Lower a Dynamo graph with AOTAutograd and Inductor, to read what comes out or to run it.
 
-The graph is lowered as ``torch.compile`` would lower it, up to and including code generation, but the generated C++
-is not compiled: nobody is going to run it, and compiling it is most of the time. The backward is lowered at once
-instead of on the first ``backward()``.
+``lower_with_…`` only produce the graphs and the code, for the listeners of the hooks: the generated C++ is not
+compiled, which is most of the time. ``compile_with_…`` give a function to run. The backward is lowered at once instead
+of on the first ``backward()``.
 """
 
 from __future__ import annotations
@@ -25,27 +25,14 @@ def lower_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Sequ
     """Lower a copy with Inductor, code generation included; listeners of the hooks see every stage."""
     from torch._inductor.compile_fx import compile_fx
 
-    with (
-        caches_bypassed(),
-        functorch_config.patch(force_non_lazy_backward_lowering=True),
-        code_generation_only(),
-    ):
+    with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True), code_generation_only():
         compile_fx(copy_graph_module(graph_module), list(example_inputs))
 
 
 def lower_with_aot(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:
     """Trace and partition a copy with AOTAutograd; listeners of the hooks see forward and backward."""
-
-    def keep(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        return graph.forward
-
     with caches_bypassed():
-        aot_autograd(
-            fw_compiler=keep,
-            bw_compiler=keep,
-            inference_compiler=keep,
-            partition_fn=min_cut_rematerialization_partition,
-        )(copy_graph_module(graph_module), list(example_inputs))
+        aot_backend(lambda graph, _: graph.forward)(copy_graph_module(graph_module), list(example_inputs))
 
 
 def compile_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -60,6 +47,18 @@ StageCompiler = Callable[[torch.fx.GraphModule, str], Callable[..., Any]]
 """An AOT graph and its stage (``forward`` or ``backward``) → a function of the graph's inputs."""
 
 
+def aot_backend(compiler: StageCompiler, decompositions: Any = None) -> Callable[..., Any]:
+    """A backend that traces and partitions with AOTAutograd and runs what ``compiler`` makes of each graph."""
+    backend: Callable[..., Any] = aot_autograd(
+        fw_compiler=lambda graph, _: compiler(graph, "forward"),
+        bw_compiler=lambda graph, _: compiler(graph, "backward"),
+        inference_compiler=lambda graph, _: compiler(graph, "forward"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decompositions or {},
+    )
+    return backend
+
+
 def compile_with_aot(
     graph_module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -72,28 +71,21 @@ def compile_with_aot(
     The graphs are functional: what the user's code writes into its inputs is written by AOTAutograd, on the host. With
     ``decomposed`` they have the ops that Inductor decomposes to.
     """
-
-    def stage(name: str) -> Callable[..., Any]:
-        return lambda graph, _: make_boxed_func(compiler(graph, name))
-
     copy = copy_graph_module(graph_module)
     (made,) = copy.graph.output_node().args
-    alone = not isinstance(made, tuple | list)
-    if alone:  # a graph that was traced by hand; Dynamo's give tuples, and AOTAutograd takes nothing else
+    single = not isinstance(made, tuple | list)
+    if single:  # a graph that was traced by hand; Dynamo's give tuples, and AOTAutograd takes nothing else
         copy.graph.output_node().args = ((made,),)
         copy.recompile()
     with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
-        run: Callable[..., Any] = aot_autograd(
-            fw_compiler=stage("forward"),
-            bw_compiler=stage("backward"),
-            inference_compiler=stage("forward"),
-            partition_fn=min_cut_rematerialization_partition,
-            decompositions=_inductors_decompositions() if decomposed else {},
-        )(copy, list(example_inputs))
-    return (lambda *args: run(*args)[0]) if alone else run
+        decompositions = inductor_decompositions() if decomposed else None
+        backend = aot_backend(lambda graph, stage: make_boxed_func(compiler(graph, stage)), decompositions)
+        run: Callable[..., Any] = backend(copy, list(example_inputs))
+    return (lambda *args: run(*args)[0]) if single else run
 
 
-def _inductors_decompositions() -> Any:
+def inductor_decompositions() -> Any:
+    """Op → the function that Inductor decomposes it with, as configured now."""
     from torch._inductor.decomposition import select_decomp_table
 
     return select_decomp_table()

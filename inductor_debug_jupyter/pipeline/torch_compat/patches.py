@@ -79,7 +79,7 @@ def patched(owner: Any, name: str, wrap: Wrapper, part: str) -> Iterator[None]:
 
 
 def installed() -> tuple[str, ...]:
-    """What is patched right now (for tests: must be empty outside a capture)."""
+    """The names that are patched right now (for tests: must be empty outside a capture)."""
     with _lock:
         return tuple(
             sorted(f"{getattr(site.owner, '__name__', site.owner)}.{site.name}" for site in _installed.values())

@@ -1,4 +1,4 @@
-"""What a compile changes for the whole process, put back: the environment, the recursion limit, counters and more.
+"""Restore what a compile changes for the whole process: the environment, the recursion limit, counters and more.
 
 A user who did not ask for a compile must not find one in Dynamo's counters and compile times, nor Inductor's cache
 folder in ``os.environ``, nor a higher recursion limit, nor a warning of the compiler's on the page.
@@ -27,12 +27,12 @@ _DYNAMO_BOOKS = (
 """Containers of ``torch._dynamo.utils`` in which Dynamo counts compiles and times them."""
 
 _IGNORE_ALL = ("ignore", re.compile(r"(?s).*"), Warning, None, 0)
-"""A filter that nobody else has: one that is made by ``simplefilter`` has no pattern."""
+"""A filter equal to no other: those of ``simplefilter`` have no pattern."""
 
 
 @contextmanager
 def process_state_kept() -> Iterator[None]:
-    """What is compiled inside leaves the process as it was, and warns nobody."""
+    """Restore the process's state after compiles inside the block, and drop their warnings."""
     with ExitStack() as stack:
         stack.callback(_environment())
         stack.callback(sys.setrecursionlimit, sys.getrecursionlimit())
@@ -78,21 +78,23 @@ def _copied(book: Any) -> Any:
 
 
 def _write(book: Any, contents: Any) -> None:
-    if isinstance(book, dict):
-        for key in [key for key in book if key not in contents]:
-            del book[key]
-        for key, value in contents.items():
-            if isinstance(value, dict | list) and key in book:
-                _write(book[key], value)
-            elif key not in book or book[key] is not value:
-                book[key] = value
-    elif list(book) != contents:
-        book.clear()
-        book.extend(contents)
+    """Make ``book`` equal to ``contents``, and likewise the containers in it, without replacing any container."""
+    if not isinstance(book, dict):
+        if list(book) != contents:
+            book.clear()
+            book.extend(contents)
+        return
+    for key in book.keys() - contents.keys():
+        del book[key]
+    for key, value in contents.items():
+        if isinstance(value, dict | list) and key in book:
+            _write(book[key], value)
+        else:
+            book[key] = value
 
 
 def _inductor_numbers() -> Callable[[], None]:
-    """What ``torch._inductor.metrics`` counts, where it is loaded."""
+    """Restore the counters of ``torch._inductor.metrics``, if it is loaded."""
     metrics = sys.modules.get("torch._inductor.metrics")
     before = {name: value for name, value in getattr(metrics, "__dict__", {}).items() if type(value) is int}
 
@@ -135,7 +137,7 @@ def _no_warnings() -> Callable[[], None]:
     filters.insert(0, _IGNORE_ALL)
 
     def put_back() -> None:
-        if _IGNORE_ALL in filters:  # not where somebody called warnings.resetwarnings meanwhile
+        if _IGNORE_ALL in filters:  # unless warnings.resetwarnings was called meanwhile
             filters.remove(_IGNORE_ALL)
 
     return put_back

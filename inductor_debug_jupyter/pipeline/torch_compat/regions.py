@@ -10,7 +10,7 @@ dimensions become dynamic) and whether the code is to be skipped for good. Durin
 - a plain module is compiled in a region of its own, with a callback of ours;
 - a function that was never compiled is left alone: its compile is the user's own and stays theirs, as without us.
 
-The seam is ``eval_frame._callback_from_stance``, which every compiled function asks for its callback at each call.
+The hook is ``eval_frame._callback_from_stance``, which every compiled function calls for its callback at each call.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, se
 from torch._dynamo import convert_frame, eval_frame, exc, external_utils, pgo, trace_rules
 from torch._dynamo.types import ConvertFrameReturn
 
+from inductor_debug_jupyter.pipeline.torch_compat.compile_cleanup import CompileCleanup
+from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import (
     active_instrument,
     python_tracers,
     records_off,
     unseen,
 )
-from inductor_debug_jupyter.pipeline.torch_compat.leftovers import Leftovers
 from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
-from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
 
 
 class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
@@ -53,13 +53,13 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
         self._frame_states: dict[CodeType, dict[str, Any]] = {}
         self._sizes_seen: Any = None
         self._given_up: set[CodeType] = set()
-        self.leftovers = Leftovers()
+        self.cleanup = CompileCleanup()
 
     def __call__(self, frame: Any, cache_entry: Any, frame_state: dict[str, Any]) -> ConvertFrameReturn:
         code = frame.f_code
         if code in self._given_up:
             return ConvertFrameReturn(apply_to_code=False)
-        with self._own_sizes(), records_off(), process_state_kept(), self.leftovers.noting(frame):
+        with self._own_sizes(), records_off(), process_state_kept(), self.cleanup.recording(frame):
             result = super().__call__(frame, cache_entry, self._frame_states.setdefault(code, {}))
         if result.guarded_code is None and not trace_rules.check(code):
             self._given_up.add(code)
@@ -68,30 +68,30 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
 
     @contextmanager
     def _own_sizes(self) -> Iterator[None]:
-        """Torch's process-wide memory of sizes, replaced by a copy of it while we compile."""
+        """Replace torch's process-wide table of sizes by a copy while we compile."""
         with convert_frame.compile_lock:
-            theirs = pgo.get_code_state()
+            original = pgo.get_code_state()
             if self._sizes_seen is None:
-                self._sizes_seen = copy.deepcopy(theirs)
+                self._sizes_seen = copy.deepcopy(original)
             pgo._CODE_STATE = self._sizes_seen
             try:
                 yield
             finally:
-                pgo._CODE_STATE = theirs
+                pgo._CODE_STATE = original
 
 
 CallObserver = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], int, Any], None]
-"""Told of an outermost call of a compiled function: what is called, with which arguments, cache region and backend."""
+"""Called for an outermost call of a compiled function: function, args, kwargs, cache region and backend."""
 
 
 class CompiledCallRedirect:
     """Sends calls of compiled functions into a region of their own.
 
     Args:
-        on_call: told of each outermost call.
-        on_refusal: told why a function is not redirected.
-        here: whether calls on the thread that asks are ours; by default, on the thread that made this.
-        in_use: whether another thread may still run what was compiled: it is then taken out when that has ended.
+        on_call: called for each outermost call.
+        on_refusal: called with the reason why a function is not redirected.
+        here: whether calls on the calling thread are redirected; by default, those of the thread that made this.
+        in_use: whether another thread may still run what was compiled: its cleanup then waits for that thread.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class CompiledCallRedirect:
         """Start redirecting.
 
         Raises:
-            HookError: this torch has no such seam.
+            HookError: this torch has no such function.
         """
         _forget_retired()
         self._release = SITE.install()
@@ -123,20 +123,20 @@ class CompiledCallRedirect:
             _redirects.append(self)
 
     def remove(self) -> None:
-        """Stop redirecting, and take out what was compiled."""
+        """Stop redirecting, and remove what was compiled from the user's code objects."""
         if self._pause():
             _retired.append(self)
             _forget_retired()
 
     def forget(self) -> None:
-        """Take out what was compiled."""
+        """Remove what was compiled from the user's code objects."""
         for _, clone in self._clones.values():
-            clone.leftovers.take_out()
+            clone.cleanup.clean()
         self._clones.clear()
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Redirect on this thread while it is open; what was compiled stays for the next time."""
+        """Redirect on this thread inside the block; what was compiled stays for the next one."""
         self._thread = threading.get_ident()
         self.install()
         try:
@@ -153,7 +153,7 @@ class CompiledCallRedirect:
         return True
 
     def applies(self) -> bool:
-        """Whether calls on this thread are ours to redirect."""
+        """Whether calls on this thread are redirected."""
         return threading.get_ident() == self._thread if self._here is None else self._here()
 
     def callback_for(self, callback: Any, call: dict[str, Any]) -> Any:
@@ -182,7 +182,7 @@ class CompiledCallRedirect:
         return self._clones[id(callback)][1]
 
     def _is_watched(self, function: Any, call: dict[str, Any], *, known: bool) -> bool:
-        """Whether an instrument of the user's would see a compile that is not theirs; said unless it is ``known``."""
+        """Whether an instrument of the user's would see our compile; reported unless the call is ``known``."""
         if self._on_refusal is None:
             return False
         instrument = active_instrument((*call.get("args", ()), *call.get("kwargs", {}).values()), self._tracers)
@@ -194,7 +194,7 @@ class CompiledCallRedirect:
         return True
 
     def _is_full(self, function: Any) -> bool:
-        """Each capture leaves an empty entry, and torch compiles no more once there are too many: stop half-way."""
+        """Whether half of torch's limit of entries is used: each capture leaves an empty one on the code object."""
         code = _code_of(function)
         if (
             code is None
@@ -229,7 +229,7 @@ class IsolatingRedirect(CompiledCallRedirect):
 _lock = threading.RLock()
 _redirects: list[CompiledCallRedirect] = []
 _retired: list[CompiledCallRedirect] = []
-"""Removed, but what they compiled is there yet."""
+"""Removed, but a thread may still run what they compiled."""
 
 
 def _forget_retired() -> None:
@@ -254,11 +254,11 @@ def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., An
 SITE = HookSite(
     "already compiled functions", "torch._dynamo.eval_frame", "_callback_from_stance", _wrap_callback_from_stance
 )
-"""What every compiled function asks for its callback."""
+"""The function that gives every compiled function its callback."""
 
 
 def _clone_callback(callback: Any, *, new_backend: bool) -> _IsolatedCallback:
-    """The same callback, isolated; with a new backend object no existing cache entry matches."""
+    """An isolated clone of a callback; with a new backend object no existing cache entry matches."""
     inner = callback._torchdynamo_orig_backend
     if not new_backend:
         return _IsolatedCallback(inner, callback.hooks)
@@ -323,7 +323,7 @@ def compile_as_ours(function: Callable[..., Any], backend: Callable[..., Any], *
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What ``torch.compile`` was given; ``function`` itself when it is not compiled."""
+    """The function or module that ``torch.compile`` was given; ``function`` itself when it is not compiled."""
     if isinstance(function, eval_frame.OptimizedModule):
         inner: Callable[..., Any] = function._orig_mod
         return inner
@@ -367,12 +367,12 @@ def name_of_backend(backend: Any) -> str:
 
 
 def asks_to_trace_again(error: BaseException) -> bool:
-    """Whether what a backend raised is Dynamo's own request to start over, as when it finds a float to keep open."""
+    """Whether a backend raised Dynamo's own request to trace again, as for a float that becomes symbolic."""
     return isinstance(error, exc.RestartAnalysis)
 
 
 def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` or module, compiled with ``backend`` in a region of its own; to be called in :func:`undisturbed`."""
+    """Compile a function or module in a region of its own; the result is to be called in :func:`undisturbed`."""
     if isinstance(function, torch.nn.Module):
         return functools.partial(compile_call(function, torch.nn.Module.__call__, backend), function)
     if _code_of(function) is None or trace_rules.check(function):
@@ -380,12 +380,11 @@ def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> 
     return compile_as_ours(function, backend)
 
 
-def compile_kept_apart(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """``torch.compile`` for good, in a region of its own: the user's other compiles of it keep their recompiles.
+def compile_without_recompile_limit(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
+    """``torch.compile`` that stays, in a region of its own: it does not use up the user's recompiles.
 
-    Every size is compiled by itself (``dynamic=False``), and as often as there are new ones: torch's limits on
-    recompiles (8 a region, 256 a code object) are lifted while the function runs. Beyond them torch would run the
-    original without a word, and what was asked for is the rewritten one.
+    Every size is compiled by itself (``dynamic=False``). torch's limits on recompiles (8 a region, 256 a code object)
+    are lifted while the function runs: beyond them torch would silently run the original, not the rewritten function.
     """
     without_limit = sys.maxsize
     wrapper: Any = torch._TorchCompileWrapper  # torch 2.13 does not type it
@@ -411,11 +410,10 @@ def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> 
 
 @contextmanager
 def undisturbed(model: Any = None) -> Iterator[None]:
-    """Compiled functions called in here leave nothing on the user's code objects, and draw eager's random numbers.
+    """Compiled functions called in the block leave nothing on the user's code objects.
 
-    The user's instruments do not see them (:func:`instruments.unseen`). Inductor has a random number generator of its
-    own; a dropout would then drop other elements than in eager mode. ``model`` is what is going to be compiled: see
-    :func:`_code_of_our_own`.
+    The user's instruments are off, and eager's random numbers are drawn: with Inductor's own generator a dropout would
+    drop other elements than in eager mode. ``model`` is what is going to be compiled: see :func:`_code_of_our_own`.
     """
     from torch._inductor import config as inductor_config
 
@@ -431,7 +429,7 @@ def undisturbed(model: Any = None) -> Iterator[None]:
 
 @contextmanager
 def _code_of_our_own(model: Any) -> Iterator[None]:
-    """Those of a model's functions that the user compiled run from copies of their code objects meanwhile.
+    """Run the model's functions that the user compiled from copies of their code objects.
 
     torch can empty a cache entry on a code object, but not remove it: on one that holds entries of the user's, which
     must stay, each of our compiles would leave an empty one, and there is a limit to their number.

@@ -1,4 +1,4 @@
-"""AOTAutograd's graphs, alive and with the arguments of a real call, so that they can be run again."""
+"""Backends that keep the lowered graphs with the arguments of a real call, or hand them to a caller to run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any, Final, Protocol, cast
 
 import torch
 import torch._functorch.config as functorch_config
-from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import StageCompiler, aot_backend
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 
@@ -29,7 +28,7 @@ class KeptGraph:
 class AotKeeper:
     """A backend for ``torch.compile`` that runs AOTAutograd's graphs as they are, and keeps them.
 
-    What a graph writes to is kept as it is after the call: whoever runs the graph again gives it copies.
+    What a graph writes to is kept as it is after the call: a caller that runs the graph again passes copies.
     """
 
     graphs: list[KeptGraph] = field(default_factory=list)
@@ -37,19 +36,14 @@ class AotKeeper:
     """CPU time that AOTAutograd took for all of them, Dynamo's own work not counted."""
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Be a backend."""
+        """The backend."""
         start = time.process_time()
         with caches_bypassed():
-            compiled: Callable[..., Any] = aot_autograd(
-                fw_compiler=lambda graph, _: self._keep("forward", graph),
-                bw_compiler=lambda graph, _: self._keep("backward", graph),
-                inference_compiler=lambda graph, _: self._keep("forward", graph),
-                partition_fn=min_cut_rematerialization_partition,
-            )(graph_module, list(example_inputs))
+            compiled: Callable[..., Any] = aot_backend(self._keep)(graph_module, list(example_inputs))
         self.seconds += time.process_time() - start
         return compiled
 
-    def _keep(self, stage: str, graph: torch.fx.GraphModule) -> Callable[..., Any]:
+    def _keep(self, graph: torch.fx.GraphModule, stage: str) -> Callable[..., Any]:
         kept = KeptGraph(stage, graph)
         self.graphs.append(kept)
 
@@ -61,10 +55,10 @@ class AotKeeper:
 
 
 class GraphUser(Protocol):
-    """Who runs what one Dynamo graph becomes; see :class:`ReplayBackend`."""
+    """Runs the graphs that one Dynamo graph is lowered to; see :class:`ReplayBackend`."""
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
-        """There is a graph of that stage: ``dynamo``, or ``forward`` and perhaps ``backward``."""
+        """A graph of that stage was made: ``dynamo``, or ``forward`` and perhaps ``backward``."""
         ...
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
@@ -73,29 +67,24 @@ class GraphUser(Protocol):
 
 
 WAYS: Final = ("dynamo", "aot", "inductor")
-"""How a Dynamo graph is lowered: not at all; to eager mode's own ops; to the ops that Inductor is given."""
+"""How a Dynamo graph is lowered: not at all, to eager mode's ATen ops, or to the ops that Inductor is given."""
 
 
 @dataclass
 class ReplayBackend:
-    """A backend for ``torch.compile`` that lowers graphs one of :data:`WAYS`, and lets somebody else run them.
-
-    Args:
-        way: how to lower.
-        user_of: who runs what a Dynamo graph becomes.
-    """
+    """A backend for ``torch.compile`` that lowers graphs in one of :data:`WAYS`; ``user_of(graph)`` runs them."""
 
     way: str
     user_of: Callable[[torch.fx.GraphModule], GraphUser]
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Be a backend; the backward is lowered at once."""
+        """The backend; the backward is lowered at once."""
         user = self.user_of(graph_module)
         if self.way == "dynamo":
             user.lowered("dynamo", graph_module)
             return lambda *args: user.run("dynamo", graph_module, list(args))
 
-        def boxed(stage: str, graph: torch.fx.GraphModule) -> Callable[..., Any]:
+        def boxed(graph: torch.fx.GraphModule, stage: str) -> Callable[..., Any]:
             user.lowered(stage, graph)
 
             def run(args: list[Any]) -> Any:
@@ -108,24 +97,17 @@ class ReplayBackend:
         with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
             if self.way == "inductor":
                 return _lowered_as_by_inductor(own, example_inputs, boxed)
-            compiled: Callable[..., Any] = aot_autograd(
-                fw_compiler=lambda graph, _: boxed("forward", graph),
-                bw_compiler=lambda graph, _: boxed("backward", graph),
-                inference_compiler=lambda graph, _: boxed("forward", graph),
-                partition_fn=min_cut_rematerialization_partition,
-            )(own, list(example_inputs))
+            compiled: Callable[..., Any] = aot_backend(boxed)(own, list(example_inputs))
         return compiled
 
 
 def _lowered_as_by_inductor(
-    graph_module: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
-    boxed: Callable[[str, torch.fx.GraphModule], Callable[..., Any]],
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], boxed: StageCompiler
 ) -> Callable[..., Any]:
-    """AOTAutograd with Inductor's decompositions and passes; in the place of code generation, ``boxed``."""
+    """AOTAutograd with Inductor's decompositions and passes; ``boxed`` replaces code generation."""
     from torch._inductor.compile_fx import compile_fx
 
     def inner_compile(graph: torch.fx.GraphModule, _: Sequence[Any], **options: Any) -> Any:
-        return boxed("backward" if options.get("is_backward") else "forward", graph)
+        return boxed(graph, "backward" if options.get("is_backward") else "forward")
 
     return cast("Callable[..., Any]", compile_fx(graph_module, list(example_inputs), inner_compile=inner_compile))

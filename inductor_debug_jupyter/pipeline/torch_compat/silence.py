@@ -1,8 +1,7 @@
-"""What the user's model says while it runs again for us is not shown: it said so in the user's own run already.
+"""Mute prints and log records of the user's model while it runs again for us: its own run showed them already.
 
-Prints go nowhere, for the whole process: ``sys.stdout`` is one for all threads. Log records are dropped on this thread
-only, whoever's handlers they would go to; torch's go to the capture's own handler and to nobody else. What we say
-ourselves comes through.
+Prints are dropped for the whole process: all threads share ``sys.stdout``. Log records are dropped on this thread only,
+for every handler; torch's go to the capture's own handler only. Our own log records are shown.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _OWN = "inductor_debug_jupyter"
 
 class _Silence(threading.local):
     stderr: Any = None
-    """Where errors went before; None where nothing is silent."""
+    """The stream of errors before muting; None while nothing is muted."""
 
 
 _silence = _Silence()
@@ -31,12 +30,9 @@ _silence = _Silence()
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """The user's model prints and logs nothing inside."""
+    """Drop what the user's model prints and logs inside the block."""
     outer = _silence.stderr
-    with (
-        patches.patched(logging.Logger, "callHandlers", _wrap_call_handlers, "silence"),
-        torch_logs_muted(),
-    ):
+    with patches.patched(logging.Logger, "callHandlers", _wrap_call_handlers, "silence"), torch_logs_muted():
         _silence.stderr = outer or sys.stderr
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -1,4 +1,4 @@
-"""Ids, caches and switches of the compiler."""
+"""The compiler's current compile id, and its configuration changed for the length of a block."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def changed_inductor_settings() -> list[str]:
 
 
 def lines_for_eager_randomness() -> list[str]:
-    """Python lines after which compiled code draws eager's random numbers, as :func:`regions.undisturbed` has it."""
+    """Python lines that make compiled code draw eager's random numbers, as :func:`regions.undisturbed` does."""
     return ["import torch._inductor.config", "torch._inductor.config.fallback_random = True"]
 
 
@@ -60,7 +60,7 @@ def dynamo_errors_fall_back() -> Iterator[None]:
 
 @contextmanager
 def sizes(kind: str) -> Iterator[None]:
-    """Which sizes Dynamo leaves open: ``fixed`` none, ``open`` all that it can, ``usual`` what it would now."""
+    """Which sizes Dynamo makes symbolic: ``fixed`` none, ``open`` all that it can, ``usual`` as configured."""
     if kind == "usual":
         yield
         return
@@ -69,7 +69,7 @@ def sizes(kind: str) -> Iterator[None]:
 
 
 class _ThreadFilter(logging.Filter):
-    """Drops what torch says on threads that asked for silence; others may use the same handler."""
+    """Drops torch's records on muted threads; other threads may use the same handler."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not getattr(_muted, "depth", 0) or record.name.partition(".")[0] != "torch"
@@ -82,8 +82,8 @@ _filter = _ThreadFilter()
 def _torch_handlers() -> list[logging.Handler]:
     """Every handler of torch's that writes to a terminal or file. The hooks' own handler has no stream: it goes on.
 
-    They are told by their stream, not their class: torch 2.15 has a handler of its own that looks up ``sys.stderr``
-    each time.
+    They are recognised by their stream, not their class: torch 2.15 has a handler class of its own that looks up
+    ``sys.stderr`` each time.
     """
     loggers = [
         logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.split(".")[0] == "torch"
@@ -93,7 +93,7 @@ def _torch_handlers() -> list[logging.Handler]:
 
 @contextmanager
 def torch_logs_muted() -> Iterator[None]:
-    """Torch's compiler says nothing on this thread: the user of a plain module did not ask it to compile."""
+    """Drop torch's log records on this thread: the user of a plain module did not call the compiler."""
     handlers = [handler for handler in _torch_handlers() if _filter not in handler.filters]
     for handler in handlers:
         handler.addFilter(_filter)

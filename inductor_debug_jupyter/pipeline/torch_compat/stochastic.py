@@ -25,6 +25,7 @@ The noise is drawn from a table of its own; torch's generators stay where they a
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import random
 from typing import Any, Final
@@ -96,7 +97,7 @@ _REDUCTIONS: Final = frozenset(
 )
 
 
-_WRITTEN_UNSAID: Final = frozenset(("running_mean", "running_var"))
+_WRITTEN_UNDECLARED: Final = frozenset(("running_mean", "running_var"))
 """Arguments that ``native_batch_norm`` writes to, though its schema does not say so."""
 
 
@@ -133,14 +134,22 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             held = args if self._held_as is None else map_tensors(self._held, args)
             return func(*held, **kwargs)
         if name in _EXACT:
-            result = func(*args, **kwargs)
-            narrowed = name in {"_to_copy", "convert_element_type", "copy"} and _narrows(args, kwargs, result)
-            if not narrowed and self._held_as is None:
-                return result
-            return self._written(func, args, result, 1.0 if narrowed else 0.0)
+            return self._moved_data(name, func, args, kwargs)
+        return self._computed(name, func, args, kwargs)
+
+    def _moved_data(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an op that rounds only in a cast to a narrower format."""
+        result = func(*args, **kwargs)
+        narrowed = name in {"_to_copy", "convert_element_type", "copy"} and _narrows(args, kwargs, result)
+        if not narrowed and self._held_as is None:
+            return result
+        return self._written(func, args, result, 1.0 if narrowed else 0.0)
+
+    def _computed(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an op that rounds, with its inputs and its result off at random."""
         if name not in _ROUNDED_ONCE:
             args, kwargs = self._read(func, _terms(name, args) ** _growth(name), args, kwargs)
-        elif self._held_as is not None:  # what the user gives such a device is rounded on its way there
+        elif self._held_as is not None:  # the inputs are rounded on their way to such a device
             args, kwargs = self._read(func, 0.5, args, kwargs)
         exact = name in _ROUNDED_ONCE or _are_short(args)
         result = func(*args, **kwargs)
@@ -173,14 +182,14 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 off = torch.where(value.abs() <= 1, off.clamp(-1, 1), off)
             return self._held(off)
 
-        arguments = getattr(getattr(func, "_schema", None), "arguments", ())
-        names = [argument.name for argument in arguments]
-        given = [
-            value if index < len(names) and names[index] in written else map_tensors(moved, value)
-            for index, value in enumerate(args)
-        ]
-        named = {key: value if key in written else map_tensors(moved, value) for key, value in kwargs.items()}
-        return tuple(given), named
+        def read(name: str, value: Any) -> Any:
+            return value if name in written else map_tensors(moved, value)
+
+        names = [argument.name for argument in getattr(getattr(func, "_schema", None), "arguments", ())]
+        given = tuple(
+            read(name, value) for name, value in itertools.zip_longest(names[: len(args)], args, fillvalue="")
+        )
+        return given, {key: read(key, value) for key, value in kwargs.items()}
 
     def _written(
         self,
@@ -268,8 +277,11 @@ def _bare(func: Any) -> str:
 def _written_to(func: Any) -> frozenset[str]:
     """The arguments that an op writes to, by name."""
     arguments = getattr(getattr(func, "_schema", None), "arguments", ())
-    said = {each.name for each in arguments if each.alias_info is not None and each.alias_info.is_write}
-    return frozenset(said | {each.name for each in arguments if each.name in _WRITTEN_UNSAID})
+    return frozenset(
+        each.name
+        for each in arguments
+        if each.name in _WRITTEN_UNDECLARED or (each.alias_info is not None and each.alias_info.is_write)
+    )
 
 
 def _tensors_written_to(func: Any, args: Any) -> list[torch.Tensor]:
@@ -292,7 +304,7 @@ def _narrows(args: Any, kwargs: Any, result: Any) -> bool:
 
 
 def _as_in_float32(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
-    """What an op gives when its 16-bit inputs are widened first, in the dtypes that it really gives."""
+    """The result of an op whose 16-bit inputs are widened to float32 first, cast to its own dtypes."""
     floats = [value for value in of_kind(torch.Tensor, (args, kwargs)) if value.is_floating_point()]
     if _written_to(func) or not floats or any(value.dtype.itemsize != 2 for value in floats):
         return result
@@ -341,7 +353,7 @@ def _of_functions(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
 
 
 def _constant_of(name: str, args: Any) -> float | torch.Tensor | None:
-    """What a function tends to: 1, for ``gelu`` its own input, for evenly spaced numbers the largest of them."""
+    """The constant that a function tends to: 1, for ``gelu`` its own input, for ``linspace`` its largest number."""
     if name in {"linspace", "arange"}:
         return max((abs(float(value)) for value in args if isinstance(value, int | float)), default=1.0)
     if name not in _TENDS_TO_A_CONSTANT:
@@ -355,7 +367,7 @@ def _growth(name: str) -> float:
 
 
 def _units_of_sum(name: str, args: Any) -> float:
-    """By how much the result itself may be off: terms of one sign that are added up one by one lose more and more."""
+    """Units in the last place of a sum's result: terms of one sign that are added one by one lose more and more."""
     if name in _REDUCTIONS or ("backward" in name and ("norm" in name or "convolution" in name)):
         return max(1.0, math.sqrt(_terms(name, args)) / 2)
     return 1.0
@@ -368,19 +380,33 @@ def _terms(name: str, args: Any) -> float:
         return 1.0
     first = tensors[0]
     if "convolution" in name and len(tensors) > 1:
-        weight = tensors[2] if "backward" in name and len(tensors) > 2 else tensors[1]
-        of_weights = first.numel() / max(1, first.shape[1]) if "backward" in name else 1.0
-        return float(max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights))
+        return _terms_of_convolution(tensors, is_backward="backward" in name)
     if name.startswith(("upsample", "_upsample", "grid_sampler")):  # places are off by a unit of the size, not of 1
         return float(max([1, *first.shape])) ** 3
     if name in _SUMS_ROWS:
-        kept = first.shape[1] if "batch_norm" in name and first.ndim > 1 else first.shape[-1] if first.ndim else 1
-        over_rows = first.numel() / max(1, kept) if "norm" in name else 1.0  # sums for the weights, or over a batch
-        return float(max([1, over_rows, *first.shape]))
+        return _terms_of_rows(name, first)
     if name in _REDUCTIONS:
-        dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
-        return float(max(1, math.prod(first.shape[dim] for dim in dims) if dims else first.numel()))
+        return _terms_of_reduction(first, args)
     if len(tensors) == 1:
         return float(max([1, *first.shape]))
     first, second = tensors[-2:] if name in {"addmm", "baddbmm", "addmv"} else tensors[:2]
     return float(max([1, *first.shape[-1:], *second.shape[-2:-1]]))
+
+
+def _terms_of_convolution(tensors: list[torch.Tensor], *, is_backward: bool) -> float:
+    first = tensors[0]
+    weight = tensors[2] if is_backward and len(tensors) > 2 else tensors[1]
+    of_weights = first.numel() / max(1, first.shape[1]) if is_backward else 1.0
+    return float(max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights))
+
+
+def _terms_of_rows(name: str, first: torch.Tensor) -> float:
+    """The longest row or, for a norm, the sums for the weights or over a batch."""
+    kept = first.shape[1] if "batch_norm" in name and first.ndim > 1 else first.shape[-1] if first.ndim else 1
+    over_rows = first.numel() / max(1, kept) if "norm" in name else 1.0
+    return float(max([1, over_rows, *first.shape]))
+
+
+def _terms_of_reduction(first: torch.Tensor, args: Any) -> float:
+    dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
+    return float(max(1, math.prod(first.shape[dim] for dim in dims) if dims else first.numel()))

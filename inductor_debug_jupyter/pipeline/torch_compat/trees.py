@@ -10,20 +10,20 @@ import torch.utils._pytree as pytree
 
 
 def map_tensors(function: Callable[[torch.Tensor], Any], values: Any) -> Any:
-    """The same structure with every tensor replaced by what ``function`` makes of it."""
+    """Apply ``function`` to every tensor of a structure; returns the new structure."""
     return pytree.tree_map(lambda value: function(value) if isinstance(value, torch.Tensor) else value, values)
 
 
 def map_kind(kind: type, function: Callable[[Any], Any], values: Any) -> Any:
-    """The same structure with everything of one class replaced by what ``function`` makes of it."""
+    """Apply ``function`` to every leaf of one class; returns the new structure."""
     return pytree.tree_map(lambda value: function(value) if isinstance(value, kind) else value, values)
 
 
 def of_kind(kind: type, values: Any) -> list[Any]:
-    """Everything of one class in a structure, in order."""
+    """All leaves of one class, in order."""
     return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, kind)]
 
 
 def leaves(values: Any) -> list[Any]:
-    """Everything in a structure that is no container, in order."""
+    """All leaves, in order."""
     return list(pytree.tree_leaves(values))

@@ -31,7 +31,7 @@ def torch_version() -> str:
 def untested_reason(version: str | None = None) -> str | None:
     """One sentence when that torch (by default, this one) is outside the tested range, else None.
 
-    A nightly of the next minor is outside, and so is a version that nobody can parse (a build of one's own).
+    A nightly of the next minor is outside, and so is a version that cannot be parsed (a local build).
     """
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.torch_compat.sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 
 Rewrite = Callable[[str], str]
 
@@ -32,11 +32,5 @@ def sources_rewritten(rewrite: Rewrite) -> Iterator[None]:
     Raises:
         HookError: this torch compiles kernels some other way.
     """
-    release = SITE.install()
-    previous = getattr(_active, "rewrite", None)
-    _active.rewrite = rewrite
-    try:
+    with SITE.installed(_active, "rewrite", rewrite):
         yield
-    finally:
-        _active.rewrite = previous
-        release()

@@ -1,0 +1,182 @@
+"""One compile while it is being captured: collects what the hooks report, and freezes it into a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record, with_aten_ops
+from inductor_debug_jupyter.pipeline.capture.kernels import KernelCall, kernels_of
+from inductor_debug_jupyter.pipeline.capture.sources import Callers, running_lines
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
+from inductor_debug_jupyter.pipeline.records import (
+    BACKWARD,
+    CompileCapture,
+    DeferredTexts,
+    GraphRecord,
+    KernelRecord,
+    SourceLine,
+)
+from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+from inductor_debug_jupyter.pipeline.torch_compat.aten_ops import DynamoCalls
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
+
+_FROM_CACHE = (
+    "taken from torch's cache, which keeps {kept}; capture(fresh=True) compiles again and sees {stage} as it is made"
+)
+
+_STAGES_OF_PART = {
+    "aot": ("joint", "forward", "backward"),
+    "post_grad": ("post_grad",),
+    "ir": ("ir_pre_fusion", "ir_post_fusion"),
+    "code": ("code", "kernel"),
+}
+"""Part of the capture → the stages that are missing when it failed."""
+
+_IN_TRACE = ("dynamo", "joint", "forward", "backward")
+"""Stages whose text torch writes into its trace anyway."""
+
+
+class CompileInProgress:
+    """Everything reported of one compile id.
+
+    Args:
+        compile_id: torch's own.
+        name: the compiled function, as the user names it.
+        source: the line where it is defined.
+        fresh: whether torch's caches are bypassed.
+        callers: the user's running lines, where they are not on the stack.
+    """
+
+    def __init__(
+        self,
+        compile_id: str,
+        name: str = "graph",
+        source: SourceLine | None = None,
+        *,
+        fresh: bool = True,
+        callers: Callers | None = None,
+    ) -> None:
+        self.compile_id = compile_id
+        self.name = name
+        self.source = source
+        self.fresh = fresh
+        self.trace = CompileTrace()
+        self.roles: list[tuple[str, str]] = []
+        self.missing: dict[str, str] = {}
+        self.call = 0
+        self.function: CalledFunction | None = None
+        """The function whose call made torch compile."""
+        self.outermost = ""
+        """The outermost function that the user called then."""
+        self.callers = callers or running_lines()
+        self._origins: dict[int, tuple[str, ...]] = {}
+        self._graphs: dict[str, GraphRecord] = {}
+        self._dynamo_calls: DynamoCalls | None = None
+        self._texts: dict[str, str | Callable[[], str]] = {}
+        self._code: dict[str, tuple[str, Sequence[KernelCall]]] = {}
+        self._kernels: dict[str, tuple[KernelRecord, ...]] = {}
+        self._calls: dict[str, list[KernelCall]] = {}
+        self._late: DeferredTexts | None = None
+
+    def without_aten_ops(self) -> None:
+        """Do not look up the aten ops of the Dynamo graph's nodes, which means running them on fake tensors."""
+        self._dynamo_calls = None
+
+    def add_graph(self, stage: str, graph_module: Any, is_backward: bool = False) -> None:
+        """Copy a graph: torch goes on to change it. Its text is rendered on demand where the trace has none."""
+        key = stage + BACKWARD if is_backward else stage
+        if stage == "dynamo":
+            self._dynamo_calls = DynamoCalls(graph_module)
+        if stage == "joint" or (stage == "forward" and not self._origins):
+            self._origins = torch_graphs.origins_by_sequence(graph_module)
+        self._graphs[key] = graph_record(
+            key, graph_module, callers=self.callers, roles=self.roles, origins=self._origins
+        )
+        if not (key in _IN_TRACE and self.trace.is_received):
+            self._add_text(key, torch_graphs.deferred_graph_text(graph_module))
+
+    def add_ir(self, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
+        """Keep the IR, to be rendered on demand."""
+        if stage == "ir_pre_fusion":  # code generation starts (again)
+            self._calls.pop(_side(is_backward), None)
+        self._add_text(stage + BACKWARD if is_backward else stage, ir)
+
+    def add_kernel_call(self, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
+        """Add a call of a kernel that computes these nodes."""
+        self._calls.setdefault(_side(is_backward), []).append((kernel, nodes))
+
+    def add_code(self, code: str, is_backward: bool) -> None:
+        """Keep the wrapper code and its kernels."""
+        side = _side(is_backward)
+        self._add_text("code" + BACKWARD if is_backward else "code", code)
+        self._code[side] = (code, self._calls.get(side, ()))
+        self._kernels.pop(side, None)
+
+    def _add_text(self, key: str, text: str | Callable[[], str]) -> None:
+        self._texts[key] = text
+        self._late = None
+
+    def freeze(self, failures: Mapping[str, str]) -> CompileCapture:
+        """The record of what was added so far; texts stay handles until they are read. ``failures``: part → reason."""
+        caches = dict(self.trace.caches)
+        if self.fresh:
+            caches = dict.fromkeys(("aot", "fx"), "bypassed")
+        if self._dynamo_calls is not None and "forward" not in self._graphs:
+            self._graphs["dynamo"] = with_aten_ops(self._graphs["dynamo"], self._dynamo_calls.aten_ops())
+            self._dynamo_calls = None
+        texts = self._frozen_texts()
+        kernels = (*self._kernels_of("forward", "code"), *self._kernels_of("backward", f"code{BACKWARD}"))
+        missing = self._missing(texts)
+        for part, reason in failures.items():
+            for stage in _STAGES_OF_PART.get(part, ()):
+                if stage not in self._graphs and stage not in texts and not (stage == "kernel" and kernels):
+                    missing.setdefault(stage, reason)
+        return CompileCapture(
+            compile_id=self.compile_id,
+            name=self.name,
+            source=self.source,
+            graphs=dict(self._graphs),
+            texts=texts,
+            kernels=kernels,
+            missing=missing,
+            phases=tuple(sorted(self.trace.phases, key=lambda phase: (phase.start, phase.depth))),
+            caches=caches,
+            call=self.call,
+        )
+
+    def _kernels_of(self, side: str, key: str) -> tuple[KernelRecord, ...]:
+        """The kernels of one side, parsed at the first call; on a cache hit, from the code that torch replays."""
+        if side not in self._kernels:
+            code, calls = self._code.get(side, (self.trace.texts.get(key, ""), ()))
+            if not code:
+                return ()
+            self._kernels[side] = kernels_of(code, side, calls)
+        return self._kernels[side]
+
+    def _frozen_texts(self) -> DeferredTexts:
+        """One object until a text is added, so that a text is rendered once."""
+        traced = self.trace.texts
+        wanted = {**traced, **self._texts, **{stage: traced[stage] for stage in _IN_TRACE if stage in traced}}
+        if self._late is None or set(self._late) != set(wanted):
+            self._late = DeferredTexts(wanted)
+        return self._late
+
+    def _missing(self, texts: DeferredTexts) -> dict[str, str]:
+        missing = dict(self.missing)
+        if "hit" in self.trace.caches.values():
+            for stage in ("joint", "forward", "backward", "post_grad"):
+                if stage in texts and stage not in self._graphs:
+                    missing.setdefault(stage, _FROM_CACHE.format(kept="its text but not its nodes", stage="it"))
+            for stage in ("ir_pre_fusion", "ir_post_fusion"):
+                missing.setdefault(stage, _FROM_CACHE.format(kept="no IR", stage="it"))
+        if "forward" in self._graphs and "backward" not in self._graphs:
+            missing.setdefault("backward", "nothing requires a gradient here, so there is no backward")
+        if "backward" in self._graphs and "code" in texts and f"post_grad{BACKWARD}" not in texts:
+            missing.setdefault(f"code{BACKWARD}", "torch compiles the backward when backward() first runs; it did not")
+        return missing
+
+
+def _side(is_backward: bool) -> str:
+    return "backward" if is_backward else "forward"

@@ -1,0 +1,83 @@
+"""Timings, cache hits and texts from torch's structured trace (breaks and recompiles: ``graph_breaks``).
+
+torch renders the graphs of every stage for its trace anyway, so those texts are taken from it. On a cache hit the
+trace is all there is: torch replays the texts of the compile that filled the cache, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.records import BACKWARD, Phase
+
+_TEXTS = {
+    "dynamo_output_graph": "dynamo",
+    "aot_joint_graph": "joint",
+    "aot_forward_graph": "forward",
+    "aot_inference_graph": "forward",
+    "aot_backward_graph": "backward",
+    "inductor_post_grad_graph": "post_grad",
+    "inductor_output_code": "code",
+}
+_INDUCTOR = frozenset({"post_grad", "code"})
+"""Stages that come twice: for the forward, then for the backward."""
+
+_CACHES = {"fx_graph_cache_": "fx", "aotautograd_cache_": "aot"}
+_OUTCOMES = {"hit": "hit", "miss": "missed", "bypass": "bypassed", "disabled": "bypassed"}
+_LEAST_PASS_SECONDS = 0.001
+"""Inductor times dozens of passes that do nothing; one is kept only when it took that long."""
+
+
+class CompileTrace:
+    """Texts, cache outcomes and phases of one compile id."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.caches: dict[str, str] = {}
+        self.phases: list[Phase] = []
+        self._open: list[tuple[str, float]] = []
+        self._began: float | None = None
+
+    @property
+    def is_received(self) -> bool:
+        """Whether torch's trace of this compile arrives; it then has the text of its graphs."""
+        return self._began is not None
+
+    def add(self, metadata: dict[str, Any], payload: Any) -> None:
+        """Add one trace record; those of other kinds are ignored."""
+        if "chromium_event" in metadata:
+            self._add_event(json.loads(payload))
+            return
+        name = str((metadata.get("artifact") or {}).get("name", ""))
+        for kind in (name, *metadata):
+            if kind in _TEXTS and isinstance(payload, str):
+                self._add_text(_TEXTS[kind], payload)
+                return
+        for prefix, cache in _CACHES.items():
+            if name.startswith(prefix) and (outcome := _OUTCOMES.get(name.removeprefix(prefix))):
+                self.caches[cache] = outcome
+
+    def _add_text(self, stage: str, text: str) -> None:
+        if stage in self.texts and stage in _INDUCTOR:
+            stage += BACKWARD
+        self.texts.setdefault(stage, text)
+
+    def _add_event(self, event: dict[str, Any]) -> None:
+        """Begin and end of a phase; an end without its beginning is not ours."""
+        name, seconds = str(event["name"]), float(event["ts"]) / 1e6
+        if event["ph"] == "B":
+            self._began = seconds if self._began is None else self._began
+            self._open.append((name, seconds))
+        elif event["ph"] == "E" and any(name == other for other, _ in self._open):
+            while self._open:
+                opened, start = self._open.pop()
+                if opened == name:
+                    self._keep(name, start, seconds)
+                    return
+
+    def _keep(self, name: str, start: float, end: float) -> None:
+        if name.startswith("pass.") and end - start < _LEAST_PASS_SECONDS:
+            return
+        since = start - (self._began or start)
+        self.phases.append(Phase(name, round(since, 6), round(end - start, 6), len(self._open)))
