@@ -10,7 +10,7 @@ from torch import nn
 
 from inductor_debug_jupyter import ConstraintViolationError, DebugSession, capture
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
-from inductor_debug_jupyter.pipeline.session.life import finished as last_session_holder
+from inductor_debug_jupyter.pipeline.session.debug_session import finished as last_session_holder
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -178,7 +178,7 @@ def test_a_finished_session_is_not_kept_alive_by_torch():
     model = Block()
     with capture(eager=True) as session:
         model(torch.randn(4, 16))
-    recorder = weakref.ref(session._recorder)
+    recorder = weakref.ref(session._calls.recorder)
     last_session_holder.clear()
     del session
     gc.collect()

@@ -18,7 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from inductor_debug_jupyter.jupyter import cells, extension
 from inductor_debug_jupyter.pipeline.capture.watch import CaptureWatch
 from inductor_debug_jupyter.pipeline.interrupts import held_back, noticed
-from inductor_debug_jupyter.pipeline.session import DebugSession, life
+from inductor_debug_jupyter.pipeline.session import DebugSession, capture_run
 
 from .conftest import BLOCK
 
@@ -33,7 +33,7 @@ BEFORE = {
 }
 AFTER = {
     "putting back": (CaptureWatch, "close"),
-    "judging": (life, "judge"),
+    "judging": (capture_run, "judge"),
     "looking whether it can be saved": (DebugSession, "can_wait"),
     "the refusal": (DebugSession, "refusal"),
     "comparing": (DebugSession, "diff"),
