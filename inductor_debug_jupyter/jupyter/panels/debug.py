@@ -140,7 +140,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def load(
         self, record: SessionRecord, live: LiveParts = NOT_LIVE, *, tab: str = "", chosen: Selection | None = None
     ) -> None:
-        """Show another record in this one's place, and in its snapshot's: on ``tab``, or the one with the worst news."""
+        """Show another record in this one's place, and in its snapshot's: on ``tab``, or where the worst news are."""
         before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
         if self._panes:
             self.graph.leave()

@@ -106,16 +106,16 @@ class CurrentRecord:
                 yield from capture.texts.steps()
         self.set(self.now)
 
-    def file_away(self) -> Path:
-        """Write the record because the user says so, and from now on after each change; where its file lies.
+    def file_away(self, record: SessionRecord) -> Path:
+        """Write a record because the user says so, and from now on after each change; where its file lies.
 
         Raises:
             StoreError: it cannot be written.
         """
         store = self.store()
-        store.save_session(self.now, pinned=True)
+        store.save_session(record, pinned=True)
         self._saves = True
-        return store.folder / store.artifacts(self.now.id, "sessions")[-1].path
+        return store.folder / store.artifacts(record.id, "sessions")[-1].path
 
     def _saved(self, record: SessionRecord) -> SessionRecord:
         """Write a record where the command line finds it; returns it with a note if that fails."""

@@ -632,7 +632,7 @@ class DebugSession:
 
     def tryable(self) -> FormView:
         """What can be changed, and what it is now: the fields of the panel's form."""
-        return self._what_ifs.form()
+        return self._what_ifs.form(self.record)
 
     # Selecting and following ----------------------------------------------------------------------------------
 
@@ -697,7 +697,7 @@ class DebugSession:
             StoreError: it cannot be written.
         """
         if path is None:
-            return self._record.file_away()
+            return self._record.file_away(self.record)
         target = Path(path)
         write_whole(target, dump_session(self.record))
         return target

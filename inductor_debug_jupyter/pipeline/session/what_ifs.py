@@ -73,12 +73,11 @@ class WhatIfs:
         self._record.observers.tell()
         return trial
 
-    def form(self) -> FormView:
-        """What can be changed, and what it is now."""
+    def form(self, record: SessionRecord) -> FormView:
+        """What can be changed, and what it is in a record."""
         calls = self._calls.there()
-        base = base_judging(self._record.now, self._context, None)
-        why_not = "" if calls else self._calls.why_none()
-        return form_view(self._record.now, base.context.profile, calls, why_not)
+        base = base_judging(record, self._context, None)
+        return form_view(record, base.context.profile, calls, "" if calls else self._calls.why_none())
 
     def _judged_again(self, request: WhatIfRequest, judging: Judging) -> WhatIfTrial:
         before = self._record.now
