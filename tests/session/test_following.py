@@ -115,12 +115,18 @@ def test_a_panel_on_screen_follows_from_another_cell() -> None:
     assert panel.graph is graph, "the findings have other texts, and nothing else is new"
     assert "pad 70 to 128" in panel.findings.rows[0]["fixits"][0]
     assert panel.detail.rows == panel.findings.rows
+    assert panel.fixes is not None
+    panel.fixes.asked = {"do": "check", "finding": 0, "at": 1}  # a click
+    assert len(panel.fixes.view["offers"]) == 1
     session.apply(*session.fixits(0))
     assert [row["title"] for row in panel.findings.rows] == []
     assert panel.header.tab == "diff", "what was compared is what the cell ran, with or without fix-its"
     assert panel.fixes is not None
     assert panel.fixes.view["applied"] == ["pad 70 to 128 (+83%)"]
+    assert panel.fixes.view["lines"][0] == "findings   1 error, 0 warnings → 0 errors, 0 warnings"
+    assert panel.fixes.view["offers"] == [], "it was offered beside no other"
     session.undo()
+    assert panel.fixes.view["lines"] == []
     assert [row["title"] for row in panel.findings.rows] == ["70 is not a multiple of 64"]
     assert session.record.diff is not None
     assert session.record.localization is not None

@@ -42,6 +42,8 @@ class Fixing:
         self._calls = calls
         self._trials: dict[tuple[tuple[str, str], ...], FixTrial] = {}
         self._applied: list[FixTrial] = []
+        self._unfixed: SessionRecord | None = None
+        """While fix-its are in force, the record without them."""
 
     @property
     def applied(self) -> tuple[FixIt, ...]:
@@ -134,10 +136,10 @@ class Fixing:
             left_out if self._refuses_more else (),
         )
 
-    @cached_property
+    @property
     def _original(self) -> SessionRecord:
         """The record without any fix-it."""
-        return self._record.now
+        return self._unfixed or self._record.now
 
     @cached_property
     def _base(self) -> tuple[SessionRecord, tuple[str, ...]]:
@@ -156,7 +158,7 @@ class Fixing:
         original, now = self._original, self._record.now
         shown = with_left_out(applied[-1].after, original, self._base[0]) if applied else original
         kept = {name: getattr(now, name) for name in _OF_THE_CALLS}
-        self._applied = applied
+        self._applied, self._unfixed = applied, original if applied else None
         self._record.set(replace(shown, id=original.id, created=original.created, name=original.name, **kept))
 
     def _note(self, verified: Iterable[tuple[FixIt, FixTrial]]) -> None:
