@@ -171,7 +171,7 @@ def test_the_simulator_crashes_and_tells_over_there_as_here() -> None:
         with listening(log):
             out = compiled(function, each)(x)
         assert torch.equal(out, function(x))
-        told.append((log.told_transfers, [kernel.spec for kernel in log.told_kernels]))
+        told.append((tuple(log.transfers), [kernel.spec for kernel in log.kernels.values()]))
         torch._dynamo.reset()
     assert told[0][0]
     assert [(each.direction, each.device_layout) for each in told[0][0]] == [

@@ -97,6 +97,17 @@ class LabPage:
         self.wait_idle(seconds)
         return self.page.evaluate(f"() => [...{_PANEL}.content.model.cells].every({_SUCCEEDED})") is True
 
+    def run_cell(self, index: int, seconds: float = 120) -> None:
+        """Run one cell, which must succeed."""
+        succeeded = self.page.evaluate(
+            f"async index => {{ {_PANEL}.content.activeCellIndex = index;"
+            " await window.jupyterapp.commands.execute('notebook:run-cell');"
+            f" return ({_SUCCEEDED})({_PANEL}.content.model.cells.get(index)); }}",
+            index,
+        )
+        assert succeeded, self.output_text(index)
+        self.wait_idle(seconds)
+
     def wait_idle(self, seconds: float = 30) -> None:
         """Wait until the kernel has nothing to do."""
         self.page.wait_for_function(

@@ -1,16 +1,12 @@
 """One block, everything torch.compile made of it, and the user's run exactly as without us."""
 
 import functools
-import gc
-import weakref
 
 import pytest
 import torch
 from torch import nn
 
-from inductor_debug_jupyter import ConstraintViolationError, DebugSession, capture
-from inductor_debug_jupyter.pipeline.errors import NotFoundError
-from inductor_debug_jupyter.pipeline.session.life import finished as last_session_holder
+from inductor_debug_jupyter import capture
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -174,17 +170,6 @@ def test_a_frame_that_could_not_be_captured_can_still_be_compiled_later():
     assert own.captures
 
 
-def test_a_finished_session_is_not_kept_alive_by_torch():
-    model = Block()
-    with capture(eager=True) as session:
-        model(torch.randn(4, 16))
-    recorder = weakref.ref(session._recorder)
-    last_session_holder.clear()
-    del session
-    gc.collect()
-    assert recorder() is None
-
-
 def test_recompiles_are_told_with_the_reason():
     @torch.compile(backend="eager")
     def scale(x, n):
@@ -268,52 +253,6 @@ def test_a_lowering_that_fails_is_a_reason_and_the_run_goes_on(monkeypatch):
     assert out.shape == (2, 4)
     assert "no lowering today" in session.captures[0].missing["code"]
     assert "no lowering today" in str(session)
-
-
-def test_sessions_save_load_and_print_the_same(tmp_path):
-    with capture(eager=True) as session:
-        nn.Linear(4, 4)(torch.randn(2, 4))
-    loaded = DebugSession.load(session.save(tmp_path / "session.json"))
-    assert str(loaded) == str(session)
-    assert loaded.captures == session.captures
-
-
-def test_selecting_finds_nodes_and_lines():
-    with capture(target="stick128", eager=True) as session:
-        Block()(torch.randn(4, 16))
-    told = []
-    session.on_select(told.append)
-    chosen = session.select(finding=0)
-    assert chosen["node"]
-    assert told == [chosen]
-    assert session.select(node="addmm")["node"] == "addmm"
-    with pytest.raises(NotFoundError, match="no finding 99"):
-        session.select(finding=99)
-    with pytest.raises(NotFoundError, match="has a node 'nope'"):
-        session.select(node="nope")
-
-
-@torch._dynamo.config.patch(suppress_errors=True)
-def test_strict_raises_at_the_end_with_all_findings_even_under_suppress_errors():
-    done = []
-    model = nn.Sequential(nn.Linear(10, 10)).double()
-    with pytest.raises(ConstraintViolationError) as error, capture(strict=True, target="stick128", eager=True):
-        done.append(model(torch.randn(2, 10, dtype=torch.float64)))
-    assert done[0].shape == (2, 10)
-    assert {finding.rule_id for finding in error.value.findings} == {"dtype.unsupported", "align.innermost"}
-    assert "test_capture.py, line" in str(error.value)
-    assert error.value.repro in str(error.value)
-
-
-def test_an_unwritable_folder_is_a_note_and_the_run_goes_on(tmp_path, caplog):
-    (tmp_path / "taken").write_text("a file")
-    with capture(eager=True, artifacts=str(tmp_path / "taken")) as session:
-        out = nn.Linear(4, 4)(torch.randn(2, 4))
-    assert out.shape == (2, 4)
-    assert session.captures
-    (note,) = session.notes
-    assert "nothing was saved" in str(note)
-    assert caplog.text.count("nothing was saved") == 1
 
 
 def test_a_library_that_wraps_forward_does_not_hide_the_models_name():

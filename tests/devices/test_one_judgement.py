@@ -11,12 +11,13 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import DeviceProfile, UnsupportedOpsConstraint, capture
-from inductor_debug_jupyter.pipeline.devices import rules_for
+from inductor_debug_jupyter.pipeline.devices import JudgingContext, rules_for
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentRule
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs, problems_of
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
+from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.what_if.form import form_view
@@ -107,7 +108,7 @@ def test_an_op_with_an_error_does_not_run_on_the_target_and_no_other_is_kept_fro
         rules = [UnsupportedOpsConstraint(draw.sample(OPS, 3))]  # rules of the user's, in the place of the target's
     word = "fallback" if profile.fallback == "cpu" else "refused"
     for key, before in captured.items():
-        record = judge_again(before, profile=profile, rules=rules)
+        record = judge_again(before, JudgingContext(resolve(), profile, tuple(rules)))
         errors = [each for each in problems_of(rules, record.captures) if each.severity == "error"]
         said = {each.problem.title for each in errors} | {each.problem.explanation for each in errors}
         for (compile_id, stage), (graph, side, nodes) in statuses(record).items():
@@ -137,7 +138,7 @@ def test_an_op_with_an_error_does_not_run_on_the_target_and_no_other_is_kept_fro
 def test_no_view_says_that_all_is_supported_where_something_is_refused(fallback, captured):
     profile = DeviceProfile("chip", alignments=(AlignmentRule(multiple=64),), fallback=fallback)
     before = captured["mlp", "aot"]
-    record = judge_again(before, profile=profile, rules=rules_for(profile))
+    record = judge_again(before, JudgingContext(resolve(), profile, tuple(rules_for(profile))))
     assert any(finding.severity == "error" for finding in record.findings)
     (tile,) = (each for each in overview_view(record)["tiles"] if each["title"] == "Coverage")
     assert not tile["value"].startswith("100")

@@ -73,7 +73,7 @@ def test_a_panel_of_a_record_alone_has_no_button(session: DebugSession) -> None:
 
 def test_in_a_real_kernel_the_next_cell_has_the_names(kernel: Kernel) -> None:
     assert not kernel.run(CELL).error
-    assert kernel.value("session._calls.budget.limit") == str(1 << 30)
+    assert kernel.value("session._calls.log.budget.limit") == str(1 << 30)
     kernel.run(PRESS)
     name = kernel.value("name").strip("'")
     assert kernel.value("panel.detail.bound.get('error')") == ""

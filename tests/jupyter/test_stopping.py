@@ -18,7 +18,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from inductor_debug_jupyter.jupyter import cells, extension
 from inductor_debug_jupyter.pipeline.capture.watch import CaptureWatch
 from inductor_debug_jupyter.pipeline.interrupts import held_back, noticed
-from inductor_debug_jupyter.pipeline.session import DebugSession, life
+from inductor_debug_jupyter.pipeline.session import DebugSession, capture_run
+from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
 from .conftest import BLOCK
 
@@ -33,7 +34,7 @@ BEFORE = {
 }
 AFTER = {
     "putting back": (CaptureWatch, "close"),
-    "judging": (life, "judge"),
+    "judging": (capture_run, "judge"),
     "looking whether it can be saved": (DebugSession, "can_wait"),
     "the refusal": (DebugSession, "refusal"),
     "comparing": (DebugSession, "diff"),
@@ -119,9 +120,9 @@ def test_an_expression(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch)
 def test_a_session_whose_saving_is_stopped_is_saved_with_the_next_cell(
     shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = struck(DebugSession, "_save_to_store", monkeypatch)
+    calls = struck(ArtifactStore, "save_session", monkeypatch)
     shell.run_cell("%%inductor_debug --lower dynamo --no-panel\nblock(x)")
-    assert calls == ["_save_to_store"]
+    assert calls == ["save_session"]
     assert not list(Path.cwd().glob("**/sessions/*.json"))
     shell.run_cell("1")
     assert len(list(Path.cwd().glob("**/sessions/*.json"))) == 1

@@ -20,7 +20,7 @@ from inductor_debug_jupyter.jupyter import cells, extension
 from inductor_debug_jupyter.pipeline.backends import strict
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
-from inductor_debug_jupyter.pipeline.session import DebugSession, life
+from inductor_debug_jupyter.pipeline.session import DebugSession, capture_run
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
 from .conftest import BLOCK
@@ -79,7 +79,7 @@ WAYS = {
     "saving": way("", fails(DebugSession, "saving"), "saved"),
     "the store": way("", fails(ArtifactStore, "save_session"), "saved"),
     "putting back the progress line": way("", fails(cells.CellProgress, "done")),
-    "judging": way("", fails(life, "judge"), "shown saved repro", is_known=False),
+    "judging": way("", fails(capture_run, "judge"), "shown saved repro", is_known=False),
     "opening": way("", fails(DebugSession, "open"), "bound shown saved repro", is_known=False),
     "making a session": way("", fails(DebugSession, "__init__"), "bound shown saved repro", is_known=False),
     "a rule": way("", fails(AlignmentConstraint, "check"), "repro", lines=0, is_known=False),

@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.nodes import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
-from inductor_debug_jupyter.pipeline.session.life import finished
+from inductor_debug_jupyter.pipeline.session.debug_session import finished
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.replay import ReplayBackend
 
@@ -394,8 +394,8 @@ def test_a_model_is_not_held() -> None:
     with capture(eager=True, lower="aot") as session:
         net = Net()
         net(X)
-    session._calls.budget = InputBudget(1 << 20)  # as the magic has it: models are not kept alive
-    session._calls.add(net, (X,), {})
+    session._calls.log.budget = InputBudget(1 << 20)  # as the magic has it: models are not kept alive
+    session._calls.log.add(net, (X,), {})
     for stage in ("forward", "backward", "dynamo"):
         for name in names_of(session, stage)[::2]:
             session.node(name, stage).run()

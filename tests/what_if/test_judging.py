@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-import inductor_debug_jupyter.pipeline.session.trying as trying
+import inductor_debug_jupyter.pipeline.what_if.both_runs as both_runs
 from inductor_debug_jupyter import ShapeConstraint, capture, last_session
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, ProfileError, UsageError
 from inductor_debug_jupyter.pipeline.session import DebugSession
@@ -47,7 +47,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*args: object, **options: object) -> None:
         raise AssertionError("the model ran again")
 
-    monkeypatch.setattr(trying, "run", run)
+    monkeypatch.setattr(both_runs, "run", run)
 
 
 @pytest.mark.usefixtures("nothing_runs")
@@ -251,11 +251,11 @@ def test_a_loaded_session_can_be_judged_again_and_says_what_its_file_lacks(tmp_p
     assert trial.title == "alignment 64 → 10"
     with pytest.raises(NotFoundError, match="no model call was kept"):
         loaded.try_out(batch=3)
-    with_more = seen(target="stick128")
-    with_more._record = replace(with_more.record, findings=with_more.findings[1:])
-    told = DebugSession.of_record(with_more.record).try_out(alignment=10).notes
+    judged = seen(target="stick128").record
+    with_more = replace(judged, findings=judged.findings[1:])
+    told = DebugSession.of_record(with_more).try_out(alignment=10).notes
     assert "judged by more than stick128 says" in told[0]
-    unknown = DebugSession.of_record(replace(with_more.record, target="my-chip"))
+    unknown = DebugSession.of_record(replace(with_more, target="my-chip"))
     with pytest.raises(UsageError, match="the session's target 'my-chip' is not built in"):
         unknown.try_out(alignment=10)
     assert unknown.try_out(target="stick128").title == "target my-chip → stick128"

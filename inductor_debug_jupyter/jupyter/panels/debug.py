@@ -100,6 +100,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     has_code = False
     """Whether there is a Code tab."""
     header: HeaderBar
+    graph: GraphPanel
     _body: Any
 
     def __init__(self, record: SessionRecord, live: LiveParts = NOT_LIVE) -> None:
@@ -126,6 +127,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
             return
         panels.gone(self)
         self._stop_listening()
+        self.graph.leave()
         close_all(self)
         self.children: Sequence[Any] = []
         for name, value in list(vars(self).items()):
@@ -135,18 +137,22 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def __repr__(self) -> str:
         return GONE if self.is_closed else str(super().__repr__())
 
-    def load(self, record: SessionRecord, live: LiveParts = NOT_LIVE) -> None:
-        """Show another session in this one's place, and in its snapshot's."""
+    def load(
+        self, record: SessionRecord, live: LiveParts = NOT_LIVE, *, tab: str = "", chosen: Selection | None = None
+    ) -> None:
+        """Show another record in this one's place, and in its snapshot's: on ``tab``, or where the worst news are."""
         before = [*self._links, *self._panes, *(self._laid_out() if self._panes else [])]
+        if self._panes:
+            self.graph.leave()
         self.record = record
         self._live = live
         self.on_select = live.on_select
         self._lookup = Lookup(record)
         self._views = live.views or GraphViews(record, lookup=self._lookup)
-        self._make_panes(live)
+        self._make_panes(live, tab)
         self.fixes = self._fixes_pane(live.fixes)
         self._lay_out()
-        self._connect()
+        self._connect(chosen)
         close_all(*before)
         if self._snapshot is not None:
             self._snapshot.update(HTML(snapshot_html(record)))
@@ -170,20 +176,16 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._panes.append(pane)
         return pane
 
-    def _connect(self) -> None:
-        """Link the panes with each other, choose the worst finding, and listen."""
+    def _connect(self, chosen: Selection | None) -> None:
+        """Link the panes with each other, choose the worst finding unless something is chosen, and listen."""
         self._links = [
             ipywidgets.jslink((self.header, trait), (pane, trait))
             for pane in self._panes[1:]
             for trait in ("selection", "tab")
         ]
         ordered = self._lookup.ordered
-        self._assign(self._lookup.of_finding(ordered[0][0]) if ordered else nothing())
-        if self.header.tab in ("findings", "graph"):
-            self._guarded(self._prepare)
-        if self.header.tab == "guards":
-            self._guarded(self._late.pop("guards"))
-            self._guarded(self.guards_tab.enter)
+        self._assign(chosen or (self._lookup.of_finding(ordered[0][0]) if ordered else nothing()))
+        self._open_tab(self.header.tab)
         self.header.observe(self._on_selection, names="selection")
         self.header.observe(self._on_tab, names="tab")
         self.header.observe(self._on_asked, names="asked")
@@ -192,14 +194,15 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         if self.has_code:
             self.code.observe(self._on_code_wanted, names="wanted")
 
-    def _make_panes(self, live: LiveParts) -> None:
+    def _make_panes(self, live: LiveParts, wanted: str) -> None:
         header = header_view(self.record)
         if live.trier is not None and self.record.captures:
             header["tabs"].append(TabView(id=WHAT_IF, title="What if", badge="", kind=""))
         rows = findings_view(self.record, self._lookup, max_places=PLACES_SENT)
         cells = [label for label in self.record.sources if label.startswith("In [")] or [*self.record.sources][:1]
         sources = source_view(self.record, self._lookup, cells)
-        tab, there = header["tab"], {each["id"] for each in header["tabs"]}
+        there = {each["id"] for each in header["tabs"]}
+        tab = wanted if wanted in there else header["tab"]
         explained = ["findings", "graph", "guards", "placement", "transfers"]
         self.header = HeaderBar(view=header, tab=tab)
         self.overview = OverviewPanel(view=overview_view(self.record, self._lookup), tab=tab, tabs=["overview"])
@@ -257,8 +260,6 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.kernel_diff = KernelDiffPanel(diff, self._live.pairs, found, tab=tab)
         self._panes.append(self.kernel_diff)
         self.charts = DiffCharts(self.kernel_diff, found, self._choose_node)
-        if tab == "diff":
-            self.charts.enter()
 
     def show(self) -> None:
         """Display the panel and, as an output of its own, the snapshot that stays when there is no kernel."""
@@ -317,19 +318,22 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._guarded(lambda: self._answer(change["new"]))
 
     def _on_tab(self, change: dict[str, Any]) -> None:
-        if (fill := self._late.pop(change["new"], None)) is not None:
+        self._open_tab(change["new"])
+
+    def _open_tab(self, tab: str) -> None:
+        if (fill := self._late.pop(tab, None)) is not None:
             self._guarded(fill)
-        if change["new"] in ("findings", "graph", "guards"):
+        if tab in ("findings", "graph", "guards"):
             self._guarded(self._prepare)
-        elif change["new"] in ("placement", "transfers"):
+        elif tab in ("placement", "transfers"):
             self._guarded(lambda: self._show_node(self.header.selection))
-        elif change["new"] == "code":
+        elif tab == "code":
             self._guarded(lambda: self._show_code(self.header.selection))
         if self.charts is not None:
-            self._guarded(self.charts.enter if change["new"] == "diff" else self.charts.leave)
-        self._guarded(self.guards_tab.enter if change["new"] == "guards" else self.guards_tab.leave)
+            self._guarded(self.charts.enter if tab == "diff" else self.charts.leave)
+        self._guarded(self.guards_tab.enter if tab == "guards" else self.guards_tab.leave)
         if self.memory is not None:
-            self._guarded(self.memory.enter if change["new"] == "memory" else self.memory.leave)
+            self._guarded(self.memory.enter if tab == "memory" else self.memory.leave)
 
     def _on_asked(self, change: dict[str, Any]) -> None:
         if change["new"]:
@@ -362,15 +366,35 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
 
     def _listen_to(self, session: Any) -> None:
         self._stop_listening()
-        self._unlisten = [session.on_select(self.follow), session.on_change(lambda: self._shows_other(session))]
+        self._unlisten = [session.on_select(self.follow), session.on_change(lambda: self._follow(session))]
 
     def _stop_listening(self) -> None:
         while self._unlisten:
             self._unlisten.pop()()
 
-    def _shows_other(self, session: Any) -> None:
-        """The session has other findings now: a fix-it was applied or taken back."""
-        self.load(session.record, replace(LiveParts.of(session), fixes=self._live.fixes))
+    def _follow(self, session: Any) -> None:
+        """Show the session's new record or what-if, on the same tab; an error is shown there, not raised in a cell."""
+        self._guarded(lambda: self._show_news(session))
+
+    def _show_news(self, session: Any) -> None:
+        before, record = self.record, session.record
+        if record is before:
+            if self._live.trier is not None and self.record.captures:
+                self.trying.follow()
+        elif record == replace(before, findings=record.findings) and len(record.findings) == len(before.findings):
+            self._say_fixits(record)
+        else:
+            live = replace(LiveParts.of(session), fixes=self._live.fixes)
+            chosen = cast(Selection, self.header.selection) if record.captures is before.captures else None
+            self.load(record, live, tab=self.header.tab, chosen=chosen)
+
+    def _say_fixits(self, record: SessionRecord) -> None:
+        """The findings name fix-its now: their texts are new, and nothing else."""
+        self.record, self._lookup = record, Lookup(record)
+        self.findings.rows = self.detail.rows = findings_view(record, self._lookup, max_places=PLACES_SENT)
+        self.overview.view = overview_view(record, self._lookup)
+        if self._snapshot is not None:
+            self._snapshot.update(HTML(snapshot_html(record)))
 
     def _choose_node(self, graph: str, node: str) -> None:
         """A point of the error curve was clicked: choose its node, in the graph of the capture that has it."""

@@ -9,7 +9,7 @@ import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.fixits import FixResult, FixTrial, Offers
+from inductor_debug_jupyter.pipeline.fixits import FixIt, FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.harmless import plain
 
 NOTHING: dict[str, Any] = {
@@ -30,7 +30,8 @@ class FixController:
         self._session = session
         self._offers = Offers(())
         self._finding: int | None = None
-        self._last: FixTrial | None = None
+        self._offered_beside: tuple[FixIt, ...] = ()
+        """What was in force when they were offered: beside anything else, in another cell, they mean nothing."""
         self._said = ""
         self._error = ""
 
@@ -65,11 +66,13 @@ class FixController:
 
     def view(self) -> dict[str, Any]:
         """What the strip shows."""
+        applied = self._session.applied
+        are_valid = applied == self._offered_beside
         return {
-            "offers": [_offer(trial) for trial in self._offers],
-            "finding": self._finding,
-            "applied": [plain(fixit.title) for fixit in self._session.applied],
-            "lines": [plain(line) for line in self._last.lines()] if self._last is not None else [],
+            "offers": [_offer(trial) for trial in self._offers] if are_valid else [],
+            "finding": self._finding if are_valid else None,
+            "applied": [plain(fixit.title) for fixit in applied],
+            "lines": [plain(line) for line in self._session.try_fixits(applied).lines()] if applied else [],
             "patch": self._patch(),
             "said": plain(self._said),
             "error": plain(self._error),
@@ -84,6 +87,7 @@ class FixController:
 
     def _check(self, finding: int) -> None:
         self._offers, self._finding = Offers(()), finding
+        self._offered_beside = self._session.applied
         self._offers = self._session.fixits(finding)
         if not self._offers:
             self._said = "No fix-it removes this finding and keeps the numbers. " + "; ".join(self._offers.declined)
@@ -91,11 +95,10 @@ class FixController:
     def _apply(self, number: int) -> None:
         trial = self._offers[number]
         self._offers, self._finding = Offers(()), None
-        self._last = trial
         self._session.apply(trial)
 
     def _undo(self) -> None:
-        self._offers, self._finding, self._last = Offers(()), None, None
+        self._offers, self._finding = Offers(()), None
         self._session.undo()
 
     def _fix_all(self) -> None:
@@ -103,7 +106,6 @@ class FixController:
         result: FixResult = self._session.fix_all()
         self._said = "The target takes all of it" if result.accepted else f"{result.answer}: {_first_reason(result)}"
         if result.fixits:
-            self._last = result.trial
             self._session.apply(*result.fixits)
 
 

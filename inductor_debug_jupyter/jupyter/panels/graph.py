@@ -50,7 +50,8 @@ class GraphPanel(Pane):
         super().__init__(**traits)
         self._views = views
         self._view: GraphView | None = None
-        views.on_change(self._on_change)
+        self.leave = views.on_change(self._on_change)
+        """Ends that it follows the views, which outlive it."""
 
     @property
     def shown(self) -> tuple[str, str]:

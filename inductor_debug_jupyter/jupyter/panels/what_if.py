@@ -61,6 +61,11 @@ class WhatIfPanel(Pane):
         self.form = dict(self._trier.tryable())
         self._show(len(self._trier.trials) - 1)
 
+    def follow(self) -> None:
+        """Show what was tried elsewhere, such as in a cell; once the tab was opened."""
+        if self.form and len(self._trier.trials) != len(self.trials):
+            self._show(len(self._trier.trials) - 1)
+
     def _on_asked(self, asked: dict[str, Any]) -> None:
         if not asked or self.busy:
             return

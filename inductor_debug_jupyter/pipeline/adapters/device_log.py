@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,21 +51,15 @@ class DeviceLog:
         else:
             self.kernels[(event.adapter, event.compile_id, event.graph, event.node, str(event.spec))] = event
 
-    @property
-    def told_transfers(self) -> tuple[Transfer, ...]:
-        """The transfers, as a record holds them."""
-        return tuple(self.transfers)
-
-    @property
-    def told_kernels(self) -> tuple[KernelSpec, ...]:
-        """The kernels, as a record holds them."""
-        return tuple(self.kernels.values())
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """A note on the events that were left out, if any."""
+    def fields(self, notes: Iterable[Note]) -> dict[str, Any]:
+        """The events as fields of a session record, whose ``notes`` get one on events that were left out."""
+        others = tuple(note for note in notes if note.part != "transfers")
         message = f"{self.left_out:,} transfers or kernels more were not kept: {MOST_EVENTS:,} of each are"
-        return (Note("transfers", message),) if self.left_out else ()
+        return {
+            "transfers": tuple(self.transfers),
+            "kernel_specs": tuple(self.kernels.values()),
+            "notes": (*others, Note("transfers", message)) if self.left_out else others,
+        }
 
 
 @contextmanager

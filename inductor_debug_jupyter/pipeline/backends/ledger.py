@@ -17,11 +17,11 @@ from datetime import datetime
 import torch
 
 from inductor_debug_jupyter.pipeline.capture import Recorder
-from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, load_profile, rules_for
+from inductor_debug_jupyter.pipeline.devices import Constraint, JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError
 from inductor_debug_jupyter.pipeline.records import CoverageRecord, GraphBreak, SessionRecord
-from inductor_debug_jupyter.pipeline.settings import Settings, resolve
+from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat.running_compile import running_compile
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
@@ -49,10 +49,9 @@ class BackendRules:
         target: str | None = None,
     ) -> None:
         self._said = (strict, constraints, target)
-        self.settings: Settings = resolve({"strict": strict, "target": target}, defaults={"strict": True})
-        self.strict = bool(self.settings["strict"])
-        self.profile: DeviceProfile = load_profile(self.settings["target"]).with_settings(self.settings)
-        self.rules: Sequence[Constraint] = rules_for(self.profile) if constraints is None else list(constraints)
+        settings = resolve({"strict": strict, "target": target}, defaults={"strict": True})
+        self.context = JudgingContext.of(settings, constraints)
+        self.strict = self.context.strict
 
     def read_again(self) -> BackendRules:
         """The same, with what the environment says now."""
@@ -60,7 +59,7 @@ class BackendRules:
 
     def store(self) -> ArtifactStore:
         """Where artifacts go."""
-        return ArtifactStore.of(self.settings)
+        return ArtifactStore.of(self.context.settings)
 
     def usable_store(self) -> ArtifactStore | None:
         """The same, or None when nothing could be saved there: that was said already."""
@@ -78,15 +77,7 @@ class Ledger:
 
     def judge(self, recorder: Recorder, rules: BackendRules) -> SessionRecord:
         """Check one compile, and keep it."""
-        record = judge(
-            recorder,
-            session_id=self.session_id,
-            created=self.created,
-            name="",
-            profile=rules.profile,
-            rules=rules.rules,
-            strict=rules.strict,
-        )
+        record = judge(recorder, rules.context, session_id=self.session_id, created=self.created, name="")
         with _lock:
             self._records.append(record)
         return record

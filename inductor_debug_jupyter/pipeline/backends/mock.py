@@ -72,7 +72,7 @@ def checked(record: SessionRecord, rules: BackendRules, run: Callable[..., Any])
         now = rules.read_again()
         if not now.strict:
             return run(*args, **kwargs)
-        error = refusal(replace(record, findings=check(record.captures, now.rules)), now.usable_store())
+        error = refusal(replace(record, findings=check(record.captures, now.context.rules)), now.usable_store())
         if error is None:
             return run(*args, **kwargs)
         raise error

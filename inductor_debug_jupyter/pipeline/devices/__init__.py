@@ -8,12 +8,13 @@
   ``execute`` runs the segments, ``cpu_side`` has the ops that the user chose for the CPU.
 - ``memory``: bytes over time, from ``liveness`` and ``in_place``; ``symbolic`` evaluates symbolic sizes.
 - ``ops`` and ``known_ops``: names of ops, and the check that torch has them.
-- ``judge``: all of it for one session, as a record.
+- ``context``: settings, profile and rules as one value. ``judge``: all of it for one session, as a record.
 """
 
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint, AlignmentRule, ShapeConstraint
 from inductor_debug_jupyter.pipeline.devices.checker import check, rules_for
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
+from inductor_debug_jupyter.pipeline.devices.context import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of, graph_coverage
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint, LayoutRule
@@ -29,6 +30,7 @@ __all__ = [
     "Constraint",
     "DeviceProfile",
     "DtypeConstraint",
+    "JudgingContext",
     "LayoutConstraint",
     "LayoutRule",
     "MemoryConstraint",

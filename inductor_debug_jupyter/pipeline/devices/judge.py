@@ -9,6 +9,7 @@ from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
 from inductor_debug_jupyter.pipeline.devices.checker import PlacedProblem, folded, problems_of
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
+from inductor_debug_jupyter.pipeline.devices.context import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
 from inductor_debug_jupyter.pipeline.devices.memory import memory_of
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
@@ -27,17 +28,15 @@ from inductor_debug_jupyter.version import __version__
 
 def judge(
     recorder: Recorder,
+    context: JudgingContext,
     *,
     session_id: str,
     created: str,
     name: str,
-    profile: DeviceProfile,
-    rules: Sequence[Constraint],
-    strict: bool,
     seconds: float = 0.0,
 ) -> SessionRecord:
     """Check all captures of a recorder. A rule that raises becomes a note, and the other rules still run."""
-    captures = recorder.captures
+    captures, profile, rules = recorder.captures, context.profile, context.rules
     notes: list[Note] = list(recorder.notes)
     problems = _problems(captures, profile, rules, notes)
     findings = folded(problems)
@@ -48,7 +47,7 @@ def judge(
         created=created,
         name=name or recorder.name or _name_of(captures),
         target=profile.name,
-        strict=strict,
+        strict=context.strict,
         torch_version=torch_version(),
         tool_version=__version__,
         captures=captures,
@@ -67,8 +66,9 @@ def judge(
     )
 
 
-def judge_again(record: SessionRecord, *, profile: DeviceProfile, rules: Sequence[Constraint]) -> SessionRecord:
+def judge_again(record: SessionRecord, context: JudgingContext) -> SessionRecord:
     """The same captures, checked against another target or other rules; nothing is compiled."""
+    profile, rules = context.profile, context.rules
     notes = [note for note in record.notes if note.part != _COVERAGE and not note.part.startswith(RULE)]
     problems = _problems(record.captures, profile, rules, notes)
     findings = folded(problems)

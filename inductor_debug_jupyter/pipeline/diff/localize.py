@@ -249,7 +249,7 @@ def _spec(suspect: Suspect, backend: Backend) -> dict[str, Any]:
             backend.compiler(graph_module, inputs)
     except Exception:  # it is only asked what it would say
         return {}
-    return next((dict(kernel.spec) for kernel in log.told_kernels if kernel.spec), {})
+    return next((dict(kernel.spec) for kernel in log.kernels.values() if kernel.spec), {})
 
 
 def _example(node: torch.fx.Node) -> torch.Tensor | None:

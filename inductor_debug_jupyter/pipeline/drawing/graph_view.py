@@ -24,6 +24,7 @@ from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import SECONDS, pla
 from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
+from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
@@ -75,12 +76,12 @@ class GraphView(Harmless):
         self._opened: dict[str, None] = dict.fromkeys(_first_open(self.tree, first))
         self._shown: tuple[str, ...] = ()
         self._pictures: dict[tuple[str, ...], tuple[Drawing, PictureView]] = {}
-        self._observers: list[ViewObserver] = []
+        self._observers = Observers()
         self._drawing: Drawing | None = None
 
-    def on_change(self, observer: ViewObserver) -> None:
-        """Call ``observer`` with this view whenever something was opened, closed or coloured."""
-        self._observers.append(observer)
+    def on_change(self, observer: ViewObserver) -> Callable[[], None]:
+        """Call ``observer`` with this view whenever something was opened, closed or coloured; the answer ends that."""
+        return self._observers.add(observer)
 
     # Opening and closing ----------------------------------------------------------------------------------------
 
@@ -159,8 +160,7 @@ class GraphView(Harmless):
     def _changed(self, anchor: str) -> None:
         self._drawing = None
         self.anchor = anchor
-        for observer in self._observers:
-            observer(self)
+        self._observers.tell(self)
 
     # Colours ----------------------------------------------------------------------------------------------------
 
@@ -177,8 +177,7 @@ class GraphView(Harmless):
         """
         painted = self._painted(by)
         self.coloured_by = by
-        for observer in self._observers:
-            observer(self)
+        self._observers.tell(self)
         return painted
 
     def paint(self) -> PaintView:
@@ -328,7 +327,7 @@ class GraphViews:
         self._lookup = lookup or Lookup(record)
         self.errors: Errors = errors_by_graph(record.localization, self._lookup.graphs)
         self._views: dict[tuple[str, str], GraphView] = {}
-        self._observers: list[ViewObserver] = []
+        self._observers = Observers()
 
     def shows(self, record: SessionRecord) -> bool:
         """Whether the record still has the graphs and errors of these views."""
@@ -351,16 +350,12 @@ class GraphViews:
         )
         if found not in self._views:
             view = self._views[found] = GraphView(self._lookup, *found, errors=self.errors)
-            view.on_change(self._notify)
+            view.on_change(self._observers.tell)
         return self._views[found]
 
-    def on_change(self, observer: ViewObserver) -> None:
-        """Call ``observer`` with each view in which something was opened, closed or coloured."""
-        self._observers.append(observer)
-
-    def _notify(self, view: GraphView) -> None:
-        for observer in self._observers:
-            observer(view)
+    def on_change(self, observer: ViewObserver) -> Callable[[], None]:
+        """Call ``observer`` with each view in which something was opened, closed or coloured; the answer ends that."""
+        return self._observers.add(observer)
 
 
 def _first_open(tree: Tree, limit: int, *, modules_only: bool = True) -> list[str]:

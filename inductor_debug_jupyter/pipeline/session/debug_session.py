@@ -1,35 +1,76 @@
 """What a user holds: one :class:`DebugSession` for each cell, ``with`` block or script.
 
-A session opens a capture, checks what was captured against a target, keeps the answer as a
-:class:`~inductor_debug_jupyter.pipeline.records.SessionRecord`, and shows it. It never imports Jupyter: the jupyter
-package registers how a session is displayed.
+Here is every public member with its documentation; the work is done by the collaborators of this room. A session never
+imports Jupyter: the jupyter package registers how a session is displayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.devices import Constraint
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+import torch
+
+from inductor_debug_jupyter.pipeline.backends.strict import refusal
+from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
+from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, JudgingContext
+from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport
+from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, InductorDebugError
+from inductor_debug_jupyter.pipeline.fixits import FixIt, FixResult, FixTrial, Offers
+from inductor_debug_jupyter.pipeline.fixits.patch import Patch
+from inductor_debug_jupyter.pipeline.guards.changed_inputs import ChangedInputs
+from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, ask_recorder
+from inductor_debug_jupyter.pipeline.interrupts import stoppable
+from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
+from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
-from inductor_debug_jupyter.pipeline.records import SessionRecord, dump_session, load_session
-from inductor_debug_jupyter.pipeline.session.comparing import Comparing
+from inductor_debug_jupyter.pipeline.records import (
+    BisectRecord,
+    CompileCapture,
+    CoverageRecord,
+    GraphBreak,
+    Guard,
+    KernelSpec,
+    LocalizationRecord,
+    MemoryRecord,
+    Note,
+    Recompile,
+    SessionRecord,
+    Transfer,
+    Violation,
+    dump_session,
+    load_session,
+)
+from inductor_debug_jupyter.pipeline.session.capture_run import CaptureRun
+from inductor_debug_jupyter.pipeline.session.comparing import Comparing, Comparison, limits_of
+from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
-from inductor_debug_jupyter.pipeline.session.found import Found
-from inductor_debug_jupyter.pipeline.session.life import added, finished
-from inductor_debug_jupyter.pipeline.session.nodes import Nodes
-from inductor_debug_jupyter.pipeline.session.trying import Trying
-from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.session.what_ifs import WhatIfs
+from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
+from inductor_debug_jupyter.pipeline.views import bisect, diff, localization, memory  # noqa: F401 - as they say records
 from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
 from inductor_debug_jupyter.pipeline.views.text import session_text
+from inductor_debug_jupyter.pipeline.what_if import WhatIfRequest, WhatIfTrial
+from inductor_debug_jupyter.pipeline.what_if.form import FormView
+from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
 
 DisplayFactory = Callable[["DebugSession"], Any]
 
 _display_factories: list[DisplayFactory] = []
+
+finished: list[DebugSession] = []
+"""The session that was finished last in this process, if any."""
 
 
 def register_display(factory: DisplayFactory) -> None:
@@ -39,11 +80,10 @@ def register_display(factory: DisplayFactory) -> None:
 
 def last_session() -> DebugSession | None:
     """The session that was finished last in this process."""
-    last = finished[-1] if finished else None
-    return last if isinstance(last, DebugSession) else None
+    return finished[-1] if finished else None
 
 
-class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
+class DebugSession:
     """What one cell left behind.
 
     Args:
@@ -62,7 +102,539 @@ class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
         UsageError: a bad setting or an unknown target, before anything is touched.
     """
 
-    # Selecting --------------------------------------------------------------------------------------------------
+    checkpoint_budget: int = BUDGET
+    """The most bytes kept so that the next question about a node is answered sooner."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        constraints: Sequence[Constraint] | None = None,
+        eager: bool = False,
+        fresh: bool = True,
+        keep_inputs: bool = False,
+        inputs_limit: int | InputBudget | None = None,
+        name: str = "",
+        on_step: StepObserver | None = None,
+        only: Callable[[Any], bool] | None = None,
+    ) -> None:
+        context = JudgingContext.of(settings or resolve(), constraints)
+        run = CaptureRun(
+            context,
+            eager=eager,
+            fresh=fresh,
+            keep_inputs=keep_inputs,
+            inputs_limit=inputs_limit,
+            name=name,
+            on_step=on_step,
+            only=only,
+        )
+        self._assemble(run, KeptCalls(run.calls, run.recorder, run.watch.kept), CurrentRecord(context.settings))
+
+    @classmethod
+    def _of(
+        cls, context: JudgingContext, record: SessionRecord, calls: KeptCalls | None = None, *, saves: bool = False
+    ) -> DebugSession:
+        """A session that has captured already."""
+        session = cls.__new__(cls)
+        run = CaptureRun(context)
+        events: tuple[Transfer | KernelSpec, ...] = (*record.transfers, *record.kernel_specs)
+        for event in events:
+            run.device(event)
+        session._assemble(run, calls or KeptCalls.of([]), CurrentRecord(context.settings, record, saves=saves))
+        return session
+
+    def _assemble(self, run: CaptureRun, calls: KeptCalls, record: CurrentRecord) -> None:
+        self._run = run
+        self._calls = calls
+        self._record = record
+        self._comparing = Comparing(run.context, record, calls, run.device)
+        self._fixing = Fixing(run.context, record, calls)
+        self._what_ifs = WhatIfs(run.context, record, calls, self._of)
+        self._views: GraphViews | None = None
+        self._traces: TracedCalls | None = None
+        self._selecting = Observers()
+        self.selection: dict[str, Any] = {}
+
+    # Capturing and judging --------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The options in force."""
+        return self._run.context.settings
+
+    @property
+    def profile(self) -> DeviceProfile:
+        """The target's device profile."""
+        return self._run.context.profile
+
+    @property
+    def rules(self) -> Sequence[Constraint]:
+        """What is checked."""
+        return self._run.context.rules
+
+    @property
+    def strict(self) -> bool:
+        """Whether what the target refuses is an error."""
+        return self._run.context.strict
+
+    def open(self) -> None:
+        """Start capturing on this thread."""
+        self._run.open()
+
+    def stop(self) -> None:
+        """Stop capturing and put everything back, without looking at what was captured. Safe to call twice."""
+        self._run.stop()
+
+    def close(self, *, save: bool = True) -> None:
+        """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice.
+
+        With ``save=False`` somebody else goes through :meth:`saving`, when there is time for it.
+        """
+        self.stop()
+        if self._record.is_there:
+            return
+        with unseen():
+            record = self._run.close()
+        finished[:] = [self]
+        self._record.set(record, save=save)
+
+    @contextmanager
+    def saved_once(self) -> Iterator[None]:
+        """Changes inside the block are not written one by one: whoever opens it goes through :meth:`saving` once."""
+        with self._record.saved_once():
+            yield
+
+    def can_wait(self) -> bool:
+        """Whether it is likely that saving later will do; if not it is tried now, so that it is said in time."""
+        return self._record.can_wait()
+
+    def saving(self) -> Iterator[None]:
+        """Save to the artifact folder in many short steps: most of it is writing texts that nobody looked at yet."""
+        return self._record.saving()
+
+    def refusal(self) -> ConstraintViolationError | None:
+        """In strict mode, the error that this session ends in; the repro is written the first time it is asked for."""
+        if not self.strict:
+            return None
+        error = refusal(self.record, self._record.usable_store())
+        if error is not None and error.repro and error.repro not in self.record.repros:
+            self._record.update(repros=(*self.record.repros, error.repro))
+        return error
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether a model call was kept, so that it can be run again."""
+        return bool(self._calls.there())
+
+    def _kept_calls(self) -> Sequence[ModelCall]:
+        return self._calls.needed()
+
+    # What was found ---------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> SessionRecord:
+        """Everything, as a record that outlives the process; while capturing, what there is so far."""
+        return self._record.now if self._record.is_there else self._run.judged()
+
+    @property
+    def id(self) -> str:
+        """The session's id, as ``inductor-debug list`` shows it."""
+        return self._record.now.id if self._record.is_there else self._run.id
+
+    @property
+    def captures(self) -> tuple[CompileCapture, ...]:
+        """One capture for each compile id."""
+        return self.record.captures
+
+    @property
+    def findings(self) -> tuple[Violation, ...]:
+        """What the target refuses, worst first."""
+        return self.record.findings
+
+    @property
+    def graph_breaks(self) -> tuple[GraphBreak, ...]:
+        """Distinct graph breaks."""
+        return self.record.graph_breaks
+
+    @property
+    def recompiles(self) -> tuple[Recompile, ...]:
+        """Recompiles, in order."""
+        return self.record.recompiles
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What must hold for the compiled graphs to be used again."""
+        return self.record.guards
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What to know about the capture itself."""
+        return self.record.notes
+
+    @property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """What adapters sent to their device and got back, in order."""
+        return self.record.transfers
+
+    @property
+    def kernel_specs(self) -> tuple[KernelSpec, ...]:
+        """The kernels that adapters made, each with its spec."""
+        return self.record.kernel_specs
+
+    @property
+    def peak_memory(self) -> int | None:
+        """The most bytes alive at once in any captured graph; None when a size is symbolic."""
+        return self.record.peak_memory
+
+    @property
+    def coverage(self) -> CoverageRecord | None:
+        """Every op on the target: supported, decomposable, falling back or refused, with segments and transfers."""
+        return self.record.coverage
+
+    @property
+    def memory(self) -> tuple[MemoryRecord, ...]:
+        """Memory over time of each captured AOT graph, with the tensors that are alive at its peak."""
+        return self.record.memory
+
+    @property
+    def graph_views(self) -> GraphViews:
+        """The captured graphs as the Graph tab shows them: ``.of(stage="forward").expand("encoder.layer.3")``."""
+        record = self.record
+        if self._views is None or not self._views.shows(record):
+            self._views = GraphViews(record)
+        return self._views
+
+    def trace(
+        self,
+        *,
+        line: int | None = None,
+        node: str | None = None,
+        kernel: str | None = None,
+        label: str = "",
+        stage: str = "",
+    ) -> ProvenanceTrace:
+        """What a source line, a node or a kernel became, and where it comes from: line ↔ graph nodes ↔ kernels.
+
+        Give exactly one. ``label`` (``In [4]``, or a file) says which file a line number is meant in, ``stage`` in
+        which graph a node is meant when several have one of that name.
+
+        Raises:
+            UsageError: not exactly one of the three was given.
+            NotFoundError: there is no such line, node or kernel.
+        """
+        return Provenance(self.record).trace(line=line, node=node, kernel=kernel, label=label, stage=stage)
+
+    def would_recompile(self, *args: Any, **kwargs: Any) -> RecompileAnswer:
+        """Whether a call with these inputs would compile again: yes, no or unknown, with the guard and the values.
+
+        The model does not run. For what you compiled, your own cache is asked as it is now; for plain modules, what
+        this session captured. Where several functions were called, see :meth:`would_recompile_of`.
+
+        Raises:
+            NotFoundError: nothing compiled was called, or the session was loaded from a file, which has no live guards.
+            UsageError: several functions were called, or this one does not take these inputs.
+        """
+        return ask_recorder(self._calls.recorder, None, args, kwargs)
+
+    def would_recompile_of(self, target: Any, /, *args: Any, **kwargs: Any) -> RecompileAnswer:
+        """:meth:`would_recompile` of one of several: ``target`` is its name, the function or the module."""
+        return ask_recorder(self._calls.recorder, target, args, kwargs)
+
+    @property
+    def what_if(self) -> ChangedInputs:
+        """The first call of each compiled function with other inputs: ``session.what_if.ask({"n": "3"})``."""
+        return ChangedInputs(self._calls.recorder)
+
+    # Running the cell's calls again: session/comparing.py ---------------------------------------------------------
+
+    @property
+    def diff_pairs(self) -> LivePairs:
+        """The worst outputs' tensors of the last comparison, for the panel."""
+        return self._comparing.pairs
+
+    @stoppable
+    def diff(
+        self,
+        reference: Any = "eager",
+        candidate: Any = "inductor",
+        *,
+        config: ComparisonConfig | None = None,
+        backward: bool = False,
+        generate_visualizations: bool = False,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> DiffReport:
+        """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
+
+        Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
+        while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
+        crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. What is not said here is as on
+        the magic's line.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            CannotSendError: with ``isolate``, a backend that another process cannot import.
+        """
+        limits = limits_of(self.settings, isolate, timeout, memory_limit)
+        asked = Comparison(candidate, backward, config)
+        return self._comparing.diff(reference, asked, limits, pictures=generate_visualizations)
+
+    @stoppable
+    def localize(
+        self,
+        candidate: Any = None,
+        *,
+        backward: bool | None = None,
+        generate_visualizations: bool = False,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> LocalizationRecord:
+        """Find which op, kernel, module and line is wrong on ``candidate``; ``.culprits``.
+
+        ``candidate`` and ``backward`` are those of the last :meth:`diff` when not said, or else as on the magic's line.
+        Searched is the first of the cell's models that the last :meth:`diff` found wrong, or else the first. With
+        ``isolate`` the candidate runs in a process of its own, op by op: one that crashes or hangs is a culprit, and
+        ``.crashes`` tells how. ``isolate`` and the limits are as in :meth:`diff`. The picture of the errors goes to the
+        session's artifact folder.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: the candidate is eager mode.
+            CannotSendError: with ``isolate``, a backend that another process cannot import.
+        """
+        limits = limits_of(self.settings, isolate, timeout, memory_limit)
+        return self._comparing.localize(Comparison(candidate, backward), limits, pictures=generate_visualizations)
+
+    @stoppable
+    def bisect(
+        self,
+        *,
+        adapter: Any = None,
+        config: ComparisonConfig | None = None,
+        backward: bool | None = None,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> BisectRecord:
+        """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
+
+        ``adapter`` is an adapter, a backend or the name of one; when not said, the candidate of the last :meth:`diff`
+        unless that is a rung already. Gradients are compared when that comparison did so or the cell went backward.
+        ``isolate`` and the limits are as in :meth:`diff`. Of several models the one is looked at that :meth:`localize`
+        would search; the answer names the others.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        limits = limits_of(self.settings, isolate, timeout, memory_limit)
+        return self._comparing.bisect(Comparison(adapter, backward, config), limits)
+
+    @stoppable
+    def reproduce(
+        self,
+        candidate: Any = None,
+        path: str | Path | None = None,
+        *,
+        backward: bool | None = None,
+        config: ComparisonConfig | None = None,
+        setup: Sequence[str] = (),
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> Path:
+        """Write the smallest standalone script in which ``candidate`` answers something else than eager.
+
+        What is wrong is what :meth:`diff` calls wrong. ``candidate`` and ``config`` are those of the last :meth:`diff`
+        when not said; gradients are looked at when that comparison did so or the cell went backward, and only where
+        the outputs alone show nothing. Of several models it is made of the one that :meth:`localize` would search.
+
+        The script needs torch, and the package of a third-party candidate, which it names; it exits with 0 when the
+        difference shows. It was run in a fresh interpreter before its path is answered. Without ``path`` it goes to
+        ``repros/`` in the session's artifact folder. ``setup`` are lines of Python that it runs first.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: nothing is wrong, or not on a single graph.
+            ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone.
+        """
+        limits = limits_of(self.settings, isolate, timeout, memory_limit)
+        return self._comparing.reproduce(Comparison(candidate, backward, config), path, setup, limits)
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """How many of them there are just now."""
+        return 0 if self._traces is None else self._traces.checkpoints.nbytes
+
+    def node(
+        self,
+        name: str,
+        stage: str = "",
+        compile_id: str = "",
+        *,
+        candidate: Any = None,
+        gradients: Sequence[torch.Tensor] | None = None,
+    ) -> NodeHandle:
+        """A node by its name in a captured graph: ``.inputs()``, ``.run()``, ``.as_function()``, ``.into()``.
+
+        The first call of its model runs again up to the node, on copies, with the model as it is now. For the reference
+        each op runs as in eager mode. A function that is no module runs as it is: what it writes elsewhere is written.
+        The next question about the same compile goes on from the nearest checkpoint, as long as the model is the same;
+        :attr:`checkpoint_budget` says how much memory that may take.
+
+        Args:
+            name: as the graph calls it: ``addmm_3``.
+            stage: the graph; ``forward``, then ``backward`` and ``dynamo`` are looked through without it. A node of
+                ``joint`` or ``post_grad`` is the forward's or backward's of that name.
+            compile_id: the compile; the first that has such a node without it.
+            candidate: a backend or adapter whose values are wanted: of ``"inductor"`` the kernel that the node went
+                into, with its own inputs and outputs; of any other the node, in a graph whose every value is an output.
+            gradients: what the backward starts from, one for each output of the model that requires one. Without
+                them it is 1 for an output that is one number, and fixed random weights for any other: what your own
+                loss gave was not kept.
+
+        Raises:
+            NotFoundError: no captured graph has such a node.
+            UsageError: there is no such stage or candidate.
+        """
+        self._traces = self._traces or TracedCalls()
+        self._traces.checkpoints.limit(self.checkpoint_budget)
+        return node_handle(
+            self.record.captures,
+            self._kept_calls,
+            name,
+            stage,
+            compile_id,
+            candidate=candidate,
+            gradients=gradients,
+            traces=self._traces,
+        )
+
+    # Fix-its: session/fixing.py -----------------------------------------------------------------------------------
+
+    @property
+    def applied(self) -> tuple[FixIt, ...]:
+        """The fix-its that are in force."""
+        return self._fixing.applied
+
+    @stoppable
+    def fixits(self, finding: int | None = None) -> Offers:
+        """Verified fix-its: of one finding (counted from 0), or of all.
+
+        Each one is tried on every model first: captured, judged by the same rules, and its numbers compared with the
+        original's. One that does not help, changes a number or makes the target refuse something else is not offered;
+        ``.declined`` says why.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``), or there is no such finding.
+        """
+        return self._fixing.offers(finding)
+
+    @stoppable
+    def try_fixits(self, fixits: Sequence[FixIt]) -> FixTrial:
+        """Run every model with these fix-its together, and look at everything; nothing is applied.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        return self._fixing.attempt(fixits)
+
+    @stoppable
+    def apply(self, *fixits: FixIt | FixTrial) -> FixTrial:
+        """Put fix-its in force, beside those that are: the session shows the model with them. :meth:`undo` goes back.
+
+        Raises:
+            UsageError: together they change numbers, or nothing could be captured with them.
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        return self._fixing.apply(fixits)
+
+    def undo(self) -> tuple[FixIt, ...]:
+        """Take back what was applied last; what is still in force.
+
+        Raises:
+            UsageError: nothing is applied.
+        """
+        return self._fixing.undo()
+
+    def patch(self, *fixits: FixIt) -> Patch:
+        """The line that puts fix-its in force, in front of each model's call, as a diff of your source: ``.diff``.
+
+        Args:
+            fixits: which; those that are applied when none is given.
+
+        Raises:
+            UsageError: none is given, and none is applied.
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        return self._fixing.patch(fixits)
+
+    @stoppable
+    def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
+        """Search for fix-its that together make the target take the graphs, cheapest first; nothing is applied.
+
+        ``result.module`` is the fixed model (``.modules``, where several were called), and
+        ``session.apply(*result.fixits)`` shows it.
+
+        Args:
+            trials: run the model at most so often.
+            seconds: begin no run after so many seconds.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        return self._fixing.fix_all(trials=trials, seconds=seconds)
+
+    # What if: session/what_ifs.py ---------------------------------------------------------------------------------
+
+    @property
+    def trials(self) -> tuple[WhatIfTrial, ...]:
+        """Everything that was tried out, in order."""
+        return self._what_ifs.trials
+
+    @stoppable
+    def try_out(
+        self,
+        *,
+        target: str | None = None,
+        dtype: Any = None,
+        alignment: int | None = None,
+        max_memory: int | str | None = None,
+        dtypes: Sequence[str] | str | None = None,
+        deny: Sequence[str] | str | None = None,
+        decompose: Mapping[str, bool | Sequence[str]] | bool | None = None,
+        fallback: Sequence[str] | str | bool | None = None,
+        batch: Sizes | None = None,
+        sequence: Sizes | None = None,
+        dims: Mapping[str, Dims] | None = None,
+        node: str = "",
+        graph: tuple[str, str] | None = None,
+        on_step: StepObserver | None = None,
+    ) -> WhatIfTrial:
+        """What if something were another one: ``session.try_out(target="stick128", batch=64)``.
+
+        Target, alignment, limits, denied ops, ``decompose`` and ``fallback`` are about the judging: the same captures
+        are judged again, at once. ``dtype``, ``batch`` and ``sequence`` run the kept call of each model once more, on
+        a copy of the model. Several changes are tried together. The answer says what changed, side by side, and has
+        the session that came out; nothing is saved until you say so. The arguments are those of
+        :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is told what the compiler is doing.
+
+        Raises:
+            UsageError: a value that is not allowed, or a model that does not run so.
+            NotFoundError: nothing was captured; there is no such node; or no call was kept to run again.
+        """
+        request = WhatIfRequest(
+            target, alignment, max_memory, dtypes, deny, decompose, fallback, node, graph, dtype, batch, sequence, dims
+        )
+        return self._what_ifs.try_out(request, on_step)
+
+    def tryable(self) -> FormView:
+        """What can be changed, and what it is now: the fields of the panel's form."""
+        return self._what_ifs.form(self.record)
+
+    # Selecting and following ----------------------------------------------------------------------------------
 
     def select(
         self,
@@ -85,15 +657,21 @@ class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
 
     def on_select(self, observer: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Call ``observer`` with each new selection; the answer, when called, ends that."""
-        return added(self._selection_observers, observer)
+        return self._selecting.add(observer)
+
+    def on_change(self, observer: Callable[[], None]) -> Callable[[], None]:
+        """Call ``observer`` whenever the session has a new record or what-if: after :meth:`diff`, :meth:`apply`, ….
+
+        The answer, when called, ends that.
+        """
+        return self._record.observers.add(observer)
 
     def choose(self, selection: dict[str, Any]) -> None:
         """Take over a whole selection, as the panel sends it."""
         if selection == self.selection:
             return
         self.selection = selection
-        for observer in tuple(self._selection_observers):
-            observer(selection)
+        self._selecting.tell(selection)
 
     # Showing and keeping ----------------------------------------------------------------------------------------
 
@@ -119,7 +697,7 @@ class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
             StoreError: it cannot be written.
         """
         if path is None:
-            return self._file_away()
+            return self._record.file_away(self.record)
         target = Path(path)
         write_whole(target, dump_session(self.record))
         return target
@@ -139,11 +717,8 @@ class DebugSession(Found, Comparing, Fixing, Nodes, Trying):
     @classmethod
     def of_record(cls, record: SessionRecord) -> DebugSession:
         """A session that only shows a record: it has captured already."""
-        session = cls(resolve({"strict": record.strict}))
-        session._record = record
-        session._id = record.id
-        session._loaded = True
-        return session
+        context = JudgingContext.of(resolve({"strict": record.strict}))
+        return cls._of(replace(context, is_complete=False), record, saves=True)
 
     def __str__(self) -> str:
         return session_text(self.record)

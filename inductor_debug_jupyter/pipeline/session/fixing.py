@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
 
+from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
+from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
 from inductor_debug_jupyter.pipeline.fixits.module import rewritten_model
@@ -14,164 +17,113 @@ from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, FixItSearch
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
-from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import SessionRecord
-from inductor_debug_jupyter.pipeline.session.life import SessionLife, added
-from inductor_debug_jupyter.pipeline.what_if.baseline import first_calls
-from inductor_debug_jupyter.pipeline.words import RANK, SEVERITIES
+from inductor_debug_jupyter.pipeline.session.capture_run import CaptureRun
+from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
+from inductor_debug_jupyter.pipeline.what_if.baseline import first_calls, has_backward, with_left_out
+from inductor_debug_jupyter.pipeline.words import SEVERITIES
+
+_OF_THE_CALLS = ("diff", "localization", "bisect", "repros")
+"""What was found out by running the kept calls: it holds whichever fix-its are in force."""
 
 
-@dataclass
-class _Fixes:
-    """What was tried and applied so far."""
+class Fixing:
+    """The fix-its of one session: what was tried and applied so far.
 
-    trials: dict[tuple[tuple[str, str], ...], FixTrial] = field(default_factory=dict)
-    applied: list[FixTrial] = field(default_factory=list)
-    original: SessionRecord | None = None
-    """What the session holds without any."""
-    base: SessionRecord | None = None
-    """The same without graphs that no kept call makes again: what was not run is neither fixed nor taken."""
-    left_out: tuple[str, ...] = ()
+    Args:
+        context: what each trial is judged with.
+        record: the session's record, which shows the model with the fix-its that are in force.
+        calls: the models to try them on.
+    """
 
-
-class Fixing(SessionLife):
-    """A session's fix-its."""
-
-    _fixes: _Fixes | None = None
-
-    def on_change(self, observer: Callable[[], None]) -> Callable[[], None]:
-        """Call ``observer`` whenever what the session shows became another: after :meth:`apply` and :meth:`undo`.
-
-        The answer, when called, ends that.
-        """
-        return added(self._change_observers, observer)
+    def __init__(self, context: JudgingContext, record: CurrentRecord, calls: KeptCalls) -> None:
+        self._context = context
+        self._record = record
+        self._calls = calls
+        self._trials: dict[tuple[tuple[str, str], ...], FixTrial] = {}
+        self._applied: list[FixTrial] = []
+        self._unfixed: SessionRecord | None = None
+        """While fix-its are in force, the record without them."""
 
     @property
     def applied(self) -> tuple[FixIt, ...]:
         """The fix-its that are in force."""
-        made = self._made.applied
-        return made[-1].fixits if made else ()
+        return self._applied[-1].fixits if self._applied else ()
 
-    @stoppable
-    def fixits(self, finding: int | None = None) -> Offers:
-        """Verified fix-its: of one finding (counted from 0), or of all.
-
-        Each one is tried on every model first: captured, judged by the same rules, and its numbers compared with the
-        original's. One that does not help, changes a number or makes the target refuse something else is not offered;
-        ``.declined`` says why.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``), or there is no such finding.
-        """
-        if finding is not None and not 0 <= finding < len(self.record.findings):
-            raise NotFoundError(f"finding {finding}: there are {len(self.record.findings)}, counted from 0")
-        tried = self._made.applied[-1].after if self.applied else self._comparable
-        ideas = suggestions(tried, self.rules)
+    def offers(self, finding: int | None) -> Offers:
+        """Every suggested fix-it, tried: of one finding (counted from 0), or of all."""
+        shown = self._record.now.findings
+        if finding is not None and not 0 <= finding < len(shown):
+            raise NotFoundError(f"finding {finding}: there are {len(shown)}, counted from 0")
+        base, left_out = self._base
+        judged = self._applied[-1].after if self._applied else base
         declined = []
-        if finding is not None:
-            wanted = finding_key(self.record.findings[finding])
-            alone = replace(tried, findings=tuple(each for each in tried.findings if finding_key(each) == wanted))
-            found = suggestions(alone, self.rules, SEVERITIES)
+        if finding is None:
+            ideas = suggestions(judged, self._context.rules)
+        else:
+            wanted = finding_key(shown[finding])
+            alone = replace(judged, findings=tuple(each for each in judged.findings if finding_key(each) == wanted))
+            found = suggestions(alone, self._context.rules, SEVERITIES)
             ideas = [replace(idea, finding=wanted) for idea in found]
             if not ideas:
-                declined = [NO_IDEA] if alone.findings else list(self._made.left_out)
+                declined = [NO_IDEA] if alone.findings else list(left_out)
         offered = []
         for idea in ideas:
-            trial = self.try_fixits([*self.applied, idea])
+            trial = self.attempt([*self.applied, idea])
             if problem := trial.problem(idea):
                 declined.append(f"{idea.title}: {problem}")
             else:
                 offered.append(trial)
-        self._note_offers(offered)
+        self._note((trial.fixits[-1], trial) for trial in offered)
         return Offers(offered, declined)
 
-    @stoppable
-    def try_fixits(self, fixits: Sequence[FixIt]) -> FixTrial:
-        """Run every model with these fix-its together, and look at everything; nothing is applied.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
+    def attempt(self, fixits: Sequence[FixIt]) -> FixTrial:
+        """Run every model with these fix-its together, unless that was done before."""
         key = tuple(sorted(fixit.key for fixit in fixits))
-        if key not in self._made.trials:
-            calls, base = self._kept_calls(), self._comparable
-            self._made.trials[key] = try_fixits(
-                fixits,
-                calls,
-                base,
-                _Capture(self),
-                backward=self._trains,
-                left_out=self._made.left_out,
-            )
-        return self._made.trials[key]
+        if key not in self._trials:
+            calls, (base, left_out) = self._calls.needed(), self._base
+            run = CaptureRun(self._context, name=base.name, again=self._calls.recorder)
+            backward = has_backward(base.captures)
+            self._trials[key] = try_fixits(fixits, calls, base, run, backward=backward, left_out=left_out)
+        return self._trials[key]
 
-    @stoppable
-    def apply(self, *fixits: FixIt | FixTrial) -> FixTrial:
-        """Put fix-its in force, beside those that are: the session shows the model with them. :meth:`undo` goes back.
-
-        Raises:
-            UsageError: together they change numbers, or nothing could be captured with them.
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
+    def apply(self, fixits: Iterable[FixIt | FixTrial]) -> FixTrial:
+        """Put fix-its in force, beside those that are."""
         wanted: dict[tuple[str, str], FixIt] = {fixit.key: fixit for fixit in self.applied}
         for each in fixits:
             for fixit in each.fixits if isinstance(each, FixTrial) else (each,):
                 wanted[fixit.key] = fixit
-        trial = self.try_fixits(list(wanted.values()))
+        trial = self.attempt(list(wanted.values()))
         if not trial.after.captures or not trial.same_numbers:
             said = "; ".join(trial.diff.notes[:1]) or trial.diff.verdict
             raise UsageError(f"{', '.join(fixit.title for fixit in trial.fixits)}: not applied, {said}")
-        self._made.applied.append(trial)
-        self._show_fixed(trial.after)
+        self._show([*self._applied, trial])
         return trial
 
     def undo(self) -> tuple[FixIt, ...]:
-        """Take back what was applied last; what is still in force.
-
-        Raises:
-            UsageError: nothing is applied.
-        """
-        if not self._made.applied:
+        """Take back what was applied last; what is still in force."""
+        if not self._applied:
             raise UsageError("nothing to undo: no fix-it is applied")
-        self._made.applied.pop()
-        self._show_fixed(self._made.applied[-1].after if self._made.applied else self._unfixed)
+        self._show(self._applied[:-1])
         return self.applied
 
-    def patch(self, *fixits: FixIt) -> Patch:
-        """The line that puts fix-its in force, in front of each model's call, as a diff of your source: ``.diff``.
-
-        Args:
-            fixits: which; those that are applied when none is given.
-
-        Raises:
-            UsageError: none is given, and none is applied.
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
+    def patch(self, fixits: Sequence[FixIt]) -> Patch:
+        """The change of the user's source that puts these, or those that are applied, in force."""
         chosen = fixits or self.applied
         if not chosen:
             raise UsageError("no patch: no fix-it is given, and none is applied")
-        return call_patch(combined(chosen), [(call.site, call.backend) for call in self._kept_calls()])
+        return call_patch(combined(chosen), [(call.site, call.backend) for call in self._calls.needed()])
 
-    @stoppable
-    def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
-        """Search for fix-its that together make the target take the graphs, cheapest first; nothing is applied.
-
-        ``result.module`` is the fixed model (``.modules``, where several were called), and
-        ``session.apply(*result.fixits)`` shows it.
-
-        Args:
-            trials: run the model at most so often.
-            seconds: begin no run after so many seconds.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        calls = self._kept_calls()
-        search = FixItSearch(self.try_fixits, self.rules, self._comparable, trials=trials, seconds=seconds)
+    def fix_all(self, *, trials: int, seconds: float) -> FixResult:
+        """Search for fix-its that together make the target take the graphs; the findings then name theirs."""
+        calls, (base, left_out) = self._calls.needed(), self._base
+        search = FixItSearch(self.attempt, self._context.rules, base, trials=trials, seconds=seconds)
         search.run()
         rewrite = combined(search.chosen)
-        patch = self.patch(*search.chosen) if search.chosen else Patch()
+        patch = self.patch(search.chosen) if search.chosen else Patch()
         modules = tuple(rewritten_model(call.model, rewrite) if search.chosen else call.model for call in calls)
+        if search.best is not None:
+            self._note((fixit, search.best) for fixit in search.chosen)
         return FixResult(
             tuple(search.chosen),
             search.best,
@@ -181,91 +133,43 @@ class Fixing(SessionLife):
             patch.diff,
             patch.unwritten,
             modules,
-            self._made.left_out if self._refuses_more else (),
+            left_out if self._refuses_more else (),
         )
 
     @property
-    def _made(self) -> _Fixes:
-        if self._fixes is None:
-            self._fixes = _Fixes()
-        return self._fixes
+    def _original(self) -> SessionRecord:
+        """The record without any fix-it."""
+        return self._unfixed or self._record.now
 
-    @property
-    def _unfixed(self) -> SessionRecord:
-        if self._made.original is None:
-            self._made.original = self.record
-        return self._made.original
-
-    @property
-    def _comparable(self) -> SessionRecord:
-        if self._made.base is None:
-            self._made.base, self._made.left_out = first_calls(
-                self._unfixed, self.profile, self.rules, self._call_was_kept
-            )
-        return self._made.base
+    @cached_property
+    def _base(self) -> tuple[SessionRecord, tuple[str, ...]]:
+        """The original without graphs that no kept call makes again, and notes on these: they can not be tried."""
+        return first_calls(self._original, self._context, self._calls.was_kept)
 
     @property
     def _refuses_more(self) -> bool:
         """Whether the target refuses something in a graph that is not tried."""
-        tried = {capture.compile_id for capture in self._comparable.captures}
-        errors = (each for each in self._unfixed.findings if each.severity == "error")
+        tried = {capture.compile_id for capture in self._base[0].captures}
+        errors = (each for each in self._original.findings if each.severity == "error")
         return any(place.compile_id not in tried for each in errors for place in each.places)
 
-    @property
-    def _trains(self) -> bool:
-        return any(capture.graph("backward") is not None for capture in self._comparable.captures)
+    def _show(self, applied: list[FixTrial]) -> None:
+        """The record becomes that of the models with the last trial's fix-its."""
+        original, now = self._original, self._record.now
+        shown = with_left_out(applied[-1].after, original, self._base[0]) if applied else original
+        kept = {name: getattr(now, name) for name in _OF_THE_CALLS}
+        self._applied, self._unfixed = applied, original if applied else None
+        self._record.set(replace(shown, id=original.id, created=original.created, name=original.name, **kept))
 
-    def _show_fixed(self, record: SessionRecord) -> None:
-        original = self._unfixed
-        if record is not original:
-            record = _with_left_out(record, original, self._comparable)
-        self._record = replace(record, id=original.id, created=original.created, name=original.name)
-        for observer in tuple(self._change_observers):
-            observer()
-
-    def _note_offers(self, offers: Sequence[FixTrial]) -> None:
-        """The findings say what would help, in words."""
+    def _note(self, verified: Iterable[tuple[FixIt, FixTrial]]) -> None:
+        """The findings say which verified fix-its would help, in words."""
         words: dict[str, list[str]] = {}
-        for trial in offers:
-            fixit = trial.fixits[-1]
+        for fixit, trial in verified:
             said = f"{fixit.title}, checked: {trial.diff.verdict}, at most {trial.max_error:.2g} off"
             words.setdefault(fixit.finding, []).append(said)
         if words:
             findings = tuple(
                 replace(each, fixits=tuple(words[finding_key(each)])) if finding_key(each) in words else each
-                for each in self.record.findings
+                for each in self._record.now.findings
             )
-            self._record = replace(self.record, findings=findings)
-
-
-def _with_left_out(record: SessionRecord, original: SessionRecord, tried: SessionRecord) -> SessionRecord:
-    """The record with the graphs that were not tried, as they are, and what was found in them."""
-    ids = {capture.compile_id for capture in original.captures} - {capture.compile_id for capture in tried.captures}
-    if not ids:
-        return record
-    findings = {finding_key(each): each for each in record.findings}
-    for each in original.findings:
-        if places := tuple(place for place in each.places if place.compile_id in ids):
-            there = findings.get(finding_key(each), replace(each, places=()))
-            findings[finding_key(each)] = replace(there, places=(*there.places, *places))
-    return replace(
-        record,
-        captures=(*record.captures, *(each for each in original.captures if each.compile_id in ids)),
-        memory=(*record.memory, *(each for each in original.memory if each.compile_id in ids)),
-        findings=tuple(sorted(findings.values(), key=lambda each: RANK[each.severity])),
-    )
-
-
-class _Capture:
-    """A session for one trial, like the user's; it is not the last one, and saves nothing."""
-
-    def __init__(self, session: Fixing) -> None:
-        self._life = SessionLife(session.settings, constraints=session.rules, name=session.record.name)
-        self._life._recorder.runs_for(session._recorder)
-
-    def open(self) -> None:
-        self._life.open()
-
-    def close(self) -> SessionRecord:
-        self._life.stop()
-        return self._life.record
+            self._record.update(findings=findings)

@@ -5,7 +5,7 @@ before and after, side by side.
 
 - ``judging`` changes the device profile: the same captures are judged again, without a compile.
 - ``inputs`` changes the inputs of a kept call, and ``rerun`` runs it on a copy of the model; ``baseline`` selects what
-  it is compared with, and ``output_changes`` compares the outputs.
+  it is compared with, ``both_runs`` runs both sides, and ``output_changes`` compares their outputs.
 - ``differences`` compares the two sessions, ``table`` and ``view`` show that as text, JSON and rows of the panel;
   ``form`` lists what can be changed.
 

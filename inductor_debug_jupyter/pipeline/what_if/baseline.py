@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile
+from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
+from inductor_debug_jupyter.pipeline.fixits.fixit import finding_key
 from inductor_debug_jupyter.pipeline.records import CompileCapture, SessionRecord
-from inductor_debug_jupyter.pipeline.words import count
+from inductor_debug_jupyter.pipeline.words import RANK, count
 
 _INDUCTOR = {"post_grad", "ir_pre_fusion", "ir_post_fusion", "code", "kernel"}
 _FAILED = "lowering failed"
@@ -22,8 +23,7 @@ _FAILED = "lowering failed"
 
 def first_calls(
     record: SessionRecord,
-    profile: DeviceProfile,
-    rules: Sequence[Constraint],
+    context: JudgingContext,
     was_kept: Callable[[CompileCapture], bool] = lambda capture: True,
 ) -> tuple[SessionRecord, tuple[str, ...]]:
     """The record with the graphs of kept calls only, and notes on what was left out.
@@ -51,7 +51,25 @@ def first_calls(
     if gone := len(record.captures) - len(there):
         left_out = f"{count(gone, 'graph')} left out on both sides"
         notes.append(f"of some models no call was kept (they are gone, or their inputs too large): {left_out}")
-    return judge_again(narrowed, profile=profile, rules=rules), tuple(notes)
+    return judge_again(narrowed, context), tuple(notes)
+
+
+def with_left_out(record: SessionRecord, original: SessionRecord, tried: SessionRecord) -> SessionRecord:
+    """The record with the original's graphs that were not tried, as they are, and what was found in them."""
+    ids = {capture.compile_id for capture in original.captures} - {capture.compile_id for capture in tried.captures}
+    if not ids:
+        return record
+    findings = {finding_key(each): each for each in record.findings}
+    for each in original.findings:
+        if places := tuple(place for place in each.places if place.compile_id in ids):
+            there = findings.get(finding_key(each), replace(each, places=()))
+            findings[finding_key(each)] = replace(there, places=(*there.places, *places))
+    return replace(
+        record,
+        captures=(*record.captures, *(each for each in original.captures if each.compile_id in ids)),
+        memory=(*record.memory, *(each for each in original.memory if each.compile_id in ids)),
+        findings=tuple(sorted(findings.values(), key=lambda each: RANK[each.severity])),
+    )
 
 
 def is_symbolic(captures: Sequence[CompileCapture]) -> bool:

@@ -1,4 +1,4 @@
-"""The device profile of a what-if: another target, or the same one with changes."""
+"""The judging context of a what-if: another target, or the same one with changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from inductor_debug_jupyter.pipeline.devices import DeviceProfile, load_profile
+from inductor_debug_jupyter.pipeline.devices import DeviceProfile, JudgingContext, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.devices.cpu_side import op_name
+from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.ops import (
     DECOMPOSED,
@@ -21,42 +22,77 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
     lowered_names,
     names_of,
 )
-from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError
-from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, ProfileError, UsageError
+from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.what_if.request import WhatIfRequest
 from inductor_debug_jupyter.pipeline.words import size
 
 ORIGIN = "what if"
+_OF_TARGET = ("alignment", "max_memory", "dtypes", "deny")
+"""The settings that change the target's profile."""
 _LISTED = 12
 
 
 @dataclass(frozen=True)
 class Judging:
-    """The profile to judge with, its changes in words, and notes on them."""
+    """The context to judge with, its changes in words, and notes on them."""
 
-    profile: DeviceProfile
+    context: JudgingContext
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def changed_judging(
-    base: DeviceProfile, settings: Settings, request: WhatIfRequest, captures: Sequence[CompileCapture]
-) -> Judging:
-    """The profile with the changes of the request.
+def base_judging(record: SessionRecord, context: JudgingContext, request: WhatIfRequest | None) -> Judging:
+    """The context that a record was judged with; of a session that was loaded, as much as its record tells.
 
-    Settings beside the target (``--alignment``, …) stay when the target changes.
+    Raises:
+        UsageError: the target of a loaded session is unknown here, and the request gives no other.
+    """
+    if context.is_complete:
+        return Judging(context)
+    needs_target = request is not None and request.target is None
+    try:
+        profile = load_profile(record.target)
+    except ProfileError:
+        if needs_target:
+            raise UsageError(
+                f"the session's target {record.target!r} is not built in, and its file is not known here; "
+                "give target= as well"
+            ) from None
+        profile = DeviceProfile(record.target)
+    found = replace(context, profile=profile, rules=tuple(rules_for(profile)), is_complete=True)
+    if not needs_target:
+        return Judging(found)
+    again = judge_again(record, found)
+    if [each.title for each in again.findings] == [each.title for each in record.findings]:
+        return Judging(found)
+    note = (
+        f"the saved session was judged by more than {profile.name} says (an alignment, a limit, rules of its own), "
+        "which is not in its file: part of the difference is due to that"
+    )
+    return Judging(found, notes=(note,))
+
+
+def changed_judging(base: JudgingContext, request: WhatIfRequest, captures: Sequence[CompileCapture]) -> Judging:
+    """The context with the changes of the request.
+
+    Settings beside the target (``--alignment``, …) and ops that an earlier what-if put on the CPU stay when the target
+    changes. The rules are the changed profile's; rules of the user's own stay unless the target changes.
 
     Raises:
         ProfileError: there is no such target.
-        OptionError: an op that no captured graph has, or whose parts are unknown.
+        OptionError: an op that no captured graph has, or whose parts are unknown; or a setting of a target, which
+            rules of the user's own do not know.
         NotFoundError: there is no such node.
     """
     given = request.settings
-    profile = load_profile(given["target"]).with_settings(settings) if "target" in given else base
-    beside = {name: Setting(given.get(name), ORIGIN) for name in ("alignment", "max_memory", "dtypes", "deny")}
+    profile = base.profile
+    if "target" in given:
+        profile = replace(load_profile(given["target"]).with_settings(base.settings), cpu=base.profile.cpu)
+    beside = {name: Setting(given.get(name), ORIGIN) for name in _OF_TARGET}
     profile = profile.with_settings(Settings(beside))
-    changes = _setting_changes(base, profile, given)
+    changes = _setting_changes(base.profile, profile, given)
     notes: list[str] = []
     nodes = _nodes(request, captures) if request.node else []
     wanted = dict(request.decompose) if isinstance(request.decompose, Mapping) else {}
@@ -74,7 +110,25 @@ def changed_judging(
         names = [_names_of_present("fallback", written, captures) for written in request.fallback]
         profile = replace(profile, cpu=replace(profile.cpu, ops=profile.cpu.ops.union(*names)))
         changes.append(f"{', '.join(map(functional_name, request.fallback))} on the CPU")
-    return Judging(profile, tuple(changes), tuple(notes))
+    settings = with_changes(base.settings, given)
+    if not base.has_own_rules or "target" in given:
+        context = JudgingContext(settings, profile, tuple(rules_for(profile)))
+    elif said := [name for name in _OF_TARGET if name in given]:
+        raise OptionError(
+            f"{said[0]}={getattr(request, said[0])!r}: this session has rules of its own (constraints=), and no "
+            "target's; give target= as well"
+        )
+    else:
+        context = replace(base, settings=settings, profile=profile)
+    return Judging(context, tuple(changes), tuple(notes))
+
+
+def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings with some values replaced; denied ops add up."""
+    said = dict(changes)
+    if "deny" in said:
+        said["deny"] = (*(settings["deny"] or ()), *said["deny"])
+    return Settings({**settings.values, **{name: Setting(value, ORIGIN) for name, value in said.items()}})
 
 
 def _setting_changes(base: DeviceProfile, profile: DeviceProfile, given: Mapping[str, Any]) -> list[str]:

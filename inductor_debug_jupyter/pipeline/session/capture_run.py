@@ -1,0 +1,85 @@
+"""One run under the compiler's hooks, judged: of the user's cell, of a fix-it's trial, or of a what-if."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
+from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
+from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
+from inductor_debug_jupyter.pipeline.capture.calls import CallLog
+from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.devices import JudgingContext
+from inductor_debug_jupyter.pipeline.devices.judge import judge
+from inductor_debug_jupyter.pipeline.interrupts import held_back
+from inductor_debug_jupyter.pipeline.records import SessionRecord
+
+
+class CaptureRun:
+    """Captures what this thread compiles between :meth:`open` and :meth:`stop`, and judges it by one context.
+
+    The arguments are those of :class:`~inductor_debug_jupyter.pipeline.session.DebugSession`. With ``again`` the run
+    repeats what that recorder saw, so the user's lines are those from then.
+
+    Raises:
+        OptionError: with ``again``, a context that only holds for the graphs of the first run.
+    """
+
+    def __init__(
+        self,
+        context: JudgingContext,
+        *,
+        eager: bool = False,
+        fresh: bool = True,
+        keep_inputs: bool = False,
+        inputs_limit: int | InputBudget | None = None,
+        name: str = "",
+        on_step: StepObserver | None = None,
+        only: Callable[[Any], bool] | None = None,
+        again: Recorder | None = None,
+    ) -> None:
+        self.context = context
+        self.id, self.created = new_session_id()
+        self.recorder = Recorder(fresh=fresh, on_step=on_step)
+        if again is not None:
+            context.check_other_graphs()
+            self.recorder.runs_for(again)
+        self.device = DeviceLog()
+        settings = context.settings
+        budget = InputBudget(inputs_limit) if isinstance(inputs_limit, int) else inputs_limit
+        self.calls = CallLog(None if settings["diff"] else budget)
+        kept = self.calls if keep_inputs or settings["diff"] else None
+        self.watch = CaptureWatch(self.recorder, lower=settings["lower"], eager=eager, calls=kept, only=only)
+        self._name = name
+        self._hooks = ExitStack()
+        self._started = 0.0
+
+    def open(self) -> None:
+        """Start capturing on this thread."""
+        self._started = time.perf_counter()
+        with held_back(undo=self.stop):
+            self._hooks.enter_context(listening(self.device))
+            self.watch.open()
+
+    def stop(self) -> None:
+        """Stop capturing and put everything back. Safe to call twice."""
+        with held_back():
+            self.watch.close()
+            self._hooks.close()
+
+    def close(self) -> SessionRecord:
+        """Stop capturing; returns the judged record."""
+        self.stop()
+        return self.judged(seconds=time.perf_counter() - self._started)
+
+    def judged(self, seconds: float = 0.0) -> SessionRecord:
+        """What was captured so far and what adapters reported, judged."""
+        record = judge(
+            self.recorder, self.context, session_id=self.id, created=self.created, name=self._name, seconds=seconds
+        )
+        return replace(record, **self.device.fields(record.notes))

@@ -1,0 +1,146 @@
+"""What if: the same session with something changed, as a session of its own, and both side by side."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
+from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
+from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
+from inductor_debug_jupyter.pipeline.devices import JudgingContext
+from inductor_debug_jupyter.pipeline.devices.judge import judge_again
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
+from inductor_debug_jupyter.pipeline.session.capture_run import CaptureRun
+from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
+from inductor_debug_jupyter.pipeline.what_if import Numbers, WhatIfRequest, WhatIfTrial
+from inductor_debug_jupyter.pipeline.what_if.baseline import (
+    first_calls,
+    has_aot,
+    has_backward,
+    is_symbolic,
+    lowering_of,
+)
+from inductor_debug_jupyter.pipeline.what_if.both_runs import compared_outputs, run_all, unchanged
+from inductor_debug_jupyter.pipeline.what_if.differences import NOTHING_RAN, compared
+from inductor_debug_jupyter.pipeline.what_if.form import FormView, dtype_of, form_view
+from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_call, resize_texts
+from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, base_judging, changed_judging, with_changes
+
+
+class WhatIfs:
+    """The what-ifs of one session.
+
+    Args:
+        context: what the session was judged with.
+        record: its record, whose observers hear of each what-if.
+        calls: what is run again.
+        new_session: makes the session that comes out, which is saved only when the user says so.
+    """
+
+    def __init__(
+        self,
+        context: JudgingContext,
+        record: CurrentRecord,
+        calls: KeptCalls,
+        new_session: Callable[[JudgingContext, SessionRecord, KeptCalls], Any],
+    ) -> None:
+        self._context = context
+        self._record = record
+        self._calls = calls
+        self._new_session = new_session
+        self.trials: tuple[WhatIfTrial, ...] = ()
+
+    def try_out(self, request: WhatIfRequest, on_step: StepObserver | None) -> WhatIfTrial:
+        """Judge the captures again or run the calls again, as the request needs."""
+        if not self._record.now.captures:
+            raise NotFoundError("nothing was captured, so there is nothing to try")
+        started = time.perf_counter()
+        base = base_judging(self._record.now, self._context, request)
+        judging = changed_judging(base.context, request, self._record.now.captures)
+        judging = replace(judging, notes=(*base.notes, *judging.notes))
+        if request.reruns:
+            trial = self._run_again(request, base.context, judging, on_step)
+        else:
+            trial = self._judged_again(request, judging)
+        trial = replace(trial, seconds=time.perf_counter() - started)
+        self.trials = (*self.trials, trial)
+        self._record.observers.tell()
+        return trial
+
+    def form(self, record: SessionRecord) -> FormView:
+        """What can be changed, and what it is in a record."""
+        calls = self._calls.there()
+        base = base_judging(record, self._context, None)
+        return form_view(record, base.context.profile, calls, "" if calls else self._calls.why_none())
+
+    def _judged_again(self, request: WhatIfRequest, judging: Judging) -> WhatIfTrial:
+        before = self._record.now
+        session_id, created = new_session_id()
+        after = replace(judge_again(before, judging.context), id=session_id, created=created, repros=())
+        session = self._session(judging.context, after, judging.changes, self._calls)
+        changes = compared(before, after, Numbers(why=NOTHING_RAN))
+        return WhatIfTrial(request, judging.changes, before, session, changes, judging.notes)
+
+    def _run_again(
+        self, request: WhatIfRequest, base: JudgingContext, judging: Judging, on_step: StepObserver | None
+    ) -> WhatIfTrial:
+        """Both sides: the session's own first calls, and the same calls changed."""
+        changed = [changed_call(call, request) for call in self._calls.needed()]
+        told = (*judging.changes, *resize_texts(changed))
+        if request.dtype is not None:
+            now = dtype_of(self._calls.there())
+            told = (*told, f"dtype {now} → {request.dtype}" if now else f"dtype {request.dtype}")
+        before, notes = first_calls(self._record.now, base, self._calls.was_kept)
+        reference: list[Any] = []
+        if is_symbolic(before.captures):
+            before, reference = self._captured(unchanged(changed), base, on_step)
+            notes = (*notes, "the session's sizes are symbolic: both sides ran with fixed ones")
+        after, outputs = self._captured(changed, judging.context, on_step, ", ".join(told))
+        session = self._session(judging.context, after, told, _calls_after(changed, request))
+        grad = has_backward(self._record.now.captures)
+        numbers = compared_outputs(changed, after.captures, reference, outputs, grad=grad)
+        changes = compared(before, after, numbers)
+        return WhatIfTrial(request, told, before, session, changes, (*notes, *judging.notes))
+
+    def _captured(
+        self, calls: Sequence[ChangedCall], context: JudgingContext, on_step: StepObserver | None, title: str = ""
+    ) -> tuple[SessionRecord, list[Any]]:
+        """The calls, captured as the session's own were, and what they returned."""
+        record = self._record.now
+        lower = lowering_of(record.captures, self._context.settings["lower"])
+        context = replace(context, settings=with_changes(context.settings, {"lower": lower}))
+        capturing = CaptureRun(context, eager=True, name=record.name, on_step=on_step, again=self._calls.recorder)
+        backward = has_backward(record.captures)
+        capturing.open()
+        try:
+            outputs = run_all(calls, grad=backward or not has_aot(record.captures), backward=backward)
+        except UsageError as error:
+            raise UsageError(f"{title}: {error}" if title else str(error)) from error.__cause__
+        finally:
+            capturing.stop()
+        return capturing.close(), outputs
+
+    def _session(self, context: JudgingContext, record: SessionRecord, told: Sequence[str], calls: KeptCalls) -> Any:
+        """A session that holds the record and can be asked further."""
+        now = self._record.now
+        short = re.sub(r" \([^)]*\)", "", ", ".join(told))
+        note = Note(ORIGIN, f"of session {now.id}: {', '.join(told)}")
+        named = replace(record, name=f"{now.name} · what if {short}", notes=(*record.notes, note))
+        return self._new_session(context, named, calls)
+
+
+def _calls_after(changed: Sequence[ChangedCall], request: WhatIfRequest) -> KeptCalls:
+    """What the session that came out can run again: the changed calls, unless a copy of the model made them."""
+    if request.dtype is None:
+        return KeptCalls.of([ModelCall.of(each.call.model, *each.inputs(), like=each.call) for each in changed])
+    return KeptCalls.of(
+        [],
+        f"no model call was kept to run again: the copy of the model in {request.dtype} that this what-if ran is gone; "
+        "ask the session that it came from",
+    )
