@@ -41,7 +41,7 @@ from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach
-from inductor_debug_jupyter.pipeline.rerun.state import Memo, clone_inputs, memo_copy, own_module
+from inductor_debug_jupyter.pipeline.rerun.state import Memo, as_computed, clone_inputs, memo_copy, own_module
 from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
 from inductor_debug_jupyter.pipeline.torch_compat import regions
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
@@ -206,26 +206,26 @@ class CompiledGraphs:
 
     _made: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
-    def key(self, backend: Backend, graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        """What must be equal for a compiled graph to be used again; None when it must not be."""
+    def made(
+        self,
+        backend: Backend,
+        graph_module: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        make: Callable[[], Callable[..., Any]],
+    ) -> Callable[..., Any]:
+        """What a backend made of such a graph before, or else makes of it now."""
         if backend.close is not None or any(node.op == "get_attr" for node in graph_module.graph.nodes):
-            return None
+            return make()
         kinds = [
             (value.dtype, tuple(map(str, value.shape)), value.requires_grad, str(value.device), tuple(value.stride()))
             if isinstance(value, torch.Tensor)
             else str(value)
             for value in inputs
         ]
-        return id(backend.compiler), graph_module.code, tuple(kinds), torch.is_grad_enabled()
-
-    def get(self, key: Any) -> Callable[..., Any] | None:
-        """The compiled graph, if there is one."""
-        return None if key is None else self._made.get(key)
-
-    def put(self, key: Any, run: Callable[..., Any]) -> None:
-        """Keep one."""
-        if key is not None:
-            self._made[key] = run
+        key = id(backend.compiler), graph_module.code, tuple(kinds), torch.is_grad_enabled()
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
 
 @dataclass(eq=False)
@@ -246,27 +246,22 @@ class _CountedCompiler:
     _inductor_debug: bool = True
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
-        with self._grad_mode():
-            return self._counting_outputs(self._compiled(graph_module, example_inputs, options), graph_module)
+        def make() -> Callable[..., Any]:
+            assert self.backend.compiler is not None
+            return runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
 
-    def _compiled(
-        self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], options: dict[str, Any]
-    ) -> Callable[..., Any]:
-        assert self.backend.compiler is not None
-        key = None if self.kept is None or options else self.kept.key(self.backend, graph_module, example_inputs)
-        if self.kept is not None and (known := self.kept.get(key)) is not None:
-            self.compiled += 1
-            return known
         try:
-            run = runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
+            with self._grad_mode():
+                if self.kept is None or options:
+                    run = make()
+                else:
+                    run = self.kept.made(self.backend, graph_module, example_inputs, make)
         except Exception as error:
             if not regions.asks_to_trace_again(error):
                 self.failures.append(describe(error))
             raise
         self.compiled += 1
-        if self.kept is not None:
-            self.kept.put(key, run)
-        return run
+        return self._counting_outputs(run, graph_module)
 
     def _counting_outputs(self, run: Callable[..., Any], graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
         """The same, noting when it gives more or fewer outputs than the graph has: Dynamo takes those that it knows."""
@@ -304,26 +299,13 @@ class _NeedsGradientsError(Exception):
     """The model itself goes backward through a graph that was compiled without."""
 
 
-class _Undifferentiated(torch.autograd.Function):
-    """A result that looks as if it could be differentiated."""
-
-    @staticmethod
-    def forward(ctx: Any, result: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-        ctx.mark_dirty(result)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        raise _NeedsGradientsError
-
-
 def _differentiable(result: Any, traced: Any) -> Any:
     """A graph's result that requires a gradient if it did when it was traced."""
     if not isinstance(result, torch.Tensor) or result.requires_grad or result._is_view():
         return result
     if not getattr(traced, "requires_grad", False) or not torch.is_grad_enabled():
         return result
-    return _Undifferentiated.apply(result, torch.ones((), requires_grad=True))  # type: ignore[no-untyped-call]
+    return as_computed(result, _NeedsGradientsError())
 
 
 _RUNNERS = ("compiled", "compiled_fn", "run", "function", "forward")
@@ -346,6 +328,7 @@ class Call:
     The backward starts from ``gradients``, one for each output that requires one; without them from 1 for an output
     that is one number, and from fixed random weights for any other. With ``through`` the model is not compiled: that
     is a context with the function to call in its place. ``noise`` is a context around what the model computes.
+    ``differentiable``: backends compile with gradients also where there is no ``backward`` to compare.
 
     With ``calls`` above 1 the model, compiled once, is called so often in a row, as a loop does: each call with new
     copies of the inputs and without gradients, but from the model's state and the random numbers that the last one
@@ -361,6 +344,7 @@ class Call:
     gradients: Sequence[torch.Tensor] | None = None
     through: Callable[[Any], AbstractContextManager[Callable[..., Any]]] | None = None
     calls: int = 1
+    differentiable: bool = False
 
     def execute(self, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Execution:
         """Run it, on copies and from the generators' present state. What the model raises becomes ``error``.
@@ -369,29 +353,9 @@ class Call:
         """
         if backend.recording is not None:
             return Execution(backend.recording.values)
+        execution = Execution()
         started = time.perf_counter()
-        grad = torch.is_grad_enabled()
-        try:
-            execution = Execution()
-            if self._execute(execution, backend, config, timeout, without_gradients=grad and not self.backward):
-                execution = Execution()
-                self._execute(execution, backend, config, timeout, without_gradients=False)
-        finally:
-            if backend.close is not None:
-                backend.close()
-        execution.seconds = time.perf_counter() - started
-        return execution
-
-    def _execute(
-        self,
-        execution: Execution,
-        backend: Backend,
-        config: ComparisonConfig,
-        timeout: float | None,
-        *,
-        without_gradients: bool,
-    ) -> bool:
-        """Run it, and note what it does; whether it must be run again with gradients, since the model uses them."""
+        without_gradients = torch.is_grad_enabled() and not self.differentiable and not self.backward
         compiler = _CountedCompiler(backend, without_gradients, self.kept) if backend.compiler else None
         try:
             with ExitStack() as stack:
@@ -413,12 +377,16 @@ class Call:
                     execution.incomplete += compiler.incomplete()
                 execution.notes += reach(model).notes
         except _NeedsGradientsError:
-            return True
+            return replace(self, differentiable=True).execute(backend, config, timeout)
         except Exception as error:
             log.debug("%s raised", backend.name, exc_info=True)
             execution.error = describe(error)
             execution.crash = getattr(getattr(error, "inner_exception", None) or error, "crash", None)
-        return False
+        finally:
+            if backend.close is not None:
+                backend.close()
+        execution.seconds = time.perf_counter() - started
+        return execution
 
     def _call_once(
         self,

@@ -169,21 +169,14 @@ def try_fixits(
     ``before`` is the record of what these calls compile. Each call runs as the user's own did.
     """
     backend = RewritingBackend(combined(fixits))
-    harnesses = [
-        KernelDiffHarness(
-            call.model,
-            call.inputs,
-            model_name=call.name,
-            test_backend=backend,
-            comparison_config=_tolerances(combined(fixits)),
-            backward=backward,
-        )
-        for call in calls
-    ]
+    config = _tolerances(combined(fixits))
+    reports = []
     capturing.open()
     try:
-        reports = []
-        for call, harness in zip(calls, harnesses, strict=True):
+        for call in calls:
+            harness = KernelDiffHarness(
+                call.model, call.inputs, call.name, test_backend=backend, comparison_config=config, backward=backward
+            )
             with as_called(call):
                 reports.append(harness.compare())
     finally:

@@ -152,17 +152,23 @@ def _like(tensor: torch.Tensor, copied: torch.Tensor, *, leaf: bool) -> torch.Te
     """The copy, requiring a gradient as the tensor does: as a leaf, or as if it had been computed."""
     if leaf or not tensor.requires_grad or not torch.is_grad_enabled():
         return copied.requires_grad_(tensor.requires_grad)
-    return _Computed.apply(copied, torch.ones((), requires_grad=True))  # type: ignore[no-any-return, no-untyped-call]
+    return as_computed(copied)
+
+
+def as_computed(tensor: torch.Tensor, refusal: Exception | None = None) -> torch.Tensor:
+    """The tensor with a history; going backward through it ends there, or raises ``refusal``."""
+    return _Computed.apply(tensor, torch.ones((), requires_grad=True), refusal)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Computed(torch.autograd.Function):
-    """Gives a tensor a history, without touching its contents."""
-
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor, source: torch.Tensor, refusal: Exception | None) -> torch.Tensor:
         ctx.mark_dirty(tensor)
+        ctx.refusal = refusal
         return tensor
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return None, None
+        if ctx.refusal is not None:
+            raise ctx.refusal
+        return None, None, None
