@@ -18,9 +18,9 @@ from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
+from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.store import Shelf
-from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 from inductor_debug_jupyter.pipeline.what_if.baseline import has_backward
 
@@ -81,7 +81,7 @@ class Comparing(SessionLife):
                 backward=backward,
                 **limits,
             )
-            with unheard(), listening(self._device), call.modes.again():
+            with as_called(call), listening(self._device):
                 shelf = self._shelf() if generate_visualizations else None
                 reports.append(harness.compare(generate_visualizations, shelf))
         report = self._with_lost(merged(reports))
@@ -127,7 +127,7 @@ class Comparing(SessionLife):
             backward=last.backward if backward is None else backward,
             **limits,
         )
-        with unheard(), call.modes.again():
+        with as_called(call):
             found = harness.localize(generate_visualizations=generate_visualizations, output_dir=self._shelf())
         found = replace(found, notes=(*found.notes, *others))
         self._update(localization=found)
@@ -157,7 +157,7 @@ class Comparing(SessionLife):
         limits = self._limits(isolate, timeout, memory_limit)
         call, others = self._call_to_search()
         last = self._last_comparison()
-        with unheard(), call.modes.again():
+        with as_called(call):
             found = bisect_stages(
                 call.model,
                 call.inputs,
@@ -205,7 +205,7 @@ class Comparing(SessionLife):
         candidate = last.candidate if candidate is None else candidate
         goes_backward = self._goes_backward(call) if backward is None else backward
         lines = [*changed_inductor_settings(), *setup]
-        with unheard(), call.modes.again():
+        with as_called(call):
             for gradients in (False, True) if goes_backward else (False,):
                 fails = Differs(candidate, backward=gradients, config=config or last.config, **limits)
                 minifier = Minifier.of_model(call.model, call.inputs, fails=fails, setup=lines)

@@ -16,12 +16,12 @@ from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, ProfileError, UsageError
 from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
+from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.session.life import SessionLife
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.what_if import Numbers, WhatIfRequest, WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.baseline import (
     first_calls,
-    has_aot,
     has_backward,
     is_symbolic,
     lowering_of,
@@ -87,7 +87,8 @@ class Trying(SessionLife):
         if not self.record.captures:
             raise NotFoundError("nothing was captured, so there is nothing to try")
         started = time.perf_counter()
-        trial = self._tried(asked, on_step)
+        with unnoticed():
+            trial = self._tried(asked, on_step)
         trial = replace(trial, seconds=time.perf_counter() - started)
         self._trials = (*self._trials, trial)
         return trial
@@ -157,23 +158,16 @@ class Trying(SessionLife):
 
         Ops that may draw random numbers are compared when another seed makes no difference.
         """
-        grad = has_backward(self.record.captures)
         why = why_not_compared(changed, after.captures)
         if why in ("", MAY_DRAW) and not reference:
-            reference = self._run_all(_unchanged(changed), grad=grad)
+            reference = self._run_all(_unchanged(changed))
         if why == MAY_DRAW:
-            others = self._run_all(_unchanged(changed), grad=grad, seed=_OTHER_SEED)
+            others = self._run_all(_unchanged(changed), seed=_OTHER_SEED)
             why = "" if are_equal(reference, others) else why
         return Numbers((), why) if why else _numbers(changed, reference, outputs)
 
-    def _run_all(
-        self, calls: Sequence[ChangedCall], *, grad: bool, backward: bool = False, seed: int | None = None
-    ) -> list[Any]:
-        outputs = []
-        for each in calls:
-            with each.call.modes.again():
-                outputs.append(run(each, grad=grad, backward=backward, seed=seed))
-        return outputs
+    def _run_all(self, calls: Sequence[ChangedCall], *, backward: bool = False, seed: int | None = None) -> list[Any]:
+        return [run(each, backward=backward, seed=seed) for each in calls]
 
     def _calls_after(self, changed: Sequence[ChangedCall], asked: WhatIfRequest) -> list[ModelCall]:
         """What the session that came out can run again: the changed calls, unless a copy of the model made them."""
@@ -198,11 +192,10 @@ class Trying(SessionLife):
         )
         maker._recorder.runs_for(self._recorder)
         maker.profile = profile
-        grad = has_backward(captures) or not has_aot(captures)
         started = time.perf_counter()
         maker.open()
         try:
-            outputs = self._run_all(calls, grad=grad, backward=has_backward(captures))
+            outputs = self._run_all(calls, backward=has_backward(captures))
         except UsageError as error:
             raise UsageError(f"{title}: {error}" if title else str(error)) from error.__cause__
         finally:

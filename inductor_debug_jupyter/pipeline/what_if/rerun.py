@@ -15,14 +15,13 @@ from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall
 
 
-def run(changed: ChangedCall, *, backward: bool, seed: int | None = None, grad: bool | None = None) -> Any:
+def run(changed: ChangedCall, *, backward: bool, seed: int | None = None) -> Any:
     """Run the call as the user's own ran, but for the change; returns its detached outputs.
 
     Args:
         changed: the call.
         backward: also run the backward.
         seed: the seed of torch's generators; None starts where the user's own call did.
-        grad: not read any more: grad mode is that of the call.
 
     Raises:
         UsageError: the model cannot be copied for another dtype, or raises with these inputs.
