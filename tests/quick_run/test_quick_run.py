@@ -30,8 +30,8 @@ def test_a_built_in_model_runs_and_padding_takes_its_findings_away(model: str) -
     assert session.record.name == model
     assert "align.innermost" in rules(session)
     line = session.findings[0].places[0].source
-    assert (line.label, line.line, line.text) == ("quick run", 1, "outputs = model(*inputs, **named)")
-    assert session.record.sources["quick run"] == "outputs = model(*inputs, **named)\n"
+    assert (line.label, line.line, line.text) == ("quick run", 1, "outputs = model(*args, **kwargs)")
+    assert session.record.sources["quick run"] == "outputs = model(*args, **kwargs)\n"
     assert session.record.diff is not None
     assert session.record.diff.passed
     if model == "mlp":

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget, KeptInputs, bytes_of
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes
+from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
 from inductor_debug_jupyter.pipeline.capture.sources import CallSite, running_call
 from inductor_debug_jupyter.pipeline.torch_compat.regions import name_of_backend
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
@@ -30,13 +30,13 @@ class ModelCall:
         held: answers with the model, or with None when it is gone.
         name: what a person calls it.
         kept: positional arguments and those by name, tensors copied.
-        random_state: of torch's CPU generator just before the call.
+        random_state: of the generators just before the call.
     """
 
     held: Callable[[], Callable[..., Any] | None]
     name: str
     kept: KeptInputs
-    random_state: torch.Tensor | None = None
+    random_state: RandomState | None = None
     site: CallSite | None = None
     """Where the user wrote the call; None when that is not known."""
     backend: str = ""
@@ -48,9 +48,9 @@ class ModelCall:
     def of(
         cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], like: ModelCall | None = None
     ) -> ModelCall:
-        """A call of a model that is kept alive by it; what is on around it is as for another one."""
+        """A call of a model that is kept alive by it; modes and random numbers are those of ``like``."""
         call = cls(_held(model, weakly=False), _name(model), KeptInputs(args, kwargs))
-        return call if like is None else replace(call, modes=like.modes)
+        return call if like is None else replace(call, modes=like.modes, random_state=like.random_state)
 
     @property
     def model(self) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ class CallLog:
         if self.budget is not None:
             self.budget.add(kept)
         name = name_of_backend(backend) if backend is not None else ""
-        state, site, modes = torch.get_rng_state(), running_call(), CallModes.now()
+        state, site, modes = RandomState.now(), running_call(), CallModes.now()
         self.calls.append(ModelCall(held, _name(model), kept, state, site, name, modes))
 
     def there(self) -> list[ModelCall]:

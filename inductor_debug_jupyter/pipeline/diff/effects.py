@@ -9,7 +9,6 @@ Numbers and other objects that a model keeps are put back after a run, but not c
 from __future__ import annotations
 
 import inspect
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -21,10 +20,8 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.contract import Facts, facts_of, is_dense
 from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
 from inductor_debug_jupyter.pipeline.diff.paths import GRADIENT, INPUT
-from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach
-
-_SEED = 1234
+from inductor_debug_jupyter.pipeline.rerun.running import go_backward
 
 
 @dataclass(slots=True)
@@ -84,18 +81,13 @@ def differentiate(
     given: Sequence[torch.Tensor] | None,
     noise: AbstractContextManager[Any],
 ) -> None:
-    """Go backward from every output with the same fixed weights on both sides, and collect the gradients.
-
-    The weights are random rather than 1: the sum of a softmax has no gradient at all. They belong to the output's path,
-    so that a side that lost one output still starts from the others as the other side does.
-    """
+    """Go backward from every output with the same weights on both sides, and collect the gradients."""
     starts = {path: each for path, each in outputs.items() if isinstance(each, torch.Tensor) and each.requires_grad}
     if not starts:
         effects.incomplete.append("no output requires a gradient: there were no gradients to compare")
         return
-    weights = _weights(starts, given)
     with noise:
-        torch.autograd.backward(list(starts.values()), weights)
+        go_backward(starts, given)
     for path, tensor in _differentiable(state):
         name = GRADIENT + path.partition(":")[2]
         effects.values[name if name not in effects.values else GRADIENT + path] = tensor.grad
@@ -114,22 +106,6 @@ def _differentiable(state: Mapping[str, torch.Tensor]) -> Iterable[tuple[str, to
         if tensor.is_leaf and tensor.requires_grad:
             once.setdefault(id(tensor), (path, tensor))
     return once.values()
-
-
-def _weights(outputs: Mapping[str, torch.Tensor], given: Sequence[torch.Tensor] | None) -> Sequence[torch.Tensor]:
-    if given is None:
-        return [
-            torch.randn(output.shape, generator=torch.Generator().manual_seed(_SEED + zlib.crc32(path.encode()))).to(
-                output
-            )
-            if output.ndim
-            else torch.ones_like(output)
-            for path, output in outputs.items()
-        ]
-    ours, theirs = ([tuple(each.shape) for each in group] for group in (outputs.values(), given))
-    if ours != theirs:
-        raise OptionError(f"gradients have the shapes {theirs}; allowed: those of the outputs, {ours}")
-    return [each.detach() for each in given]
 
 
 def is_changed(before: torch.Tensor | None, after: torch.Tensor) -> bool:

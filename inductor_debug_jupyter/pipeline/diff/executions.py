@@ -39,11 +39,11 @@ from inductor_debug_jupyter.pipeline.diff.paths import path_of_call
 from inductor_debug_jupyter.pipeline.diff.recording import SUFFIX, Recording
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
+from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach
-from inductor_debug_jupyter.pipeline.rerun.state import Memo, clone_inputs, memo_copy, own_module, random_state_kept
+from inductor_debug_jupyter.pipeline.rerun.state import Memo, as_computed, clone_inputs, memo_copy, own_module
 from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
 from inductor_debug_jupyter.pipeline.torch_compat import regions
-from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -206,33 +206,39 @@ class CompiledGraphs:
 
     _made: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
-    def key(self, backend: Backend, graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        """What must be equal for a compiled graph to be used again; None when it must not be."""
+    def made(
+        self,
+        backend: Backend,
+        graph_module: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        make: Callable[[], Callable[..., Any]],
+    ) -> Callable[..., Any]:
+        """What a backend made of such a graph before, or else makes of it now."""
         if backend.close is not None or any(node.op == "get_attr" for node in graph_module.graph.nodes):
-            return None
+            return make()
         kinds = [
             (value.dtype, tuple(map(str, value.shape)), value.requires_grad, str(value.device), tuple(value.stride()))
             if isinstance(value, torch.Tensor)
             else str(value)
             for value in inputs
         ]
-        return id(backend.compiler), graph_module.code, tuple(kinds), torch.is_grad_enabled()
-
-    def get(self, key: Any) -> Callable[..., Any] | None:
-        """The compiled graph, if there is one."""
-        return None if key is None else self._made.get(key)
-
-    def put(self, key: Any, run: Callable[..., Any]) -> None:
-        """Keep one."""
-        if key is not None:
-            self._made[key] = run
+        key = id(backend.compiler), graph_module.code, tuple(kinds), torch.is_grad_enabled()
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
 
 @dataclass(eq=False)
 class _CountedCompiler:
-    """Passes graphs on, and counts what became of them."""
+    """Passes graphs on, and counts what became of them.
+
+    Dynamo traces the model in the grad mode of the call. ``without_gradients`` the backend compiles and runs the graph
+    as if that were off: nobody asked for gradients, and a device may have no backward. A model that goes backward by
+    itself gets a :class:`_NeedsGradientsError` then.
+    """
 
     backend: Backend
+    without_gradients: bool
     kept: CompiledGraphs | None = None
     compiled: int = 0
     failures: list[str] = field(default_factory=list)
@@ -240,44 +246,66 @@ class _CountedCompiler:
     _inductor_debug: bool = True
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
-        assert self.backend.compiler is not None
-        key = None if self.kept is None or options else self.kept.key(self.backend, graph_module, example_inputs)
-        if self.kept is not None and (known := self.kept.get(key)) is not None:
-            self.compiled += 1
-            return self._counting_outputs(known, graph_module)
+        def make() -> Callable[..., Any]:
+            assert self.backend.compiler is not None
+            return runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
+
         try:
-            run = runnable(self.backend.compiler(graph_module, example_inputs, **options), self.backend.name)
+            with self._grad_mode():
+                if self.kept is None or options:
+                    run = make()
+                else:
+                    run = self.kept.made(self.backend, graph_module, example_inputs, make)
         except Exception as error:
             if not regions.asks_to_trace_again(error):
                 self.failures.append(describe(error))
             raise
         self.compiled += 1
-        if self.kept is not None:
-            self.kept.put(key, run)
         return self._counting_outputs(run, graph_module)
 
     def _counting_outputs(self, run: Callable[..., Any], graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
         """The same, noting when it gives more or fewer outputs than the graph has: Dynamo takes those that it knows."""
         (outputs,) = graph_module.graph.output_node().args
-        if not isinstance(outputs, tuple | list) or getattr(run, "_boxed_call", False):
+        boxed = getattr(run, "_boxed_call", False)
+        if not isinstance(outputs, tuple | list) or (boxed and not self.without_gradients):
             return run
         wanted = len(outputs)
+        traced = [getattr(each, "meta", {}).get("example_value") for each in outputs]
 
         def counted(*args: Any) -> Any:
-            made = run(*args)
-            if isinstance(made, tuple | list) and len(made) != wanted:
-                self.miscounted[f"a graph of {wanted} outputs gave {len(made)}"] = None
-            elif not isinstance(made, tuple | list):
+            with self._grad_mode():
+                made = run(*args)
+            if not isinstance(made, tuple | list):
                 self.miscounted[f"a graph of {wanted} outputs gave no tuple or list, but {type(made).__name__}"] = None
-            return made
+                return made
+            if len(made) != wanted:
+                self.miscounted[f"a graph of {wanted} outputs gave {len(made)}"] = None
+            return tuple(map(_differentiable, made, traced)) if self.without_gradients else made
 
+        counted._boxed_call = boxed  # type: ignore[attr-defined]  # as torch marks it
         return counted
+
+    def _grad_mode(self) -> AbstractContextManager[Any]:
+        return torch.set_grad_enabled(torch.is_grad_enabled() and not self.without_gradients)
 
     def incomplete(self) -> list[str]:
         """Why the candidate is not what was asked for."""
         if self.failures:
             return [f"{len(self.failures)} graphs could not be compiled and ran eagerly: {self.failures[0]}"]
         return [] if self.compiled else [f"{self.backend.name} was given nothing to compile: Dynamo found no graph"]
+
+
+class _NeedsGradientsError(Exception):
+    """The model itself goes backward through a graph that was compiled without."""
+
+
+def _differentiable(result: Any, traced: Any) -> Any:
+    """A graph's result that requires a gradient if it did when it was traced."""
+    if not isinstance(result, torch.Tensor) or result.requires_grad or result._is_view():
+        return result
+    if not getattr(traced, "requires_grad", False) or not torch.is_grad_enabled():
+        return result
+    return as_computed(result, _NeedsGradientsError())
 
 
 _RUNNERS = ("compiled", "compiled_fn", "run", "function", "forward")
@@ -300,6 +328,7 @@ class Call:
     The backward starts from ``gradients``, one for each output that requires one; without them from 1 for an output
     that is one number, and from fixed random weights for any other. With ``through`` the model is not compiled: that
     is a context with the function to call in its place. ``noise`` is a context around what the model computes.
+    ``differentiable``: backends compile with gradients also where there is no ``backward`` to compare.
 
     With ``calls`` above 1 the model, compiled once, is called so often in a row, as a loop does: each call with new
     copies of the inputs and without gradients, but from the model's state and the random numbers that the last one
@@ -315,25 +344,28 @@ class Call:
     gradients: Sequence[torch.Tensor] | None = None
     through: Callable[[Any], AbstractContextManager[Callable[..., Any]]] | None = None
     calls: int = 1
+    differentiable: bool = False
 
     def execute(self, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Execution:
-        """Run it, on copies and from the generators' present state. What the model raises becomes ``error``."""
+        """Run it, on copies and from the generators' present state. What the model raises becomes ``error``.
+
+        Autocast is as it is; so is grad mode, but for a ``backward``, for which it is on.
+        """
         if backend.recording is not None:
             return Execution(backend.recording.values)
         execution = Execution()
         started = time.perf_counter()
-        compiler = _CountedCompiler(backend, self.kept) if backend.compiler else None
+        without_gradients = torch.is_grad_enabled() and not self.differentiable and not self.backward
+        compiler = _CountedCompiler(backend, without_gradients, self.kept) if backend.compiler else None
         try:
             with ExitStack() as stack:
-                stack.enter_context(unseen())
-                stack.enter_context(random_state_kept())
+                stack.enter_context(unnoticed())
                 stack.enter_context(time_limit(timeout))
-                stack.enter_context(torch.inference_mode(False))
-                stack.enter_context(torch.set_grad_enabled(self.backward))
+                stack.enter_context(torch.set_grad_enabled(self.backward or torch.is_grad_enabled()))
                 before = state_of(self.model, self.args, dict(self.kwargs))
                 stack.enter_context(_untouched(before, execution))
                 memo: Memo = {}
-                model = stack.enter_context(own_module(self.model, memo))
+                model = stack.enter_context(own_module(self.model, memo, leaves=self.backward))
                 if compiler is not None:
                     stack.callback(lambda: execution.broken.extend(compiler.miscounted))
                 run = stack.enter_context(self.through(model)) if self.through else _run(stack, model, compiler)
@@ -344,6 +376,8 @@ class Call:
                 if compiler is not None:
                     execution.incomplete += compiler.incomplete()
                 execution.notes += reach(model).notes
+        except _NeedsGradientsError:
+            return replace(self, differentiable=True).execute(backend, config, timeout)
         except Exception as error:
             log.debug("%s raised", backend.name, exc_info=True)
             execution.error = describe(error)
@@ -371,7 +405,7 @@ class Call:
         effects = Effects()
         given: dict[str, torch.Tensor] = {}
         try:
-            args, kwargs = clone_inputs((self.args, dict(self.kwargs)), memo_copy(memo))
+            args, kwargs = clone_inputs((self.args, dict(self.kwargs)), memo_copy(memo), leaves=self.backward)
             with self.noise or nullcontext():
                 outputs = flatten_outputs(run(*args, **kwargs), flatten_lists=config.flatten_lists)
             state = state_of(model, args, kwargs)

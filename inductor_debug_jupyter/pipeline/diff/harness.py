@@ -32,23 +32,22 @@ from inductor_debug_jupyter.pipeline.diff.report import DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.rerun.again import plain_model
 from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
 from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced
-from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 log = logging.getLogger("inductor_debug_jupyter")
-
-_CALLS_OF_A_MODULE = {"__call__", "forward", "_wrapped_call_impl", "_call_impl"}
 
 
 class KernelDiffHarness:
     """Compares two executions of one model.
 
     Both start alike: equal weights and buffers, equal inputs (strides and all), the same random numbers. The user's
-    module, inputs, gradients, generators and compile caches are afterwards as they were.
+    module, inputs, gradients, generators and compile caches are afterwards as they were. Autocast and grad mode are
+    those in which it is asked to compare.
 
     Args:
         model: a module or a function; one that is compiled already is taken as it was before.
@@ -431,15 +430,6 @@ def overall_verdict(outputs: Iterable[OutputDiff], *, complete: bool = True) -> 
     if not verdicts or "not_compared" in verdicts or not complete:
         return "not_compared"
     return "rounding" if "rounding" in verdicts else "match"
-
-
-def plain_model(model: Callable[..., Any]) -> Callable[..., Any]:
-    """The module or function behind what ``torch.compile`` made of it, and behind a module's bound method."""
-    model = uncompiled(model)
-    owner = getattr(model, "__self__", None)
-    if isinstance(owner, torch.nn.Module) and getattr(model, "__name__", "") in _CALLS_OF_A_MODULE:
-        return uncompiled(owner)
-    return model
 
 
 def _arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

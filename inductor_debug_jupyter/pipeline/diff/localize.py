@@ -34,7 +34,9 @@ from inductor_debug_jupyter.pipeline.diff.localize_kernels import (
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit, LocalizationRecord, NodeError, NodeStatus
+from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.kept_calls import as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
@@ -72,7 +74,8 @@ def localize(
         search = KernelWatch(free_running)
         with observed(search):
             execution = whole = call.execute(backend, config, timeout)
-        found, more = _Looking(search.suspects, compile_with_inductor).culprits()
+        with unnoticed(), as_aot_runs():
+            found, more = _Looking(search.suspects, compile_with_inductor).culprits()
         search.compiles += more
         notes = [*search.notes, *_trouble(execution)]
     else:
@@ -107,16 +110,17 @@ def _by_ops(
     assert backend.compiler is not None
     search = OpSearch(as_compiler(backend.compiler), held_as, free_running=free_running, timeout=timeout)
     try:
-        for kept in keeper.graphs:
-            search.search(kept)
-        found = [
-            _culprit(suspect, suspect.finding.node, reason=suspect.finding.reason, spec=_spec(suspect, backend))
-            for suspect in search.suspects
-        ]
-        if not found and not search.failures.ops and not search.failures.others:
-            wholes = [suspect for kept in keeper.graphs for suspect in search.as_a_whole(kept)]
-            found, more = _Looking(wholes, search.compiler, held_as).culprits()
-            search.compiles += more
+        with unnoticed(), as_aot_runs():
+            for kept in keeper.graphs:
+                search.search(kept)
+            found = [
+                _culprit(suspect, suspect.finding.node, reason=suspect.finding.reason, spec=_spec(suspect, backend))
+                for suspect in search.suspects
+            ]
+            if not found and not search.failures.ops and not search.failures.others:
+                wholes = [suspect for kept in keeper.graphs for suspect in search.as_a_whole(kept)]
+                found, more = _Looking(wholes, search.compiler, held_as).culprits()
+                search.compiles += more
     finally:
         if backend.close is not None:
             backend.close()

@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
+from inductor_debug_jupyter.pipeline.rerun.again import as_called
 
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
 
@@ -166,32 +166,23 @@ def try_fixits(
 ) -> FixTrial:
     """Run every model with these fix-its, capture it, and compare its numbers with the original's.
 
-    ``before`` is the record of what these calls compile. Each call runs in the modes in which the user made it.
+    ``before`` is the record of what these calls compile. Each call runs as the user's own did.
     """
     backend = RewritingBackend(combined(fixits))
-    harnesses = [
-        KernelDiffHarness(
-            call.model,
-            call.inputs,
-            model_name=call.name,
-            test_backend=backend,
-            comparison_config=_tolerances(combined(fixits)),
-            backward=backward,
-        )
-        for call in calls
-    ]
+    config = _tolerances(combined(fixits))
+    reports = []
     capturing.open()
     try:
-        with unheard():
-            reports = []
-            for call, harness in zip(calls, harnesses, strict=True):
-                with call.modes.again():
-                    reports.append(harness.compare())
-            report = merged(reports)
+        for call in calls:
+            harness = KernelDiffHarness(
+                call.model, call.inputs, call.name, test_backend=backend, comparison_config=config, backward=backward
+            )
+            with as_called(call):
+                reports.append(harness.compare())
     finally:
         after = capturing.close()
     after = _with_findings_by_user_name(after, before)
-    return FixTrial(tuple(fixits), before, after, report.record, backend.waste.share, left_out)
+    return FixTrial(tuple(fixits), before, after, merged(reports).record, backend.waste.share, left_out)
 
 
 def _with_findings_by_user_name(after: SessionRecord, before: SessionRecord) -> SessionRecord:

@@ -137,7 +137,8 @@ class Minifier:
         args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
         args = args if isinstance(args, (tuple, list)) else (args,)
         # A comparison runs in this grad mode, so the model is traced in it, too.
-        with torch.set_grad_enabled(getattr(options.get("fails"), "needs_gradients", torch.is_grad_enabled())):
+        gradients = getattr(options.get("fails"), "needs_gradients", False)
+        with torch.set_grad_enabled(gradients or torch.is_grad_enabled()):
             gm, values = dynamo_graph(model, *args, **kwargs)
         return cls(gm, values, error, **options)
 

@@ -9,6 +9,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.minify.predicates import first_line
+from inductor_debug_jupyter.pipeline.rerun.state import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
 
 
@@ -33,7 +34,7 @@ def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[
         return model(*call_args, **call_kwargs)
 
     try:
-        with undisturbed():
+        with undisturbed(), random_state_kept():
             compile_whole(call, keep)(*args, **kwargs)
     except _SeenError:
         pass

@@ -19,7 +19,6 @@ from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
 from inductor_debug_jupyter.pipeline.nodes.traced_calls import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
-from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 
 
 def node_handle(
@@ -49,12 +48,11 @@ def node_handle(
 
     def fetch() -> NodeValues:
         kept = calls()
-        with unheard():
-            if fused:
-                return kernel_values(kept, captured, gradients)
-            again = Reexecution(kept, gradients, traces=traces)
-            if backend.compiler is not None:
-                again = Reexecution(kept, gradients, InParts(backend), afterwards=True, traces=traces)
-            return again.values([captured])[captured.stage, captured.record.name]
+        if fused:
+            return kernel_values(kept, captured, gradients)
+        again = Reexecution(kept, gradients, traces=traces)
+        if backend.compiler is not None:
+            again = Reexecution(kept, gradients, InParts(backend), afterwards=True, traces=traces)
+        return again.values([captured])[captured.stage, captured.record.name]
 
     return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)

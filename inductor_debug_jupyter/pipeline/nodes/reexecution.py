@@ -18,9 +18,9 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
+from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution
-from inductor_debug_jupyter.pipeline.diff.harness import plain_model
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
 from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs, is_inductors
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
@@ -30,14 +30,14 @@ from inductor_debug_jupyter.pipeline.nodes.traced_calls import (
     Entry,
     TracedCall,
     TracedCalls,
-    as_called,
     in_order,
     is_training,
     kinds_of_sizes,
 )
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
-from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs, random_state_kept
+from inductor_debug_jupyter.pipeline.rerun.again import as_called, in_modes, plain_model
+from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.kept_calls import as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes
@@ -100,8 +100,8 @@ class _Again:
     problem: InductorDebugError | None = None
     unlike: list[str] = field(default_factory=list)
     recognised: bool = False
-    stopped_at: tuple[str, torch.fx.GraphModule, list[Any], dict[str, str]] | None = None
-    """Stage, graph, its arguments, and the names of the wanted nodes in it → the captured names."""
+    stopped_at: tuple[str, torch.fx.GraphModule, list[Any], dict[str, str], CallModes, RandomState] | None = None
+    """Stage, graph, its arguments, the names of the wanted nodes in it → the captured names, and how it was to run."""
 
     def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
         """Choose who runs a Dynamo graph: this object if it is the captured one."""
@@ -125,7 +125,7 @@ class _Again:
             if not names and later:
                 return as_it_is(graph_module, args)
             if self.collector is None and names:
-                self.stopped_at = stage, graph_module, list(args), names
+                self.stopped_at = stage, graph_module, list(args), names, CallModes.now(), RandomState.now()
                 raise ReachedError
             found: dict[str, NodeValues] = {}
             result: Any = None
@@ -208,8 +208,8 @@ class Reexecution:
         if again.problem is not None:
             raise again.problem
         if again.stopped_at is not None:
-            stage, graph_module, args, names = again.stopped_at
-            with random_state_kept():
+            stage, graph_module, args, names, modes, random_state = again.stopped_at
+            with in_modes(modes, random_state):
                 computed, _ = self.collector(stage, graph_module, args, list(names), False)
             return {(stage, captured): computed[live] for live, captured in names.items()}
         return again.found
@@ -233,7 +233,7 @@ class Reexecution:
         return found
 
     def _computed(self, traced: TracedCall, stage: str, entry: Entry, names: list[str]) -> dict[str, NodeValues]:
-        with as_called(traced.call, traced.training), nullcontext() if stage == "dynamo" else as_aot_runs():
+        with as_called(traced.call), nullcontext() if stage == "dynamo" else as_aot_runs():
             torch.set_rng_state(entry.run.random_state)
             if self.collector is eager_mode:
                 return resumed(stage, entry, names)
@@ -267,9 +267,7 @@ def run_again(
     unlike: list[str] = []
     for call, kind in itertools.product(in_order(calls, capture), kinds_of_sizes(capture)):
         watching = watcher()
-        with sizes(kind), random_state_kept(), call.modes.again():
-            if call.random_state is not None:
-                torch.set_rng_state(call.random_state)
+        with as_called(call), sizes(kind):
             error = _execute(call, capture, backend_of(watching), gradients).error
         if not watching.recognised:
             unlike += filter(None, [*watching.unlike, error and f"it raised {error}"])

@@ -22,7 +22,7 @@ import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,13 +31,13 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
-from inductor_debug_jupyter.pipeline.diff.harness import plain_model
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import BUDGET, Checkpoints, GraphRun
 from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
 from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, as_it_is
 from inductor_debug_jupyter.pipeline.records import CompileCapture
-from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs, random_state_kept
+from inductor_debug_jupyter.pipeline.rerun.again import as_called, plain_model
+from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, storage_of
 from inductor_debug_jupyter.pipeline.torch_compat.kept_calls import KeptCall
 from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
@@ -119,11 +119,6 @@ class TracedCall:
         self._runs: dict[str, GraphRun] = {}
         self._saved: _Saved | None = None
 
-    @property
-    def training(self) -> bool:
-        """Whether a backward was captured."""
-        return is_training(self.live.capture)
-
     # While the call runs ----------------------------------------------------------------------------------------
 
     def recognise(self, graph_module: torch.fx.GraphModule) -> None:
@@ -140,10 +135,7 @@ class TracedCall:
     def _running(self, runner: Runner) -> Iterator[None]:
         self._runner = runner
         try:
-            with ExitStack() as stack:
-                stack.enter_context(sizes("fixed"))
-                stack.enter_context(caches_bypassed())
-                stack.enter_context(as_called(self.call, self.training))
+            with as_called(self.call), sizes("fixed"), caches_bypassed():
                 yield
         finally:
             self._runner = None
@@ -355,15 +347,6 @@ def _borrowed(
 
 
 # How a call is run again -------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def as_called(call: ModelCall, training: bool) -> Iterator[None]:
-    """The modes and the generator's state of a call's first run; the user's state is restored afterwards."""
-    with random_state_kept(), torch.inference_mode(False), torch.set_grad_enabled(training), call.modes.again():
-        if call.random_state is not None:
-            torch.set_rng_state(call.random_state)
-        yield
 
 
 def is_training(capture: CompileCapture) -> bool:

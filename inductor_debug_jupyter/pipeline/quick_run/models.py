@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -43,41 +42,25 @@ BUILT_IN: dict[str, Callable[[Round], nn.Module]] = {
 """Name → how to make it. Their sizes are no multiples of 64, so that there is something to find."""
 
 
-class _Function(nn.Module):
-    """A function as a module: those are captured without a ``torch.compile``, which would leave something behind."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any, **named: Any) -> Any:
-        return self.function(*args, **named)
-
-
 def rounding(padding: int) -> Round:
     """Rounds up to multiples of ``padding``."""
     return lambda size: -(-size // padding) * padding
 
 
-def made_model(model: Any, padded: Round, dtype: torch.dtype) -> tuple[nn.Module, str]:
-    """The model to run, and its name: a built-in one, or a copy of the user's, as plain and in that dtype.
+def chosen_model(model: Any, padded: Round) -> tuple[Callable[..., Any], str]:
+    """The model to run, and its name: a built-in one, or the user's own.
 
     Raises:
-        UsageError: there is no such model, or it cannot be copied.
+        OptionError: there is no such model.
     """
-    if isinstance(model, str):
-        if model not in BUILT_IN:
-            raise OptionError(f"model={model!r}; allowed: {', '.join(BUILT_IN)}, a module or a function")
-        return BUILT_IN[model](padded).to(dtype), model
+    if isinstance(model, str) and model in BUILT_IN:
+        return BUILT_IN[model](padded), model
     if not callable(model):
-        raise OptionError(f"model={type(model).__name__}; allowed: {', '.join(BUILT_IN)}, a module or a function")
+        given = repr(model) if isinstance(model, str) else type(model).__name__
+        raise OptionError(f"model={given}; allowed: {', '.join(BUILT_IN)}, a module or a function")
     plain = uncompiled(model)
-    if not isinstance(plain, nn.Module):
-        return _Function(plain), getattr(plain, "__name__", type(plain).__name__)
-    try:
-        return copy.deepcopy(plain).to(dtype), type(plain).__name__
-    except Exception as error:  # the user's class decides what can be copied
-        raise UsageError(f"{type(plain).__name__} cannot be copied: {type(error).__name__}: {error}") from error
+    named = type(plain) if isinstance(plain, nn.Module) else plain
+    return plain, getattr(named, "__name__", type(plain).__name__)
 
 
 def given_inputs(inputs: Any, dtype: torch.dtype) -> tuple[tuple[Any, ...], dict[str, Any]]:

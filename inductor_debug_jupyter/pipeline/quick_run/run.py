@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -16,16 +15,13 @@ from inductor_debug_jupyter.pipeline.diff import ComparisonConfig
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.quick_run.faulty import WrongFirstElement
-from inductor_debug_jupyter.pipeline.quick_run.models import given_inputs, made_inputs, made_model, rounding
+from inductor_debug_jupyter.pipeline.quick_run.models import chosen_model, given_inputs, made_inputs, rounding
+from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
+from inductor_debug_jupyter.pipeline.rerun.running import call_from, copied_module
+from inductor_debug_jupyter.pipeline.rerun.state import Memo, clone_inputs
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
-from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
-
-_FILE = "quick run"
-_SCRIPT = "outputs = model(*inputs, **named)\n"
-_CALL = compile(_SCRIPT, _FILE, "exec")
-"""A model of torch's own layers has no line of the user's: this one is shown, instead of whoever called us."""
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 _SEED = 0
@@ -96,24 +92,31 @@ class QuickRun(Harmless):
         Raises:
             UsageError: no input can be made up, or the model does not take the one that was.
         """
-        with torch.random.fork_rng(devices=[]), unheard():
+        with unnoticed(), unheard(), torch.set_grad_enabled(self.backward or torch.is_grad_enabled()):
             torch.manual_seed(_SEED)
             return self._run(on_step)
 
     def _run(self, on_step: StepObserver | None) -> DebugSession:
         dtype = getattr(torch, self.dtype)
         padded = rounding(self.padding)
-        model, name = made_model(self.model, padded, dtype)
-        made_up = self.inputs is None
-        args, named = (
-            (made_inputs(model, name, self.batch, padded, dtype), {}) if made_up else given_inputs(self.inputs, dtype)
-        )
-        session = DebugSession(self._settings(), eager=True, keep_inputs=True, name=name, on_step=on_step)
-        session.open()
-        try:
-            _called(model, args, named, backward=self.backward, made_up=made_up)
-        finally:
-            session.close()
+        chosen, name = chosen_model(self.model, padded)
+        memo: Memo = {}
+        with copied_module(chosen, name, self.dtype, memo) as model:
+            if self.inputs is None:
+                args, named = made_inputs(model, name, self.batch, padded, dtype), {}
+            else:
+                args, named = clone_inputs(given_inputs(self.inputs, dtype), memo)
+            session = DebugSession(self._settings(), eager=True, keep_inputs=True, name=name, on_step=on_step)
+            session.open()
+            try:
+                call_from("quick run", model, args, named, backward=self.backward)
+            except Exception as error:
+                if self.inputs is not None:
+                    raise
+                said = f"{list(args[0].shape)}: {type(error).__name__}: {error}"
+                raise UsageError(f"the model did not take a made-up input of shape {said}; give inputs=") from error
+            finally:
+                session.close()
         session.diff("eager", self._candidate(), config=self._config(), backward=self.backward)
         return session
 
@@ -138,31 +141,6 @@ class QuickRun(Harmless):
         if not self.force_failure:
             return self.backend
         return WrongFirstElement(find_adapter(self.backend).as_backend(fallback=False), self.backend)
-
-
-def _called(
-    model: torch.nn.Module, args: tuple[Any, ...], named: dict[str, Any], *, backward: bool, made_up: bool
-) -> None:
-    linecache.cache[_FILE] = (len(_SCRIPT), None, _SCRIPT.splitlines(keepends=True), _FILE)
-    names: dict[str, Any] = {"model": model, "inputs": args, "named": named}
-    try:
-        exec(_CALL, names)  # noqa: S102 - our own line, from above
-    except Exception as error:
-        if not made_up:
-            raise
-        shape = list(args[0].shape)
-        raise UsageError(
-            f"the model did not take a made-up input of shape {shape}: {type(error).__name__}: {error}; give inputs="
-        ) from error
-    if backward:
-        _backward(names["outputs"])
-
-
-def _backward(outputs: Any) -> None:
-    """Sum up whatever came out and has a gradient."""
-    sums = [value.sum() for value in of_kind(torch.Tensor, outputs) if value.requires_grad]
-    if sums:
-        torch.autograd.backward(sums)
 
 
 def _is_plain(value: Any) -> bool:

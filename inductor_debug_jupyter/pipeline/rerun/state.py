@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy
 import torch
 
+from inductor_debug_jupyter.pipeline.capture.modes import RandomState
 from inductor_debug_jupyter.pipeline.rerun.holders import Holder
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
@@ -32,27 +32,27 @@ Memo = dict[Any, Any]
 @contextmanager
 def random_state_kept() -> Iterator[None]:
     """Python's, numpy's and torch's generators, put back at the end."""
-    python, arrays = random.getstate(), numpy.random.get_state()
+    before = RandomState.now()
     try:
         with torch.random.fork_rng():
             yield
     finally:
-        random.setstate(python)
-        numpy.random.set_state(arrays)
+        before.restore()
 
 
-def clone_inputs(inputs: Any, memo: Memo | None = None) -> Any:
+def clone_inputs(inputs: Any, memo: Memo | None = None, *, leaves: bool = True) -> Any:
     """A deep copy that keeps strides, ``requires_grad`` and which inputs share memory; gradients do not come along.
 
-    A tensor that was computed (not a leaf) becomes a leaf, so that its gradient can be read. With the ``memo`` of a
-    model's copy, an input that is a tensor of the model is that of the copy.
+    Tensors that require a gradient become leaves, so that it can be read; without ``leaves`` they count as computed, so
+    that a model may write into them. With the ``memo`` of a model's copy, an input that is a tensor of the model is
+    that of the copy.
     """
     memo = {} if memo is None else memo
     originals: list[torch.Tensor] = []
     map_tensors(originals.append, inputs)
     for tensor in originals:
         if id(tensor) not in memo:
-            memo[id(tensor)] = copy.deepcopy(tensor.detach(), memo).requires_grad_(tensor.requires_grad)
+            memo[id(tensor)] = _like(tensor, copy.deepcopy(tensor.detach(), memo), leaf=leaves)
     return copy.deepcopy(inputs, memo)
 
 
@@ -77,17 +77,18 @@ def _add_to_memo(memo: Memo, other: Mapping[Any, Any]) -> None:
 
 
 @contextmanager
-def own_module(model: Any, memo: Memo | None = None) -> Iterator[Any]:
+def own_module(model: Any, memo: Memo | None = None, *, leaves: bool = True) -> Iterator[Any]:
     """The model to run: a deep copy of a module, without gradients, or a callable that holds copies meanwhile.
 
     Args:
         model: a module or any other callable.
         memo: what else is copied with it.
+        leaves: whether tensors that were computed become leaves, as in :func:`clone_inputs`.
     """
     memo = {} if memo is None else memo
     held = reach(model).holders
     own, held = _copied_module(model, held, memo)
-    with _replaced(held, lambda tensor: _copied_tensor(tensor, memo)):
+    with _replaced(held, lambda tensor: _copied_tensor(tensor, memo, leaves=leaves)):
         if isinstance(own, torch.nn.Module):
             own.zero_grad(set_to_none=True)
         yield own
@@ -134,14 +135,40 @@ def _mapped(value: Any, replacement: Callable[[Any], Any]) -> Any:
     return make(items)
 
 
-def _copied_tensor(value: Any, memo: Memo) -> Any:
+def _copied_tensor(value: Any, memo: Memo, *, leaves: bool) -> Any:
     """A copy without a gradient and without a history."""
     if id(value) not in memo:
         computed = isinstance(value, torch.Tensor) and not value.is_leaf
         made = copy.deepcopy(value.detach() if computed else value, memo)
         if isinstance(made, torch.Tensor):
-            made.requires_grad_(value.requires_grad)
+            made = _like(value, made, leaf=leaves or not computed)
             made.grad = None
         memo[id(value)] = made
         memo.setdefault(id(memo), []).append(value)  # as deepcopy does: its id must not be given to another
     return memo[id(value)]
+
+
+def _like(tensor: torch.Tensor, copied: torch.Tensor, *, leaf: bool) -> torch.Tensor:
+    """The copy, requiring a gradient as the tensor does: as a leaf, or as if it had been computed."""
+    if leaf or not tensor.requires_grad or not torch.is_grad_enabled():
+        return copied.requires_grad_(tensor.requires_grad)
+    return as_computed(copied)
+
+
+def as_computed(tensor: torch.Tensor, refusal: Exception | None = None) -> torch.Tensor:
+    """The tensor with a history; going backward through it ends there, or raises ``refusal``."""
+    return _Computed.apply(tensor, torch.ones((), requires_grad=True), refusal)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Computed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, source: torch.Tensor, refusal: Exception | None) -> torch.Tensor:
+        ctx.mark_dirty(tensor)
+        ctx.refusal = refusal
+        return tensor
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if ctx.refusal is not None:
+            raise ctx.refusal
+        return None, None, None

@@ -20,10 +20,10 @@ from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord, SessionRecord
+from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.settings import Settings
 from inductor_debug_jupyter.pipeline.store import Shelf
-from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 from inductor_debug_jupyter.pipeline.what_if.baseline import has_backward
 
@@ -78,7 +78,7 @@ class Comparing:
         reports = []
         for call in calls:
             harness = _harness(call, asked, limits, reference)
-            with unheard(), listening(self._device), call.modes.again():
+            with as_called(call), listening(self._device):
                 reports.append(harness.compare(pictures, shelf))
         report = self._with_lost(merged(reports))
         self._last = asked
@@ -92,7 +92,7 @@ class Comparing:
         shelf = self._shelf()
         call, others = self._call_to_search()
         harness = _harness(call, self._as_last(asked), limits)
-        with unheard(), call.modes.again():
+        with as_called(call):
             found = harness.localize(generate_visualizations=pictures, output_dir=shelf)
         found = replace(found, notes=(*found.notes, *others))
         self._record.update(localization=found)
@@ -102,7 +102,7 @@ class Comparing:
         """Find the rung that brings the error in; the candidate is the adapter."""
         call, others = self._call_to_search()
         last, goes_backward = self._as_last(asked), self._goes_backward(call, asked, self._record.now)
-        with unheard(), call.modes.again():
+        with as_called(call):
             found = bisect_stages(
                 call.model,
                 call.inputs,
@@ -121,7 +121,7 @@ class Comparing:
         call, _ = self._call_to_search()
         last, goes_backward = self._as_last(asked), self._goes_backward(call, asked, self._record.now)
         lines = [*changed_inductor_settings(), *setup]
-        with unheard(), call.modes.again():
+        with as_called(call):
             for gradients in (False, True) if goes_backward else (False,):
                 fails = Differs(last.candidate, backward=gradients, config=last.config, **limits)
                 minifier = Minifier.of_model(call.model, call.inputs, fails=fails, setup=lines)

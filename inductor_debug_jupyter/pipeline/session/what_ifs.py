@@ -16,12 +16,12 @@ from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
+from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.session.capture_run import CaptureRun
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.what_if import Numbers, WhatIfRequest, WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.baseline import (
     first_calls,
-    has_aot,
     has_backward,
     is_symbolic,
     lowering_of,
@@ -65,7 +65,8 @@ class WhatIfs:
         judging = changed_judging(base.context, request, self._record.now.captures)
         judging = replace(judging, notes=(*base.notes, *judging.notes))
         if request.reruns:
-            trial = self._run_again(request, base.context, judging, on_step)
+            with unnoticed():
+                trial = self._run_again(request, base.context, judging, on_step)
         else:
             trial = self._judged_again(request, judging)
         trial = replace(trial, seconds=time.perf_counter() - started)
@@ -103,8 +104,7 @@ class WhatIfs:
             notes = (*notes, "the session's sizes are symbolic: both sides ran with fixed ones")
         after, outputs = self._captured(changed, judging.context, on_step, ", ".join(told))
         session = self._session(judging.context, after, told, _calls_after(changed, request))
-        grad = has_backward(self._record.now.captures)
-        numbers = compared_outputs(changed, after.captures, reference, outputs, grad=grad)
+        numbers = compared_outputs(changed, after.captures, reference, outputs)
         changes = compared(before, after, numbers)
         return WhatIfTrial(request, told, before, session, changes, (*notes, *judging.notes))
 
@@ -119,7 +119,7 @@ class WhatIfs:
         backward = has_backward(record.captures)
         capturing.open()
         try:
-            outputs = run_all(calls, grad=backward or not has_aot(record.captures), backward=backward)
+            outputs = run_all(calls, backward=backward)
         except UsageError as error:
             raise UsageError(f"{title}: {error}" if title else str(error)) from error.__cause__
         finally:

@@ -97,8 +97,3 @@ def lowering_of(captures: Sequence[CompileCapture], chosen: str) -> str:
 def has_backward(captures: Sequence[CompileCapture]) -> bool:
     """Whether a capture has a backward graph."""
     return any(capture.graph("backward") is not None for capture in captures)
-
-
-def has_aot(captures: Sequence[CompileCapture]) -> bool:
-    """Whether a capture was lowered by AOTAutograd; only then its graphs show whether gradients were on."""
-    return any(capture.graph("forward") is not None for capture in captures)

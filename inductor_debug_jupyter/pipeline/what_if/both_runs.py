@@ -14,13 +14,9 @@ from inductor_debug_jupyter.pipeline.what_if.rerun import run
 _OTHER_SEED = 4321
 
 
-def run_all(calls: Sequence[ChangedCall], *, grad: bool, backward: bool = False, seed: int | None = None) -> list[Any]:
+def run_all(calls: Sequence[ChangedCall], *, backward: bool = False, seed: int | None = None) -> list[Any]:
     """What the calls return, each in the modes of the user's call."""
-    outputs = []
-    for each in calls:
-        with each.call.modes.again():
-            outputs.append(run(each, grad=grad, backward=backward, seed=seed))
-    return outputs
+    return [run(each, backward=backward, seed=seed) for each in calls]
 
 
 def unchanged(changed: Sequence[ChangedCall]) -> list[ChangedCall]:
@@ -33,8 +29,6 @@ def compared_outputs(
     captures: Sequence[CompileCapture],
     reference: Sequence[Any],
     outputs: Sequence[Any],
-    *,
-    grad: bool,
 ) -> Numbers:
     """The outputs beside those of the unchanged calls, which run now unless they did already (``reference``).
 
@@ -43,9 +37,9 @@ def compared_outputs(
     """
     why = why_not_compared(changed, captures)
     if why in ("", MAY_DRAW) and not reference:
-        reference = run_all(unchanged(changed), grad=grad)
+        reference = run_all(unchanged(changed))
     if why == MAY_DRAW:
-        others = run_all(unchanged(changed), grad=grad, seed=_OTHER_SEED)
+        others = run_all(unchanged(changed), seed=_OTHER_SEED)
         why = "" if are_equal(reference, others) else why
     if why:
         return Numbers((), why)

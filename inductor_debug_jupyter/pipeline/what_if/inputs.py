@@ -7,7 +7,6 @@ New rows repeat the kept ones, so that every index among them stays valid.
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import flatten_outputs
+from inductor_debug_jupyter.pipeline.diff.effects import bound
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 from inductor_debug_jupyter.pipeline.what_if.request import SIZES, Dims, Sizes, WhatIfRequest
@@ -81,14 +81,9 @@ def changed_call(call: ModelCall, request: WhatIfRequest) -> ChangedCall:
 
 def inputs_of(call: ModelCall) -> dict[str, torch.Tensor]:
     """Every tensor among the arguments, once, by the model's name for it."""
-    function = call.model.forward if isinstance(call.model, torch.nn.Module) else call.model
-    try:
-        bound: Mapping[str, Any] = inspect.signature(function).bind(*call.args, **call.kwargs).arguments
-    except (TypeError, ValueError):
-        bound = {**{f"input_{at}": value for at, value in enumerate(call.args)}, **call.kwargs}
     reachable = {id(tensor) for tensor in of_kind(torch.Tensor, (call.args, call.kwargs))}
     found: dict[str, torch.Tensor] = {}
-    for name, value in flatten_outputs(dict(bound)).items():
+    for name, value in flatten_outputs(bound(call.model, call.args, call.kwargs)).items():
         if isinstance(value, torch.Tensor) and id(value) in reachable:
             reachable.discard(id(value))
             found[name] = value
