@@ -272,6 +272,9 @@ def _packages() -> Check:
     if missing:
         lost = "no panels in notebooks; scripts and this command line still work"
         return Check("jupyter packages", "warning", f"cannot be used: {', '.join(missing)}", lost)
+    if "ipywidgets 8.1.9" in versions:
+        lost = "VS Code shows no panels with it (microsoft/vscode-jupyter#17504); pip install ipywidgets==8.1.8"
+        return Check("jupyter packages", "warning", ", ".join(versions), lost)
     return Check("jupyter packages", "ok", ", ".join(versions))
 
 

@@ -123,6 +123,15 @@ def test_without_graphviz_and_without_widgets(monkeypatch: pytest.MonkeyPatch) -
     assert packages.found.startswith("cannot be used: anywidget (")
 
 
+def test_the_ipywidgets_that_vs_code_cannot_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = doctor_checks.metadata.version
+    monkeypatch.setattr(
+        doctor_checks.metadata, "version", lambda name: {"ipywidgets": "8.1.9"}.get(name) or version(name)
+    )
+    check = doctor_checks._packages()
+    assert (check.state, "ipywidgets==8.1.8" in check.consequence) == ("warning", True)
+
+
 def test_settings_that_are_wrong(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDUCTOR_DEBUG_TARGT", "x")
     assert found()["settings"].state == "warning"
