@@ -135,7 +135,8 @@ KINDS = {
         "for each in nets:\n    each(x)"
     ),
     "fix_all": (
-        f"{BEGAN}\nfor _ in range(20):\n    checked._fixing._trials.clear()  # it remembers what it tried\n    checked.fix_all()"
+        f"{BEGAN}\nfor _ in range(20):\n"
+        "    checked._fixing._trials.clear()  # it remembers what it tried\n    checked.fix_all()"
     ),
     "isolate": f"%%inductor_debug --diff --candidate chip:wrong --isolate --lower dynamo\n{BEGAN}\nnet(x)",
 }

@@ -1,13 +1,17 @@
-"""Ctrl-C in a real kernel, as Run All meets it, at chosen moments; random ones are in ``interrupts.py``."""
+"""Ctrl-C in a real kernel, as Run All meets it, at chosen moments and at one random one of each kind of cell.
+
+``interrupts.py`` has more of these.
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .interrupts import Target
+from .interrupts import KINDS, Target
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -48,3 +52,8 @@ def test_a_cell_that_is_stopped_or_fails_is_not_compared(target: Target, folder:
     assert target.run_all(cell, when=folder / "inside" if is_stopped else None) == ("error", error, "aborted")
     assert not (folder / "comparing").exists()
     assert target.kernel.value("(len(session.captures), session.record.diff, ran)") == "(1, None, [])"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_strike_at_a_random_moment_leaves_nothing_changed(target: Target, kind: str) -> None:
+    assert target.strike(kind, random.Random(kind).random()).wrong == ()
