@@ -17,7 +17,7 @@ from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
 from inductor_debug_jupyter.pipeline.fixits.result import FixResult
 from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, FixItSearch
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
-from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.session.capture_run import CaptureRun
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.what_if.baseline import first_calls, has_backward, with_left_out
@@ -55,18 +55,7 @@ class Fixing:
         shown = self._record.now.findings
         if finding is not None and not 0 <= finding < len(shown):
             raise NotFoundError(f"finding {finding}: there are {len(shown)}, counted from 0")
-        base, left_out = self._base
-        judged = self._applied[-1].after if self._applied else base
-        declined = []
-        if finding is None:
-            ideas = suggestions(judged, self._context.rules)
-        else:
-            wanted = finding_key(shown[finding])
-            alone = replace(judged, findings=tuple(each for each in judged.findings if finding_key(each) == wanted))
-            found = suggestions(alone, self._context.rules, SEVERITIES)
-            ideas = [replace(idea, finding=wanted) for idea in found]
-            if not ideas:
-                declined = [NO_IDEA] if alone.findings else list(left_out)
+        ideas, declined = self._ideas(None if finding is None else shown[finding])
         offered = []
         for idea in ideas:
             trial = self.attempt([*self.applied, idea])
@@ -76,6 +65,19 @@ class Fixing:
                 offered.append(trial)
         self._note((trial.fixits[-1], trial) for trial in offered)
         return Offers(offered, declined)
+
+    def _ideas(self, finding: Violation | None) -> tuple[Sequence[FixIt], list[str]]:
+        """What may make a finding (or any) go away, and why there is nothing for this one."""
+        base, left_out = self._base
+        judged = self._applied[-1].after if self._applied else base
+        if finding is None:
+            return suggestions(judged, self._context.rules), []
+        wanted = finding_key(finding)
+        alone = replace(judged, findings=tuple(each for each in judged.findings if finding_key(each) == wanted))
+        found = [replace(idea, finding=wanted) for idea in suggestions(alone, self._context.rules, SEVERITIES)]
+        if found:
+            return found, []
+        return [], [NO_IDEA] if alone.findings else list(left_out)
 
     def attempt(self, fixits: Sequence[FixIt]) -> FixTrial:
         """Run every model with these fix-its together, unless that was done before."""

@@ -110,17 +110,20 @@ def changed_judging(base: JudgingContext, request: WhatIfRequest, captures: Sequ
         names = [_names_of_present("fallback", written, captures) for written in request.fallback]
         profile = replace(profile, cpu=replace(profile.cpu, ops=profile.cpu.ops.union(*names)))
         changes.append(f"{', '.join(map(functional_name, request.fallback))} on the CPU")
+    return Judging(_changed_context(base, request, profile), tuple(changes), tuple(notes))
+
+
+def _changed_context(base: JudgingContext, request: WhatIfRequest, profile: DeviceProfile) -> JudgingContext:
+    given = request.settings
     settings = with_changes(base.settings, given)
     if not base.has_own_rules or "target" in given:
-        context = JudgingContext(settings, profile, tuple(rules_for(profile)))
-    elif said := [name for name in _OF_TARGET if name in given]:
+        return JudgingContext(settings, profile, tuple(rules_for(profile)))
+    if for_target := [name for name in _OF_TARGET if name in given]:
         raise OptionError(
-            f"{said[0]}={getattr(request, said[0])!r}: this session has rules of its own (constraints=), and no "
-            "target's; give target= as well"
+            f"{for_target[0]}={getattr(request, for_target[0])!r}: this session has rules of its own (constraints=), "
+            "and no target's; give target= as well"
         )
-    else:
-        context = replace(base, settings=settings, profile=profile)
-    return Judging(context, tuple(changes), tuple(notes))
+    return replace(base, settings=settings, profile=profile)
 
 
 def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
