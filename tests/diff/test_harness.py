@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.backends.mock import mock_backend
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.records import DiffRecord
-from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
+from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.adapters import StickAdapter
 from inductor_debug_jupyter.pipeline.backends import mock_backend
 from inductor_debug_jupyter.pipeline.backends.ledger import forget_compiles
 from inductor_debug_jupyter.pipeline.errors import AdapterError, OptionError
-from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs, random_state_kept
+from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 from tests.proofs.inside_torch.operators import (
     Operator,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from inductor_debug_jupyter import KernelDiffHarness, QuickRun, capture
 from inductor_debug_jupyter.pipeline.capture.modes import CallModes
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
-from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
+from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
 from inductor_debug_jupyter.pipeline.session import DebugSession
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")

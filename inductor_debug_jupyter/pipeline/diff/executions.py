@@ -40,8 +40,8 @@ from inductor_debug_jupyter.pipeline.diff.recording import SUFFIX, Recording
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
+from inductor_debug_jupyter.pipeline.rerun.copies import Memo, as_computed, clone_inputs, memo_copy, own_module
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach
-from inductor_debug_jupyter.pipeline.rerun.state import Memo, as_computed, clone_inputs, memo_copy, own_module
 from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
 from inductor_debug_jupyter.pipeline.torch_compat import regions
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed

@@ -36,7 +36,7 @@ from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of, target_name
-from inductor_debug_jupyter.pipeline.torch_compat.kept_calls import as_aot_runs
+from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper

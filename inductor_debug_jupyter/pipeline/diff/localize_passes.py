@@ -26,7 +26,7 @@ from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
 from inductor_debug_jupyter.pipeline.diff.replay import BESIDE, Lockstep, beside, has_no_values, judge_beside
 from inductor_debug_jupyter.pipeline.records import Culprit
-from inductor_debug_jupyter.pipeline.rerun.state import random_state_kept
+from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_passes import PassChange, PassKeeper, decompositions
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph

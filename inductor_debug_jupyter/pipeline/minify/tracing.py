@@ -9,7 +9,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.minify.predicates import first_line
-from inductor_debug_jupyter.pipeline.rerun.state import random_state_kept
+from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
 
 

@@ -37,8 +37,8 @@ from inductor_debug_jupyter.pipeline.nodes.traced_calls import (
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, in_modes, plain_model
-from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
-from inductor_debug_jupyter.pipeline.torch_compat.kept_calls import as_aot_runs
+from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
+from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes
 

@@ -18,7 +18,7 @@ from torch.fx.node import map_arg
 
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import GraphRun, storages
 from inductor_debug_jupyter.pipeline.nodes.values import NodeCall, NodeValues, own_copies
-from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
+from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
     has_zero_dropout,
     is_aten,

@@ -16,7 +16,7 @@ from torch.fx.node import map_aggregate
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.rerun.state import clone_inputs
+from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import argument_names, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 

@@ -17,8 +17,8 @@ from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.quick_run.faulty import WrongFirstElement
 from inductor_debug_jupyter.pipeline.quick_run.models import chosen_model, given_inputs, made_inputs, rounding
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
+from inductor_debug_jupyter.pipeline.rerun.copies import Memo, clone_inputs
 from inductor_debug_jupyter.pipeline.rerun.running import call_from, copied_module
-from inductor_debug_jupyter.pipeline.rerun.state import Memo, clone_inputs
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard

@@ -5,7 +5,7 @@ are on (a comparison that the user asks for); :func:`as_called` is for a kept ca
 
 A module's own hooks stay on: they belong to what it computes (a weight norm, a cast, a transfer to another device),
 and whether one only looks cannot be told before it was called. What they write to is put back with all else that a
-model reaches (:mod:`state`); what leaves the process (a file, a connection) happens again, and no more than prints and
+model reaches (:mod:`copies`); what leaves the process (a file, a connection) happens again, and no more than prints and
 log records are held back.
 """
 
@@ -19,7 +19,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
-from inductor_debug_jupyter.pipeline.rerun.state import random_state_kept
+from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard

@@ -12,7 +12,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.rerun.again import plain_model
-from inductor_debug_jupyter.pipeline.rerun.state import Memo, own_module
+from inductor_debug_jupyter.pipeline.rerun.copies import Memo, own_module
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _SCRIPT = "outputs = model(*args, **kwargs)\n"

@@ -9,8 +9,8 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.executions import describe
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
+from inductor_debug_jupyter.pipeline.rerun.copies import Memo, clone_inputs
 from inductor_debug_jupyter.pipeline.rerun.running import call_from, copied_module
-from inductor_debug_jupyter.pipeline.rerun.state import Memo, clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from inductor_debug_jupyter.pipeline.rerun.state import Memo, clone_inputs, memo_copy, own_module
+from inductor_debug_jupyter.pipeline.rerun.copies import Memo, clone_inputs, memo_copy, own_module
 
 
 def test_a_new_dict_is_never_taken_for_a_memo_that_is_gone():
