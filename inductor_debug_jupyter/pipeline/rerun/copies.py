@@ -157,7 +157,9 @@ def _like(tensor: torch.Tensor, copied: torch.Tensor, *, leaf: bool) -> torch.Te
 
 def as_computed(tensor: torch.Tensor, refusal: Exception | None = None) -> torch.Tensor:
     """The tensor with a history; going backward through it ends there, or raises ``refusal``."""
-    return _Computed.apply(tensor, torch.ones((), requires_grad=True), refusal)  # type: ignore[no-any-return, no-untyped-call]
+    apply: Any = _Computed.apply  # typed in some versions of torch only
+    computed: torch.Tensor = apply(tensor, torch.ones((), requires_grad=True), refusal)
+    return computed
 
 
 class _Computed(torch.autograd.Function):
