@@ -53,6 +53,8 @@ class LabPage:
             f" && {_PANEL}.sessionContext.isReady && {_PANEL}.sessionContext.session?.kernel?.status === 'idle'",
             timeout=seconds * 1000,
         )
+        if self.page.evaluate("() => document.body.dataset.jpThemeLight") == "false":
+            self._theme("JupyterLab Light")  # an earlier test went dark, and the server remembers
 
     def panel_of(
         self, path: str, cells: Sequence[str], *, cell: int = 1, tab: str = "", seconds: float = 200
@@ -71,9 +73,10 @@ class LabPage:
 
     def dark(self) -> None:
         """Go over to JupyterLab's dark theme."""
-        self.page.evaluate(
-            "() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
-        )
+        self._theme("JupyterLab Dark")
+
+    def _theme(self, name: str) -> None:
+        self.page.evaluate(f"() => window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{name}'}})")
         self.page.wait_for_timeout(1000)
 
     def narrow(self) -> None:
