@@ -37,7 +37,17 @@ PARTS = {
 """Part → what a capture loses without it."""
 
 _MODULES = (
-    *("graphs", "guard_checks", "guard_failures", "guards", "instruments", "kept_calls", "kernel_calls", "lowering"),
+    *(
+        "graphs",
+        "guard_checks",
+        "guard_failures",
+        "guard_timing",
+        "guards",
+        "instruments",
+        "kept_traces",
+        "kernel_calls",
+        "lowering",
+    ),
     *("module_calls", "process_state", "regions", "replay", "running_compile", "state", "symbolic_sizes", "trees"),
     "versions",
 )
