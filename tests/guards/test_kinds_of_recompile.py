@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 
 import pytest
@@ -24,9 +25,15 @@ def recompiles_of(calls):
     return session.recompiles
 
 
+@functools.cache
+def recompile_of(kind: Kind):
+    (recompile,) = recompiles_of(kind.program())
+    return recompile
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.program.__name__)
 def test_the_guard_its_values_and_its_line_are_named(kind: Kind):
-    (recompile,) = recompiles_of(kind.program())
+    recompile = recompile_of(kind)
     assert varying(recompile) == kind.varies
     assert (recompile.old, recompile.new) == (kind.old, kind.new)
     assert recompile.check
@@ -43,7 +50,7 @@ def test_the_guard_its_values_and_its_line_are_named(kind: Kind):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.program.__name__)
 def test_the_hint_removes_it_or_says_that_it_cannot(kind: Kind):
-    (recompile,) = recompiles_of(kind.program())
+    recompile = recompile_of(kind)
     hint = advice(recompile)
     assert hint.kind == kind.name
     assert hint.removable is (kind.follow is not None)
@@ -57,7 +64,7 @@ def test_the_hint_removes_it_or_says_that_it_cannot(kind: Kind):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.program.__name__)
 def test_the_sentence_names_what_varies_and_its_values(kind: Kind):
     """Old and new stand in it as they were; where they are not known, it is torch's own reason and says no value."""
-    (recompile,) = recompiles_of(kind.program())
+    recompile = recompile_of(kind)
     told = recompile_text(recompile)
     if recompile.aspect == "relation":
         be = "are" if " and " in kind.varies else "is"

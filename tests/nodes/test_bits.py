@@ -234,7 +234,9 @@ def built(name: str) -> tuple[Any, tuple[Any, ...]]:
     return library.ResNetForImageClassification(config).train(), (torch.randn(2, 3, 32, 32),)
 
 
-@pytest.mark.parametrize("name", ["bert", "resnet", "mamba"])
+@pytest.mark.parametrize(
+    "name", ["bert", *(pytest.param(name, marks=pytest.mark.long) for name in ("resnet", "mamba"))]
+)
 def test_fifty_random_nodes_of_three_models(name: str) -> None:
     model, inputs = built(name)
     session = captured(model, inputs)

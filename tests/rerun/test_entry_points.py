@@ -157,7 +157,7 @@ def captured(model: Watched, grad: bool, folder: Path) -> tuple[DebugSession, di
     return session, first
 
 
-@pytest.mark.parametrize("grad", [True, False], ids=["grad", "no grad, autocast"])
+@pytest.mark.parametrize("grad", [pytest.param(True, marks=pytest.mark.long), False], ids=["grad", "no grad, autocast"])
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_a_kept_call_is_run_again_as_it_was_and_leaves_nothing(
