@@ -723,5 +723,5 @@ NOT_LEFT = {
 }
 """What is not compared. torch compiles a plain ``flex_attention`` itself; under the magic it is traced instead. What
 was compiled before is compiled once more to be looked at: torch cannot remove the empty entry, and lists the backward.
-Inductor times some of its parts, and loads its kernels, once a process. Of three threads that compile one code object at
-once, an entry of a slower one stays on it now and then: a defect that is not mended yet."""
+Inductor times some of its parts, and loads its kernels, once a process. Of three threads that compile one code object
+at once, an entry of a slower one stays on it now and then: a defect that is not mended yet."""
