@@ -62,6 +62,39 @@ def _left():
 """What a cell leaves in the process; the names begin with an underscore, so that nothing here is the cell's."""
 
 CELLS: dict[str, str] = {
+    "is_compiling": """
+import random
+class Asks(nn.Module):
+    def forward(self, x):
+        if torch.compiler.is_compiling() or torch.compiler.is_dynamo_compiling():
+            return x * 0
+        return x + random.random()
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.asks, self.count = Asks(), 0
+    def forward(self, x):
+        self.count += 1
+        return self.asks(torch.relu(x))
+random.seed(0)
+inner = nn.Sequential(nn.Linear(4, 4), Inner())
+for size in (2, 2, 3):
+    print(Asks()(torch.ones(size)), inner(torch.ones(size, 4)), inner[1].count)
+print(random.random(), torch.rand(1))
+""",
+    "fast paths": """
+layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+values = torch.randn(2, 5, 8)
+with torch.no_grad():
+    print(layer(values).double().sum().item(), attention(values, values, values)[0].double().sum().item())
+print(layer(values).double().sum().item())
+""",
+    "lazy modules": """
+lazy = nn.Sequential(nn.LazyConv2d(3, 2), nn.Flatten(), nn.LazyLinear(4))
+print(lazy(torch.ones(2, 3, 4, 4)), torch.rand(1))
+print(nn.LazyLinear(4)(torch.ones(2, 3)), torch.rand(1), lazy(torch.ones(2, 3, 4, 4)))
+""",
     "jit.trace": """
 traced = torch.jit.trace(net, x)
 print(traced.graph)
@@ -518,6 +551,16 @@ with warnings.catch_warnings():
         Warns()(x)
     except UserWarning as error:
         print("raised", error)
+""",
+    "warnings beside compiles": """
+def warn():
+    warnings.warn("shown once")
+class Plain(nn.Module):
+    def forward(self, v):
+        return v + 1
+for _ in range(3):
+    warn()
+    Plain()(x)
 """,
     "warnings once a line": """
 class Warns(nn.Module):

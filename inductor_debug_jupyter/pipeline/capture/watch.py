@@ -5,8 +5,9 @@ There are three cases:
 - what the user compiles now is only watched;
 - what the user compiled before is compiled once more in a cache region of its own (see
   :mod:`~inductor_debug_jupyter.pipeline.torch_compat.regions`);
-- a plain module call is, with ``eager``, traced by Dynamo into graphs that are lowered only to be recorded and then
-  *run eagerly*, op for op as without a capture: same values, same random numbers, forward's Python once a call.
+- a plain module call is, with ``eager``, traced by Dynamo into graphs that are lowered only to be recorded. When it is
+  one graph the call then runs *as it is written*. Where Dynamo breaks the graph, its graphs are run eagerly, op for op:
+  same values, same random numbers, forward's Python once a call.
 
 While an instrument of the user's watches (a mode, a profiler, a tracer: see
 :mod:`~inductor_debug_jupyter.pipeline.torch_compat.instruments`), what is called runs as it is, and a note says so.
@@ -28,13 +29,10 @@ from inductor_debug_jupyter.pipeline.capture.threads import PART
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
+from inductor_debug_jupyter.pipeline.torch_compat.as_written import PlainCall, graph_to_run
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
-from inductor_debug_jupyter.pipeline.torch_compat.state import (
-    current_compile_id,
-    dynamo_errors_fall_back,
-    torch_logs_muted,
-)
+from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 
 CALL = "call of "
 """Prefix of a note's part when a module's call could not be compiled."""
@@ -68,7 +66,7 @@ class CaptureWatch:
         """Called function → its call that can be run again, where one was kept."""
         self._keeping = threading.RLock()
         self._undo = ExitStack()
-        self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = weakref.WeakKeyDictionary()
+        self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, PlainCall] = weakref.WeakKeyDictionary()
         self._compile_call: Callable[..., Callable[..., Any]]
         self._backend = _Observer(recorder, lower)
         self._tracers = python_tracers()
@@ -187,13 +185,12 @@ class CaptureWatch:
         compiled = self._compiled.get(module)
         if compiled is None:
             try:
-                compiled = self._compile_call(module, call, self._backend)
+                compiled = PlainCall(self._compile_call(module, call, self._backend), call)
                 self._compiled[module] = compiled
             except Exception as error:
                 self._recorder.failed(f"{CALL}{type(module).__name__}", error)
                 return call(module, *args, **kwargs)
-        with dynamo_errors_fall_back(), torch_logs_muted():
-            return compiled(module, *args, **kwargs)
+        return compiled.run(module, args, kwargs)
 
 
 class _Observer:
@@ -211,8 +208,7 @@ class _Observer:
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         if self.recorder is not None:
             observe_lowering(self.recorder, self.lower, graph_module, example_inputs)
-        run: Callable[..., Any] = graph_module.forward
-        return run
+        return graph_to_run(graph_module)
 
 
 def observe_lowering(

@@ -39,6 +39,7 @@ def process_state_kept() -> Iterator[None]:
         stack.callback(_dynamo_books())
         stack.callback(_inductor_numbers())
         stack.callback(_no_warnings())
+        stack.callback(_shown_warnings())
         stack.callback(_multiprocessing())
         yield
 
@@ -124,6 +125,32 @@ def _multiprocessing() -> Callable[[], None]:
             multiprocessing.set_start_method(None, force=True)
 
     return put_back
+
+
+def _shown_warnings() -> Callable[[], None]:
+    """Warnings that Python has shown, and shows once, are not shown again.
+
+    Each module has a registry of them, which counts for one version of the filters. torch changes the filters while it
+    compiles, and changes them back: registries that were valid before are made valid again.
+    """
+    before = _version_of_filters()
+
+    def put_back() -> None:
+        if (now := _version_of_filters()) == before:
+            return
+        for module in list(sys.modules.values()):
+            registry = getattr(module, "__dict__", {}).get("__warningregistry__")
+            if registry and registry.get("version") == before:
+                registry["version"] = now
+
+    return put_back
+
+
+def _version_of_filters() -> Any:
+    """How often the filters of :mod:`warnings` were changed: asked of a warning that our own filter drops."""
+    registry: dict[Any, Any] = {}
+    warnings.warn_explicit("asked for the version", UserWarning, "", 1, registry=registry)
+    return registry.get("version")
 
 
 def _no_warnings() -> Callable[[], None]:

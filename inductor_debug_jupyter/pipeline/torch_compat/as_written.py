@@ -1,0 +1,108 @@
+"""Let a plain module's call be traced by Dynamo, and run as the user wrote it.
+
+What Dynamo makes of a call is not quite the call: ``torch.compiler.is_compiling()`` is true in it, torch's own fast
+paths are not taken, and parameters of lazy modules are drawn while the generators are turned back. So where a call is
+one graph it is only traced: what stands in for the graph ends the compiled call before anything of it has run, and the
+module is then called plainly. Behind a graph break Dynamo must run what it made, or it would not see the rest; so it
+must where hooks, or a ``__call__`` of the user's own, have run before the graph.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.nn.parameter import UninitializedTensorMixin
+
+from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
+
+_TORCH = os.path.dirname(torch.__file__)  # noqa: PTH120 - compared with file names of code objects
+_BETWEEN = (os.path.join(_TORCH, "_dynamo", ""), os.path.join(_TORCH, "nn", "modules", "module.py"))  # noqa: PTH118
+"""The files whose frames may be between a call and its graph."""
+_now = threading.local()
+
+
+class _OnlyTracedError(BaseException):
+    """Ends a compiled call of which nothing has run; not an Exception, which the user's own code may catch."""
+
+
+class PlainCall:
+    """A module's call, and what Dynamo made of it.
+
+    Args:
+        compiled: the call, compiled with a backend that answers with :func:`graph_to_run`; the module comes first.
+        call: the same, not compiled.
+    """
+
+    def __init__(self, compiled: Callable[..., Any], call: Callable[..., Any]) -> None:
+        self.compiled = compiled
+        self._call = call
+
+    def run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Show the call to Dynamo, and run it once; what it returns."""
+        if _is_uninitialized(module):
+            result = self._call(module, *args, **kwargs)
+            if not _has_hooks_before(module):
+                self._through_dynamo(module, args, kwargs, only_traced=True)
+            return result
+        has_run, result = self._through_dynamo(module, args, kwargs)
+        return result if has_run else self._call(module, *args, **kwargs)
+
+    def _through_dynamo(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, only_traced: bool = False
+    ) -> tuple[bool, Any]:
+        """Whether the compiled call has run, and what it returned then."""
+        before = getattr(_now, "call", None)
+        _now.call = (module, only_traced)
+        state = random.getstate()
+        try:
+            with dynamo_errors_fall_back(), torch_logs_muted():
+                return True, self.compiled(module, *args, **kwargs)
+        except _OnlyTracedError:
+            random.setstate(state)  # Dynamo draws the numbers that a graph is given before it runs the graph
+            return False, None
+        finally:
+            _now.call = before
+
+
+def graph_to_run(graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """What a compiled :class:`PlainCall` runs in place of one of its graphs."""
+    _LazyGraphModule.force_recompile(graph_module)  # else the first run would be a call of the module, with its hooks
+    run: Callable[..., Any] = graph_module.forward
+    reason = getattr(graph_module, "compile_subgraph_reason", None)
+    is_whole = reason is not None and not reason.graph_break
+
+    def run_graph(*args: Any) -> Any:
+        module, only_traced = getattr(_now, "call", None) or (None, False)
+        if only_traced or (is_whole and module is not None and _nothing_has_run(module)):
+            raise _OnlyTracedError
+        return run(*args)
+
+    return run_graph
+
+
+def _nothing_has_run(module: torch.nn.Module) -> bool:
+    """Whether no code of the user's can have run between the module's call and the graph that is to run now."""
+    if _has_hooks_before(module):
+        return False
+    others = 0  # one is the frame that Dynamo compiled
+    frame = sys._getframe(2)
+    while frame.f_code is not PlainCall._through_dynamo.__code__ and frame.f_back is not None:
+        others += not frame.f_code.co_filename.startswith(_BETWEEN)
+        frame = frame.f_back
+    return others <= 1
+
+
+def _has_hooks_before(module: torch.nn.Module) -> bool:
+    return bool(module._forward_pre_hooks or torch.nn.modules.module._global_forward_pre_hooks)
+
+
+def _is_uninitialized(module: torch.nn.Module) -> bool:
+    """Whether a lazy module in it gets its parameters only when it is called."""
+    return any(isinstance(each, UninitializedTensorMixin) for each in (*module.parameters(), *module.buffers()))
