@@ -17,11 +17,11 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
-from inductor_debug_jupyter.pipeline.diff.floors import Floors, Spread
+from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, judge
 from inductor_debug_jupyter.pipeline.diff.outputs import unless_too_small
 from inductor_debug_jupyter.pipeline.records import OutputDiff
-from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, seeds
 
 
 def judge_outputs(
@@ -104,7 +104,9 @@ def _floors(
     if reference_is_eager and (unlike := [path for path in base if not _same(base[path], reference[path])]):
         notes.append(f"bug or rounding is not known of what eager mode does not repeat: {', '.join(unlike[:5])}")
         base = {path: value for path, value in base.items() if path not in unlike}
-    floors = Floors.of(base, lambda seed: _under(StochasticArithmetic(seed, held_as), call, config))
+    floors = Floors.of(
+        base, lambda seed: _under(StochasticArithmetic(seed, held_as), call, config), seeds(RUNS, held_as)
+    )
     if floors.problems and not any(spread.runs for spread in floors.spreads.values()):
         notes.append(f"bug or rounding is not known: under stochastic arithmetic the model raised {floors.problems[0]}")
     return floors, notes

@@ -17,7 +17,7 @@ from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, confirm, judge
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import has_zero_dropout, mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described_tensor
-from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, seeds
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
 
@@ -91,12 +91,12 @@ class Evaluator:
         own = self.evaluate(nodes, known)
         if not isinstance(own, torch.Tensor):
             raise UnreplayableError("eager mode makes no tensor of it")
-        if own.shape != value.shape or own.dtype != value.dtype:
+        if (own.shape, own.dtype, own.layout) != (value.shape, value.dtype, value.layout):
             raise OtherKindError(f"it is {described_tensor(value)}, and in eager mode {described_tensor(own)}")
         if _same_bits(own, value):
             return FINE
         spread = Spread(own)
-        for seed in range(RUNS):
+        for seed in seeds(RUNS, held_as):
             with StochasticArithmetic(seed, held_as):
                 run = self.evaluate(nodes, known)
             spread.add(run)  # outside: the comparison itself must not be noisy

@@ -35,12 +35,22 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 
+QUIET: Final = -1
+"""The seed of a run without noise, in which numbers are only rounded to the format that a device holds them in.
+
+Noise hides what exact rounding does: all of 10000 ± 0.01 are the same number in float16, and their variance is 0.
+"""
 _SEED: Final = 20_260_101
 _TABLE: Final = 1_048_573
 """Numbers in the table of noise: a prime, so that rows of a tensor do not get the same noise."""
 _SINGLE: Final = float(torch.finfo(torch.float32).eps)
 _LIBRARY: Final = 2.0
 """Units of float32 by which a mathematical function may be off, beside the rounding of its result."""
+_OF_A_SUM: Final = 0.125
+"""Units by which a sum of n terms that are added one by one is off, over the square root of n.
+
+Equal terms are off by 0.17 (root mean square) in experiments; what is within eight floors passes (:mod:`judging`).
+"""
 _OF_A_NARROW_INPUT: Final = 0.5
 """Units of a 16-bit input: kernels widen it, so only a value that was not rounded before differs by that much."""
 _TRAILING: Final = 0xFFF
@@ -105,7 +115,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is active, every op that rounds is a unit in the last place off, at random.
 
     Args:
-        seed: which random numbers; the same seed gives the same run.
+        seed: which random numbers; the same seed gives the same run. :data:`QUIET` gives none.
         loudness: units in the last place by which values move at most; more than 1 finds what is only just decided.
         mirrored: move every value the other way.
         held_as: the format that a device holds every float in, where that is narrower than the tensors' own: each
@@ -120,7 +130,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._random = random.Random(_SEED + seed)  # noqa: S311 - noise, not a secret
-        self._loudness = -loudness if mirrored else loudness
+        self._loudness = 0.0 if seed == QUIET else -loudness if mirrored else loudness
         self._held_as = held_as
         self._saturates = seed % 2 == 0
 
@@ -155,17 +165,29 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if not self._saturates and self._held_as is None:
             result = _as_in_float32(func, args, kwargs, result)
-        units = _units_of_sum(name, args)
-        result = self._written(func, args, result, units, _constant_of(name, args), exact, _RANGES.get(name))
-        return self._with_common_error(name, result, units) if "norm_backward" in name else result
+        terms = _terms_added_up(name, args)
+        result = self._written(func, args, result, 1.0, _constant_of(name, args), exact, _RANGES.get(name), terms)
+        return self._with_common_error(name, result, terms) if "norm_backward" in name else result
 
-    def _with_common_error(self, name: str, result: Any, units: float) -> Any:
+    def _units_of_sum(self, terms: float, dtype: torch.dtype) -> float:
+        """Units in the last place of a sum of so many terms: of one sign and added one by one, they lose more and more.
+
+        Kernels add 16-bit numbers up in float32, and round the sum once; a device that holds numbers in a narrower
+        format may add them up in that.
+        """
+        if self._held_as is not None:
+            return max(1.0, math.sqrt(terms) / 2)
+        own = float(torch.finfo(dtype).eps)
+        return max(1.0, _OF_A_SUM * math.sqrt(terms) * min(own, _SINGLE) / own)
+
+    def _with_common_error(self, name: str, result: Any, terms: float) -> Any:
         """The gradient of a norm's input, off by the same in all that shares a mean: the mean itself is a long sum."""
         gradient = result[0]
         if not isinstance(gradient, torch.Tensor) or gradient.ndim < 2 or not gradient.is_floating_point():
             return result
         shared = [dim for dim in range(gradient.ndim) if dim != 1] if "batch" in name else [gradient.ndim - 1]
         largest = gradient.abs().amax(shared, keepdim=True)
+        units = self._units_of_sum(terms, gradient.dtype)
         common = self._noise(largest) * largest * (units * _eps(gradient.dtype, self._held_as))
         return (gradient + common, *result[1:])
 
@@ -200,14 +222,19 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         constant: float | torch.Tensor | None = None,
         short_is_exact: bool = True,
         within: tuple[float, float] | None = None,
+        terms: float = 1.0,
     ) -> Any:
-        """The result a little off: a new tensor, or in place where the op wrote in place."""
+        """The result a little off: a new tensor, or in place where the op wrote in place.
+
+        ``terms`` is how many numbers were added up, one by one, to each element of the result.
+        """
         in_place = {id(value) for value in _tensors_written_to(func, args)}
 
         def moved(value: torch.Tensor) -> torch.Tensor:
             if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
                 return value
-            made = self._moved(value, units, constant, short_is_exact) if units else value
+            of_sum = self._units_of_sum(terms, value.dtype) if terms > 1 else 1.0
+            made = self._moved(value, units * of_sum, constant, short_is_exact) if units else value
             made = self._held(made if within is None else made.clamp(*within))
             return value.copy_(made) if id(value) in in_place else made
 
@@ -256,6 +283,11 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             table = table.repeat(1 + (start + count) // len(table))
         noise = table[start : start + count].view(value.shape)
         return noise if self._loudness == 1.0 else noise * self._loudness
+
+
+def seeds(count: int, held_as: torch.dtype | None) -> tuple[int, ...]:
+    """The seeds of so many runs with noise, and of one without for a device that holds numbers in a format of its own."""
+    return tuple(range(count)) if held_as is None else (*range(count), QUIET)
 
 
 @functools.lru_cache(maxsize=8)
@@ -366,10 +398,10 @@ def _growth(name: str) -> float:
     return 1 / 4 if name in _PRODUCTS else 1 / 3
 
 
-def _units_of_sum(name: str, args: Any) -> float:
-    """Units in the last place of a sum's result: terms of one sign that are added one by one lose more and more."""
+def _terms_added_up(name: str, args: Any) -> float:
+    """How many terms the sum has that an element of the result is; 1 for ops that add up in blocks, or not at all."""
     if name in _REDUCTIONS or ("backward" in name and ("norm" in name or "convolution" in name)):
-        return max(1.0, math.sqrt(_terms(name, args)) / 2)
+        return _terms(name, args)
     return 1.0
 
 
