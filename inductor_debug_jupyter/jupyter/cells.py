@@ -228,7 +228,7 @@ class CellWatcher:
         run = CellRun(self._shell, settings)
         try:
             run.open(self._shell)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._warn("the cell runs without a debug session", error)
             self._attempt(None, "not everything could be put back", run.put_back)
             run.session, run.why_no_session = None, f"there was no debug session ({in_a_line(error)})"
@@ -238,7 +238,7 @@ class CellWatcher:
         """Strict mode's error; its script is written before the panel is drawn, which then shows it."""
         try:
             return session.refusal()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return _not_checked(session.settings, in_a_line(error))
 
     def _bind(self, name: str, session: DebugSession) -> None:
@@ -258,12 +258,12 @@ class CellWatcher:
         except KeyboardInterrupt as error:
             traceback.clear_frames(error.__traceback__)
             return False
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # foreign code may exit: the kernel must not
             self._warn(consequence, error)
             return False
         return True
 
-    def _warn(self, consequence: str, error: Exception) -> None:
+    def _warn(self, consequence: str, error: BaseException) -> None:
         log.warning("%%%%inductor_debug: %s (%s)", consequence, in_a_line(error))
         log.debug("details", exc_info=error)
 

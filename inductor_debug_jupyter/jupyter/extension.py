@@ -60,9 +60,16 @@ def _cell_labels(shell: Any) -> Any:
 
 
 def _magic(shell: Any, watcher: CellWatcher) -> Any:
-    """The line magic: an expression, or the last session again. The cell form is for ``?`` and is never called."""
+    """The line magic: an expression, or the last session again.
+
+    The cell form is for ``?`` and ``run_cell_magic``: a cell that has the magic on top is run by IPython itself.
+    """
 
     def inductor_debug(line: str, cell: str | None = None) -> Any:
+        if cell is not None:
+            result = shell.run_cell(f"%%{NAME} {line}\n{cell}")
+            result.raise_error()
+            return result.result
         options, expression = split_magic_line(line.removesuffix("--last"))
         if expression:
             return watcher.run_expression(read_options(options), expression)

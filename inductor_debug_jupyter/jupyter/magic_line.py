@@ -72,6 +72,8 @@ def strip_magic_line(lines: list[str]) -> list[str]:
     if not lines or not (match := _MAGIC.match(lines[0].rstrip("\n"))):
         return lines
     read_options(match["options"].strip())
+    if len(lines) > 1 and _MAGIC.match(lines[1].rstrip("\n")):
+        raise UsageError(f"%%{NAME}: it stands twice on top of this cell; give all options in one line")
     if len(lines) > 1 and lines[1].startswith("%%"):
         return lines[1:]  # another cell magic must come first to be seen
     return [magic_as_comment(lines[0]), *lines[1:]]

@@ -76,6 +76,9 @@ def test_a_slip_in_the_name_of_any_op_is_named_and_the_op_is_among_the_near_ones
     ("name", "told"),
     [
         ("aten.add.Tensr", "aten.add has no overload 'Tensr'; allowed: Scalar, "),
+        ("relu.default", "has no namespace; did you mean 'aten.relu.default'?"),
+        ("add.Tensor", "has no namespace; did you mean 'aten.add.Tensor'?"),
+        ("convolution.defalt", "aten.convolution has no overload 'defalt'; allowed: "),
         ("quantized.ad", "did you mean quantized.add"),
         ("@matmull", "allowed: @matmul, @convolution, @reduction; did you mean matmul"),
         ("aten.conv*", "torch has no op 'aten.conv*'"),
@@ -202,3 +205,13 @@ def test_reading_a_built_in_profile_and_a_deny_list_needs_no_torch(cold_python: 
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "False"
+
+
+def test_an_op_that_is_denied_as_it_is_written_in_place_is_denied():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(inplace=True))
+    for name in ("relu_", "aten.relu_", "relu", "nn.ReLU"):
+        session = DebugSession(resolve({"deny": [name], "lower": "aot"}), eager=True)
+        session.open()
+        model(torch.ones(1, 4))
+        session.close()
+        assert [finding.rule_id for finding in session.findings] == ["op.unsupported"], name

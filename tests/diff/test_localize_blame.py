@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from functorch.compile import make_boxed_func
 
 from inductor_debug_jupyter import KernelDiffHarness
 from tests.support.planted import wrong
@@ -136,3 +137,44 @@ def test_results_that_a_later_call_writes_over_are_a_mismatch():
     assert report.verdict == "mismatch"
     assert "a later call wrote over it" in report.summary()
     assert KernelDiffHarness(Counting(), torch.ones(3), test_backend="aot_eager", repeats=3).compare().passed
+
+
+def only_backward(op: str, replacement: Callable[..., Any]) -> Any:
+    """A backend whose compiler for backward graphs is wrong, and that for forward graphs is right."""
+    faulty = wrong(op, replacement)
+    return type(faulty)(**faulty.kwargs | {"bw_compiler": faulty.kwargs["fw_compiler"], "fw_compiler": _right})
+
+
+def _right(graph_module: torch.fx.GraphModule, _: Any) -> Any:
+    return make_boxed_func(graph_module.forward)
+
+
+@pytest.mark.parametrize("op", ["tanh_backward", "mm", "sum"])
+def test_a_fault_of_the_compiler_for_backward_graphs_is_found(op: str):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
+    backend = only_backward(op, lambda original, *args, **kwargs: original(*args, **kwargs) * 1.5)
+    harness = KernelDiffHarness(model, torch.randn(4, 8), test_backend=backend, backward=True)
+    found = harness.localize().culprits
+    assert {culprit.op.split(".")[1] for culprit in found} == {op}
+    assert {culprit.graph for culprit in found} == {"backward"}
+
+
+def test_where_the_compiler_for_backward_graphs_cannot_be_reached_it_is_said():
+    backend = only_backward("mm", lambda original, *args, **kwargs: original(*args, **kwargs) * 1.5)
+    harness = KernelDiffHarness(
+        torch.nn.Linear(8, 8), torch.randn(4, 8), test_backend=lambda *graph: backend(*graph), backward=True
+    )
+    found = harness.localize()
+    assert found.verdict == "mismatch"
+    assert not found.culprits
+    assert any("compiler for backward graphs" in note for note in found.notes)
+
+
+def test_a_backend_that_gives_sparse_tensors_does_not_end_the_search():
+    def backend(graph_module: torch.fx.GraphModule, _: Any) -> Any:
+        return lambda *args: tuple(each.to_sparse() for each in graph_module(*args))
+
+    found = KernelDiffHarness(torch.nn.Linear(6, 6), torch.randn(4, 6), test_backend=backend).localize()
+    assert found.verdict != "match"
+    assert "sparse" in found.culprits[0].reason

@@ -1,4 +1,4 @@
-"""Sums of many terms: no allowance for rounding is so wide that a wrong sum passes, and none so narrow that a slow one fails."""
+"""Long sums: a wrong one is never rounding, and one that is added up term by term always is."""
 
 from __future__ import annotations
 

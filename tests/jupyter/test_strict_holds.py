@@ -31,6 +31,8 @@ block, x = Block(), torch.randn(3, 784)
 CHIPS = {
     "raises_at_import": "raise RuntimeError('no driver')",
     "gives_none": "def backend(gm, inputs):\n    return lambda *args: (None,)",
+    "exits": "import sys\ndef backend(gm, inputs):\n    sys.exit(0)",
+    "exits_at_import": "import sys\nsys.exit(0)",
     "interrupts_itself": "def backend(gm, inputs):\n    raise SystemError('lost\\nsecond line')",
 }
 MONKEY = pytest.MonkeyPatch
@@ -71,6 +73,8 @@ WAYS = {
     "too little time": way("--diff --candidate aot_eager --timeout 0.01", lines=0),
     "a backend that gives None": way("--diff --candidate gives_none:backend", lines=0),
     "a backend that raises": way("--diff --candidate interrupts_itself:backend", lines=0),
+    "a backend that exits": way("--diff --candidate exits:backend", lines=0),
+    "exits at import": way("--diff --candidate exits_at_import:backend"),
     "comparing": way("--diff", fails(cells, "_compare")),
     "localizing": way("--diff --candidate gives_none:backend --localize", fails(DebugSession, "localize")),
     "binding": way("", fails(cells.CellWatcher, "_bind"), "bound"),
@@ -154,3 +158,42 @@ def test_whatever_cannot_be_put_back_the_rest_is(shell: InteractiveShell, monkey
         thread.join(5)
         assert not thread.is_alive()
     assert shell.custom_exceptions == ()
+
+
+UNSEEN = {
+    "no model": ("1 + 1", ""),
+    "a model that is not called": ("torch.nn.Linear(30, 64)", ""),
+    "--model with a typo": ("block(x)", "--model blokc"),
+    "a stance": ("with torch.compiler.set_stance('force_eager'):\n    block(x)", ""),
+    "Dynamo switched off": ("with torch._dynamo.config.patch(disable=True):\n    block(x)", ""),
+    "jit.script": ("torch.jit.script(block)(x)", ""),
+    "a task that outlives the cell": (
+        "import asyncio\nasync def later():\n    block(x)\ntask = asyncio.ensure_future(later())",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_strict_cell_of_which_nothing_was_checked_does_not_pass(shell: InteractiveShell, name: str) -> None:
+    code, options = UNSEEN[name]
+    result = shell.run_cell(f"%%inductor_debug --target stick128 --lower dynamo --strict {options}\n{code}")
+    assert isinstance(result.error_in_exec, ConstraintViolationError)
+    assert "nothing was captured" in str(result.error_in_exec)
+
+
+def test_the_magic_called_from_code_runs_its_body_and_stays_strict(shell: InteractiveShell) -> None:
+    shell.run_cell("get_ipython().run_cell_magic('inductor_debug', '--lower dynamo', 'ran = block(x).shape')")
+    assert str(shell.user_ns["ran"]) == "torch.Size([3, 512])"
+    options = "--target stick128 --lower dynamo --strict"
+    result = shell.run_cell(f"get_ipython().run_cell_magic('inductor_debug', {options!r}, 'block(x)')")
+    assert isinstance(result.error_in_exec, ConstraintViolationError)
+
+
+def test_the_magic_twice_on_one_cell_is_an_error_and_nothing_runs(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = shell.run_cell("%%inductor_debug --strict\n%%inductor_debug --lower dynamo\nran_twice = 1")
+    assert not result.success
+    assert "it stands twice" in "".join(capsys.readouterr())
+    assert "ran_twice" not in shell.user_ns

@@ -157,6 +157,16 @@ def test_a_damaged_session_is_said_and_the_rest_is_shown(full_store: ArtifactSto
         html_report(full_store, ["s-plain"])
 
 
+def test_when_no_session_can_be_read_one_line_says_so(full_store: ArtifactStore) -> None:
+    for session in full_store.sessions():
+        for artifact in full_store.artifacts(session.id, "sessions"):
+            (full_store.folder / artifact.path).write_text("{}")
+    for path in full_store.folder.glob("benchmarks/*"):
+        path.unlink()
+    with pytest.raises(StoreError, match="nothing to report that can be read"):
+        html_report(full_store)
+
+
 def test_older_sessions_come_without_pictures(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inductor_debug_jupyter.pipeline.reports.sections.ILLUSTRATED_SESSIONS", 1)
     for number in range(3):

@@ -26,7 +26,10 @@ _NEEDED_EACH = (RULE, CALL)
 
 def unchecked(record: SessionRecord) -> tuple[Note, ...]:
     """What the rules did not see, or a rule that failed: nobody knows whether the target takes it."""
-    return tuple(note for note in record.notes if note.part in _NEEDED or note.part.startswith(_NEEDED_EACH))
+    gaps = tuple(note for note in record.notes if note.part in _NEEDED or note.part.startswith(_NEEDED_EACH))
+    if record.captures or gaps:
+        return gaps
+    return (Note("models", "none was called, or none reached the compiler: nothing was captured"),)
 
 
 def errors_of(record: SessionRecord) -> tuple[Violation, ...]:

@@ -61,6 +61,13 @@ def unknown_op(name: str) -> str | None:
         return None
     if len(parts) > 1 and parts[0] in registered:
         return _not_registered(name, parts, registered[parts[0]])
+    if len(parts) == 2 and parts[0] in registered["aten"]:  # not a namespace: an op with its overload
+        known = _is_known(f"aten.{name}")
+        return (
+            f"{name!r} has no namespace; did you mean 'aten.{'.'.join(parts)}'?"
+            if known
+            else _not_registered(name, ["aten", *parts], registered["aten"])
+        )
     if len(parts) > 1 and parts[0].lower() not in _PYTHON and all(part.isidentifier() for part in parts):
         _warn(name, parts[0])
         return None

@@ -168,7 +168,7 @@ def _bare_names(written: Iterable[str]) -> dict[str, str]:
         if each.startswith("@"):
             names.update(dict.fromkeys(OP_GROUPS[each[1:]], each))
             continue
-        for name in names_of(bare_name(each)):
+        for name in names_of(functional_name(each)):  # graphs hold the op, whichever way it was written
             for known in (name, *_variants(name)):
                 names.setdefault(known, each)
     return names

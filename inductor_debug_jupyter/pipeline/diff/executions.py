@@ -378,7 +378,7 @@ class Call:
                 execution.notes += reach(model).notes
         except _NeedsGradientsError:
             return replace(self, differentiable=True).execute(backend, config, timeout)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             log.debug("%s raised", backend.name, exc_info=True)
             execution.error = describe(error)
             execution.crash = getattr(getattr(error, "inner_exception", None) or error, "crash", None)

@@ -74,6 +74,8 @@ def judge(candidate: torch.Tensor, spread: Spread, held_as: torch.dtype | None =
         spread: the reference.
         held_as: the format that the candidate's device holds floats in, if it is narrower than their own.
     """
+    if candidate.layout != spread.base.layout:
+        return Judgement(True, math.inf, 0.0)
     reference = parts(spread.base)
     candidate = parts(candidate).to(reference.device)
     if not candidate.numel():

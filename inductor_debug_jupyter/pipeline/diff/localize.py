@@ -38,11 +38,16 @@ from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_inductor
-from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import backward_backend, compile_with_inductor
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
 
 INDUCTOR = "inductor"
 _UNFUSED = "in a process of its own Inductor was searched op by op: an error that only fused kernels have is not seen"
+
+_FORWARD_COMPILER = (
+    "the ops of the backward graph passed the candidate as graphs of their own: what only its compiler for backward "
+    "graphs does wrong is not seen"
+)
 
 
 def localize(
@@ -112,23 +117,35 @@ def _by_ops(
     try:
         with unnoticed(), as_aot_runs():
             for kept in keeper.graphs:
+                search.compiler = _compiler_of(kept, backend.compiler)
                 search.search(kept)
             found = [
                 _culprit(suspect, suspect.finding.node, reason=suspect.finding.reason, spec=_spec(suspect, backend))
                 for suspect in search.suspects
             ]
             if not found and not search.failures.ops and not search.failures.others:
-                wholes = [suspect for kept in keeper.graphs for suspect in search.as_a_whole(kept)]
-                found, more = _Looking(wholes, search.compiler, held_as).culprits()
-                search.compiles += more
+                for kept in keeper.graphs:
+                    search.compiler = _compiler_of(kept, backend.compiler)
+                    fused, more = _Looking(search.as_a_whole(kept), search.compiler, held_as).culprits()
+                    found += fused
+                    search.compiles += more
     finally:
         if backend.close is not None:
             backend.close()
     failed = [each.culprit() for each in search.failures.ops]
     notes = [*search.notes, *search.failures.notes, *_trouble(execution)]
+    has_backward = any(kept.stage == "backward" for kept in keeper.graphs)
+    if has_backward and not failed and not found and backward_backend(backend.compiler) is None:
+        notes.append(_FORWARD_COMPILER)
     if backend.name == INDUCTOR:
         notes.append(_UNFUSED)
     return search, [*failed, *found], notes, search.failures.crashes
+
+
+def _compiler_of(kept: KeptGraph, compiler: Callable[..., Any]) -> Compiler:
+    """What the candidate compiles this graph with: a backend may have a compiler of its own for the backward."""
+    own = backward_backend(compiler) if kept.stage == "backward" else None
+    return as_compiler(compiler if own is None else own)
 
 
 def as_compiler(compiler: Callable[..., Any]) -> Compiler:

@@ -33,7 +33,8 @@ def imported(path: str, origin: str) -> Any:
     if not is_import_string(path):
         raise UsageError(f"{origin}: {path!r} is not allowed; allowed: {SHAPE}")
     module_name, _, attribute = path.partition(":")
-    if (here := os.getcwd()) not in sys.path:  # noqa: PTH109 - sys.path holds strings
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
+    if here not in sys.path and "" not in sys.path:  # a notebook has "", which is the same folder
         sys.path.insert(0, here)
     try:
         value: Any = importlib.import_module(module_name)
@@ -41,7 +42,7 @@ def imported(path: str, origin: str) -> Any:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise UsageError(f"{origin}: there is no module {error.name!r} here or among the installed ones") from None
         raise UsageError(f"{origin}: {module_name} cannot be imported: {error}") from error
-    except Exception as error:  # foreign code failed while it was imported
+    except (Exception, SystemExit) as error:  # foreign code failed while it was imported
         raise UsageError(f"{origin}: {module_name} cannot be imported: {type(error).__name__}: {error}") from error
     for part in attribute.split("."):
         if not hasattr(value, part):

@@ -49,6 +49,7 @@ def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = No
 
     Raises:
         NotFoundError: nothing was captured, or one of ``sessions`` is not there.
+        StoreError: nothing that was captured can be read.
     """
     store = store_of(artifacts)
     chosen = dict.fromkeys(
@@ -62,6 +63,8 @@ def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = No
     if not chosen and not benchmarks:
         raise NotFoundError(f"nothing was captured in {store.folder} yet, so there is nothing to report")
     records, unreadable = _load(store, chosen, one_is_enough=sessions is None)
+    if not records and not benchmarks:
+        raise StoreError(f"there is nothing to report that can be read: {unreadable[0]}")
     return ReportData(
         store=store,
         created=datetime.now().astimezone(),

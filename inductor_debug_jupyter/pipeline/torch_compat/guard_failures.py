@@ -121,7 +121,9 @@ def _described_container(value: Any) -> str:
 def described_tensor(tensor: torch.Tensor) -> str:
     """``float32[2, 4]``, with what is unusual about it."""
     text = f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
-    if tensor.layout == torch.strided and not tensor.is_contiguous():
+    if tensor.layout != torch.strided:
+        text += f" {str(tensor.layout).removeprefix('torch.')}"
+    elif not tensor.is_contiguous():
         text += f" stride={tuple(tensor.stride())}"
     if tensor.device.type != "cpu":
         text += f" {tensor.device}"

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 import torch._functorch.config as functorch_config
-from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.common import AotAutograd, aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
@@ -41,6 +41,16 @@ def compile_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Se
 
     with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
         return cast("Callable[..., Any]", compile_fx(graph_module, list(example_inputs)))
+
+
+def backward_backend(backend: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The backend that compiles any graph as ``aot_autograd(bw_compiler=…)`` compiles backward graphs.
+
+    None where a backend has no such compiler, or hides it in a function.
+    """
+    if not isinstance(backend, AotAutograd) or (compiler := backend.kwargs.get("bw_compiler")) is None:
+        return None
+    return AotAutograd(**backend.kwargs | {"fw_compiler": compiler, "inference_compiler": compiler})
 
 
 StageCompiler = Callable[[torch.fx.GraphModule, str], Callable[..., Any]]

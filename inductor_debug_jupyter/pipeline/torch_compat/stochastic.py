@@ -286,7 +286,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def seeds(count: int, held_as: torch.dtype | None) -> tuple[int, ...]:
-    """The seeds of so many runs with noise, and of one without for a device that holds numbers in a format of its own."""
+    """The seeds of so many runs with noise; for a device with a format of its own, also of one without noise."""
     return tuple(range(count)) if held_as is None else (*range(count), QUIET)
 
 
