@@ -17,9 +17,7 @@ import torch
 from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.graph_json import read_graph
-from inductor_debug_jupyter.pipeline.adapters.lookup import find_adapter
-from inductor_debug_jupyter.pipeline.adapters.recipes import arguments
-from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
+from inductor_debug_jupyter.pipeline.adapters.lookup import arguments, find_adapter
 from inductor_debug_jupyter.pipeline.errors import AdapterError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import running
 from inductor_debug_jupyter.pipeline.isolation.values import Packer
@@ -54,16 +52,7 @@ class GraphServer:
             exec("\n".join(setup), {"torch": torch})  # noqa: S102 - the caller's own settings of Inductor
         args, kwargs = arguments(written)
         self._adapter = find_adapter(written["name"], *args, **kwargs)
-        capabilities = self._adapter.capabilities()
-        return {
-            "name": capabilities.name,
-            "dtypes": None if capabilities.dtypes is None else sorted(map(dtype_name, capabilities.dtypes)),
-            "ops": None if capabilities.ops is None else sorted(capabilities.ops),
-            "memory_limit": capabilities.memory_limit,
-            "alignment": capabilities.alignment,
-            "description": capabilities.description,
-            "compute_dtype": self._adapter.compute_dtype,
-        }
+        return {**vars(self._adapter.capabilities()), "compute_dtype": self._adapter.compute_dtype}
 
     def load(self, key: str, written: Mapping[str, Any]) -> None:
         """Read a graph."""

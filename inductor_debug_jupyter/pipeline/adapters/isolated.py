@@ -13,12 +13,8 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import (
-    AcceleratorCapabilities,
-    CompilationResult,
-    torch_dtypes,
-)
-from inductor_debug_jupyter.pipeline.adapters.recipes import reference
+from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.lookup import reference
 from inductor_debug_jupyter.pipeline.adapters.remote_graph import SERVER, Connection, RemoteGraph
 from inductor_debug_jupyter.pipeline.errors import BackendCrashError, OptionError
 from inductor_debug_jupyter.pipeline.isolation import DEFAULT_SECONDS, Limits, Worker
@@ -65,16 +61,9 @@ class IsolatedAdapter(AcceleratorAdapter):
             return self._local.capabilities()
         if not self._connection.capabilities:
             self._keeping_crashes(self._connection.open)
-            self.compute_dtype = self._connection.capabilities["compute_dtype"]
-        declared = self._connection.capabilities
-        return AcceleratorCapabilities(
-            name=self.name if ":" not in self.name else declared["name"],
-            dtypes=None if declared["dtypes"] is None else torch_dtypes(declared["dtypes"]),
-            ops=None if declared["ops"] is None else frozenset(declared["ops"]),
-            memory_limit=declared["memory_limit"],
-            alignment=declared["alignment"],
-            description=declared["description"],
-        )
+        declared = dict(self._connection.capabilities)
+        self.compute_dtype = declared.pop("compute_dtype")
+        return AcceleratorCapabilities(**declared | ({} if ":" in self.name else {"name": self.name}))
 
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
         """As in :meth:`capabilities`."""
@@ -107,7 +96,7 @@ class IsolatedAdapter(AcceleratorAdapter):
         graph = RemoteGraph(gm, self._connection)
         specs: Sequence[Any] = ()
         if all(_is_real(value) for value in inputs):
-            specs = self._keeping_crashes(lambda: graph.compile(inputs))
+            specs = self._keeping_crashes(lambda: graph.ask("compile", inputs)["kernel_specs"])
 
         def run(*args: Any) -> Any:
             return self._keeping_crashes(lambda: graph(*args))

@@ -44,15 +44,11 @@ class Connection:
             UsageError: it cannot be built there.
             BackendCrashError: importing or building it ended the process.
         """
-        if self.is_open():
+        if self._opened == self.generation and self.worker.pid is not None:
             return
         self.unwanted.clear()
         self.capabilities = self._ask("open", dict(self._written), list(self._setup()), phase="import")
-        self._opened = self.worker.generation
-
-    def is_open(self) -> bool:
-        """Whether the process in which the adapter was built still runs."""
-        return self._opened == self.worker.generation and self.worker.pid is not None
+        self._opened = self.generation
 
     @property
     def generation(self) -> int:
@@ -126,54 +122,30 @@ class RemoteGraph:
     """
 
     def __init__(self, gm: torch.fx.GraphModule, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._written = write_graph(gm)
         self._key = f"graph_{next(_numbers)}"
         self._loaded = -1
         ops = [node for node in gm.graph.nodes if node.op.startswith("call_")]
         self.name = f"a graph of {len(ops)} ops" if len(ops) != 1 else f"a graph of one op ({ops[0].name})"
 
-    def compile(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
-        """Compile it for these inputs; returns the adapter's kernel specs."""
-        self._load()
-        specs: list[dict[str, Any]] = self._connection.ask(
-            "compile", self._key, list(inputs), _state(), graph=self.name
-        )["kernel_specs"]
-        return specs
-
     def __call__(self, *inputs: Any) -> Any:
         """Run it."""
-        self._load()
         wants_gradient = torch.is_grad_enabled() and any(
             isinstance(each, torch.Tensor) and each.requires_grad for each in inputs
         )
         call = _RemoteCall(self, inputs)
         apply: Callable[..., Any] = _Remote.apply
-        fresh = apply(call, *inputs) if wants_gradient else call.run()
-        return call.result(fresh)
+        return call.result(apply(call, *inputs) if wants_gradient else call.run())
 
-    def ask_to_run(self, inputs: Sequence[Any]) -> dict[str, Any]:
-        """Run it in the other process."""
-        answer: dict[str, Any] = self._connection.ask("run", self._key, list(inputs), _state(), graph=self.name)
+    def ask(self, method: str, inputs: Sequence[Any]) -> dict[str, Any]:
+        """``compile`` or ``run`` it in the other process, which is sent the graph where it does not have it."""
+        self.connection.open()
+        if self._loaded != self.connection.generation:
+            self.connection.load(self._key, self._written, self.name)
+            self._loaded = self.connection.generation
+        answer: dict[str, Any] = self.connection.ask(method, self._key, list(inputs), _state(), graph=self.name)
         return answer
-
-    def ask_backward(self, call: int, generation: int, tangents: Sequence[Any]) -> list[Any]:
-        """The gradients of one run."""
-        if generation != self._connection.generation:
-            raise AdapterError(f"the process that ran the forward of {self.name} has ended: run it again")
-        answer: list[Any] = self._connection.ask("backward", call, list(tangents), graph=self.name)["gradients"]
-        return answer
-
-    def _load(self) -> None:
-        self._connection.open()
-        if self._loaded != self._connection.generation:
-            self._connection.load(self._key, self._written, self.name)
-            self._loaded = self._connection.generation
-
-    @property
-    def connection(self) -> Connection:
-        """The connection to the process that runs it."""
-        return self._connection
 
 
 class _RemoteCall:
@@ -188,7 +160,7 @@ class _RemoteCall:
 
     def run(self) -> tuple[torch.Tensor, ...]:
         """The outputs that are not views of an input."""
-        self._answer = self._graph.ask_to_run(self._inputs)
+        self._answer = self._graph.ask("run", self._inputs)
         self._generation = self._graph.connection.generation
         self._number = self._answer["call"]
         for index, value in self._answer["written"].items():
@@ -207,10 +179,13 @@ class _RemoteCall:
 
     def backward(self, tangents: Sequence[torch.Tensor | None]) -> list[Any]:
         """The gradients of all inputs."""
+        name, connection = self._graph.name, self._graph.connection
         number, self._number = self._number, -1
         if number < 0:
-            raise AdapterError(f"the backward of {self._graph.name} ran already: its values are kept for one")
-        found = iter(self._graph.ask_backward(number, self._generation, tangents))
+            raise AdapterError(f"the backward of {name} ran already: its values are kept for one")
+        if self._generation != connection.generation:
+            raise AdapterError(f"the process that ran the forward of {name} has ended: run it again")
+        found = iter(connection.ask("backward", number, list(tangents), graph=name)["gradients"])
         return [next(found) if isinstance(each, torch.Tensor) else None for each in self._inputs]
 
     def result(self, fresh: Sequence[torch.Tensor]) -> Any:

@@ -1,4 +1,8 @@
-"""The arithmetic of kernels, once their operands are in registers.
+"""Kernels: the spec that each obeys, and its arithmetic once its operands are in registers.
+
+A spec is the JSON that the device's compiler writes for one kernel. It states the op, each operand with its layout and
+the range that is read, each result with the range that is written, the type of running sums, and the part of each core.
+The kernel takes its ranges from its spec, so a fault of code generation can be seen in the spec.
 
 Torch's own aten ops run on the registers. Some ops have a kernel of their own, because their arithmetic can be set or
 be faulty: those that keep a running sum (its dtype is the device's accumulation type), equality, and ``as_strided``,
@@ -16,8 +20,8 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.stick.faults import EQUALITIES, Fault
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS
+from inductor_debug_jupyter.pipeline.adapters.stick.faults import COPIES, EQUALITIES, Fault
+from inductor_debug_jupyter.pipeline.adapters.stick.memory import ACCUMULATIONS, StickLayout
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.errors import RefusedError
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
@@ -57,6 +61,66 @@ class Arithmetic:
         if kind and kind != "float32":
             return _accumulating(_ACCUMULATING[bare], target, ACCUMULATIONS[kind])
         return target  # type: ignore[no-any-return]
+
+
+Operand = tuple[str, StickLayout]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """A spec with what the kernel reads from it.
+
+    Args:
+        operands: name and layout of each.
+        results: name and layout of each.
+        whole_sticks: whether the kernel reads the padding of its operands, too.
+        extents: for each result, the range of its layout that is written.
+        spec: the JSON.
+    """
+
+    operands: tuple[Operand, ...]
+    results: tuple[Operand, ...]
+    whole_sticks: bool
+    extents: tuple[tuple[int, ...], ...]
+    spec: dict[str, Any]
+
+
+def plan_kernel(
+    op: str,
+    node: str,
+    graph: str,
+    operands: Sequence[Operand],
+    results: Sequence[Operand],
+    arithmetic: Arithmetic,
+    cores: int,
+) -> KernelPlan:
+    """The spec of one kernel."""
+    first_stick = arithmetic.fault("copy-first-stick", op) is not None
+    whole_sticks = arithmetic.fault("read-padding", op) is not None
+    most = 0 if bare_name(op) in UNWRITTEN else 1 if first_stick else None
+    extents = tuple(
+        (*outer, sticks if most is None else min(sticks, most), stick)
+        for *outer, sticks, stick in (layout.device_size for _, layout in results)
+    )
+    inputs = [layout.described(name) for name, layout in operands]
+    for described in inputs if whole_sticks else ():
+        described["last_stick"] = described["device_layout"][-1]
+    outputs = [layout.described(name, extent) for (name, layout), extent in zip(results, extents, strict=True)]
+    spec: dict[str, Any] = {"op": op, "node": node, "graph": graph, "inputs": inputs, "outputs": outputs}
+    if bare_name(op) in COPIES and extents:
+        spec["copy_range"] = list(extents[0])
+    if kind := arithmetic.accumulation(op):
+        spec["accumulate"] = kind
+    if results:
+        spec["work_division"] = _division(results[0][1], extents[0], cores)
+    return KernelPlan(tuple(operands), tuple(results), whole_sticks, extents, spec)
+
+
+def _division(layout: StickLayout, extent: tuple[int, ...], cores: int) -> dict[str, Any]:
+    """The parts of the cores: along the rows, or along the sticks where there are more of them."""
+    dimension, size = ("rows", layout.rows) if layout.rows >= layout.sticks else ("sticks", extent[-2])
+    each = -(-size // cores)
+    return {"cores": -(-size // each) if each else 0, "dimension": dimension, "each": each}
 
 
 def _accumulating(kernel: Callable[..., Any], target: Any, dtype: torch.dtype) -> Compute:
@@ -175,14 +239,14 @@ def _bitwise_equality(target: Any, *, when_signs_differ: bool) -> Compute:
 
 
 def as_strided(
-    values: torch.Tensor, offset: int, size: Sequence[int], stride: Sequence[int], start: int | None
+    values: torch.Tensor, offset: int, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    """``as_strided`` within the operand's own elements.
+    """``as_strided`` within the operand's own elements; ``offset`` is the operand's own on the host.
 
     Raises:
         RefusedError: it reaches an element of the storage that is not the operand's, and so not on the device.
     """
-    begin = (offset if start is None else start) - offset
+    begin = 0 if storage_offset is None else storage_offset - offset
     if 0 in size:
         return values.new_empty(size)
     own = torch.zeros(_reach(values.shape, values.stride()), dtype=torch.bool)
