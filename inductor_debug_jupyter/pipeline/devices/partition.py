@@ -191,24 +191,12 @@ class _StorageTracker:
             self._where[key].add(side)
             maker, spec = self._maker[key]
             size = symbolic.bytes_of(spec, self.graph.hints)
-            transfer = PlannedTransfer(
-                name, side, _transfer_kind(kind, maker), segment, str(spec), size, self._seconds(size)
-            )
+            actual = kind
+            if kind == "border" and not maker.is_call:
+                stays = maker.role in {"parameter", "buffer"} or maker.op == "get_attr"
+                actual = "resident" if stays else "input"
+            transfer = PlannedTransfer(name, side, actual, segment, str(spec), size, self._seconds(size))
             self.traffic.transfers.append(transfer)
             if transfer.kind == "border" and reader is not None:
                 blamed = reader if side == "cpu" else maker
                 self.traffic.blamed.setdefault(blamed.name, []).append(transfer)
-
-
-def _transfer_kind(kind: str, maker: NodeRecord) -> str:
-    """``border`` becomes ``resident`` for a parameter, buffer or constant, and ``input`` for another graph input."""
-    if kind != "border" or maker.is_call:
-        return kind
-    return "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"
-
-
-def external_inputs(graph: GraphRecord, segment: Segment) -> Iterable[str]:
-    """The values that a segment reads and does not compute, once each."""
-    read = dict.fromkeys(operand for name in segment.nodes for operand in graph.by_name[name].inputs)
-    inside = set(segment.nodes)
-    return [operand for operand in read if operand not in inside]
