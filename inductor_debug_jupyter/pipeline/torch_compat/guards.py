@@ -95,10 +95,11 @@ def _shape_parts(guard: GuardFacts, root: Any, code: Any, others: Iterable[Guard
     for leaf in root.get_epilogue_lambda_guards():
         for part in leaf.verbose_code_parts():
             frames[part.partition("  # ")[0].rstrip()] = located(part, files)
-    values = [(check, _guarded_value(check)) for check in guard.checks]
-    return [
-        GuardFacts(guard.kind, value, (check,), frames.get(check) or uses.get(value, ())) for check, value in values
-    ]
+    parts = []
+    for check in guard.checks:  # "2 <= L['x'].size()[0]" looks at L['x']
+        value = match.group() if (match := _VALUE.search(check)) else ""
+        parts.append(GuardFacts(guard.kind, value, (check,), frames.get(check) or uses.get(value, ())))
+    return parts
 
 
 def located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
@@ -108,9 +109,3 @@ def located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
             if file.endswith(match["path"]):
                 return ((file, int(match["line"]), match["function"]),)
     return ()
-
-
-def _guarded_value(check: str) -> str:
-    """The first thing that a relation looks at: ``2 <= L['x'].size()[0]`` → ``L['x']``."""
-    match = _VALUE.search(check)
-    return match.group() if match else ""

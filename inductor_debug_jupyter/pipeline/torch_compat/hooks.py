@@ -60,55 +60,42 @@ class CompileListener(Protocol):
 
     def wants(self, compile_id: str) -> bool:
         """Whether this listener follows that compile, which runs on the calling thread."""
-        ...
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
         """Dynamo hands a graph to a backend; ``code`` is the user's code object."""
-        ...
 
     def rewritten(self, compile_id: str, graph_module: Any) -> None:
         """A backend of ours compiles this graph in the place of Dynamo's."""
-        ...
 
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Dynamo has built the checks that stand before the compiled code."""
-        ...
 
     def frame_compiled(self, compile_id: str, guards: LiveGuards, symbols: list[SymbolFacts]) -> None:
         """Dynamo has compiled a frame: its guards, to be evaluated later, and its symbolic sizes."""
-        ...
 
     def recompiling(self, compile_id: str, failure: FailedGuard) -> None:
         """Dynamo compiles a frame again, because this check of the newest entry failed."""
-        ...
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """AOTAutograd has traced and partitioned; ``joint`` and ``backward`` are None for inference."""
-        ...
 
     def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
         """Inductor has run its own graph passes."""
-        ...
 
     def inductor_ir(self, compile_id: str, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
         """Inductor's scheduler nodes before or after fusion."""
-        ...
 
     def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
         """Inductor writes the call of a kernel that computes these nodes of the post-grad graph."""
-        ...
 
     def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
         """Inductor has generated the wrapper code with its kernels."""
-        ...
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """One record of torch's structured trace."""
-        ...
 
     def failed(self, part: str, error: BaseException) -> None:
         """A hook could not be installed, or one of the methods above raised."""
-        ...
 
 
 _lock = threading.RLock()
@@ -193,24 +180,17 @@ def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_
     listener.frame_compiled(compile_id, live, read_symbols(output_graph, code))
 
 
-def _before(part: str, report: Callable[..., None]) -> patches.Wrapper:
-    """A wrapper that calls ``report(listener, compile_id, *args, **kwargs)`` before the original."""
+def _reporting(part: str, report: Callable[..., None], *, before: bool = False) -> patches.Wrapper:
+    """A wrapper that calls ``report(listener, compile_id, result, *args, **kwargs)`` after the original.
+
+    With ``before`` it is called before the original, and without ``result``.
+    """
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def hooked(*args: Any, **kwargs: Any) -> Any:
-            _notify(part, lambda listener, compile_id: report(listener, compile_id, *args, **kwargs))
-            return original(*args, **kwargs)
-
-        return functools.wraps(original)(hooked)
-
-    return wrap
-
-
-def _after(part: str, report: Callable[..., None]) -> patches.Wrapper:
-    """A wrapper that calls ``report(listener, compile_id, result, *args, **kwargs)`` after the original."""
-
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def hooked(*args: Any, **kwargs: Any) -> Any:
+            if before:
+                _notify(part, lambda listener, compile_id: report(listener, compile_id, *args, **kwargs))
+                return original(*args, **kwargs)
             result = original(*args, **kwargs)
             _notify(part, lambda listener, compile_id: report(listener, compile_id, result, *args, **kwargs))
             return result
@@ -332,16 +312,16 @@ def sites() -> tuple[HookSite, ...]:
     """Every private function of the compiler that a capture wraps."""
     fx, debug, codegen = "torch._inductor.compile_fx", "torch._inductor.debug", "torch._inductor.codegen"
     reasons, provenance = "get_and_maybe_log_recompilation_reasons", "set_kernel_post_grad_provenance_tracing"
-    kernel = _before("kernels", _report_kernel)
+    kernel = _reporting("kernels", _report_kernel, before=True)
     return (
         HookSite("dynamo", "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", _wrap_dynamo),
         HookSite("guards", "torch._dynamo.guards", "CheckFunctionManager.__init__", _wrap_guards),
-        HookSite("recompiles", "torch._dynamo.convert_frame", reasons, _after("recompiles", _report_failure)),
-        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _after("aot", _report_partition)),
-        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _before("aot", _report_inference)),
-        HookSite("post_grad", fx, "_recursive_post_grad_passes", _after("post_grad", _report_post_grad)),
-        HookSite("ir", debug, "log_ir_pre_fusion", _before("ir", _report_ir("ir_pre_fusion"))),
-        HookSite("ir", debug, "log_ir_post_fusion", _before("ir", _report_ir("ir_post_fusion"))),
+        HookSite("recompiles", "torch._dynamo.convert_frame", reasons, _reporting("recompiles", _report_failure)),
+        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _reporting("aot", _report_partition)),
+        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _reporting("aot", _report_inference, before=True)),
+        HookSite("post_grad", fx, "_recursive_post_grad_passes", _reporting("post_grad", _report_post_grad)),
+        HookSite("ir", debug, "log_ir_pre_fusion", _reporting("ir", _report_ir("ir_pre_fusion"), before=True)),
+        HookSite("ir", debug, "log_ir_post_fusion", _reporting("ir", _report_ir("ir_post_fusion"), before=True)),
         CODE_SITE,
         *(HookSite("kernels", module, provenance, kernel) for module in (debug, f"{codegen}.cpp", f"{codegen}.triton")),
         HookSite("caches", fx, "_compile_fx_inner", _wrap_inner_compile),

@@ -42,7 +42,18 @@ def running_compile() -> RunningCompile | None:
     if output_graph is None:
         return None
     code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
-    return RunningCompile(code, _guards(output_graph), [*_break_before(code), *_break_after(output_graph)])
+    guards = [  # without code of their checks: torch writes it after the backend returns
+        GuardFacts(guard.create_fn_name(), guard.name, tuple(guard.code_list or ()), frames_of(guard.user_stack))
+        for guard in sorted(output_graph.guards)
+    ]
+    breaks = []
+    if code is not None and (match := _RESUMED.match(code.co_name)) is not None:
+        # The break that this code resumes after: Dynamo writes its line into the function's name.
+        breaks.append(BreakFacts("", ((code.co_filename, int(match["line"]), match["function"]),)))
+    reason = getattr(output_graph, "compile_subgraph_reason", None)
+    if reason is not None and reason.graph_break:
+        breaks.append(BreakFacts(str(reason.reason), frames_of(reason.user_stack)))
+    return RunningCompile(code, guards, breaks)
 
 
 def _calling_output_graph() -> Any:
@@ -53,25 +64,3 @@ def _calling_output_graph() -> Any:
             return owner
         frame = frame.f_back
     return None
-
-
-def _guards(output_graph: Any) -> list[GuardFacts]:
-    """The guards so far, without code of their checks: torch writes it after the backend returns."""
-    return [
-        GuardFacts(guard.create_fn_name(), guard.name, tuple(guard.code_list or ()), frames_of(guard.user_stack))
-        for guard in sorted(output_graph.guards)
-    ]
-
-
-def _break_before(code: CodeType | None) -> list[BreakFacts]:
-    """The break that this code resumes after: Dynamo writes its line into the function's name."""
-    if code is None or (match := _RESUMED.match(code.co_name)) is None:
-        return []
-    return [BreakFacts("", ((code.co_filename, int(match["line"]), match["function"]),))]
-
-
-def _break_after(output_graph: Any) -> list[BreakFacts]:
-    reason = getattr(output_graph, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break:
-        return []
-    return [BreakFacts(str(reason.reason), frames_of(reason.user_stack))]
