@@ -3,8 +3,7 @@
 ``adapter`` is the interface that a vendor implements, with ``capabilities`` (what a device can do, what a compile
 gave). ``mock``, ``stick`` (a simulator) and ``backend_adapter`` (any ``torch.compile`` backend) implement it;
 ``lookup`` finds one by name. ``device_log`` collects transfers and kernels. ``isolated`` runs an adapter in another
-process: ``graph_json`` writes the graph, ``remote_graph`` is this side and ``graph_server`` the other. ``conformance``
-tests an adapter.
+process: ``graph_json`` writes the graph, ``graph_server`` is the other side. ``conformance`` tests an adapter.
 
 A vendor's adapter says what the device can do and compiles. This one computes matmuls in bfloat16, as many matrix
 units do, and leaves the rest to the CPU::

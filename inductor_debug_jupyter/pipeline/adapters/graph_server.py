@@ -68,7 +68,7 @@ class GraphServer:
     def run(self, key: str, inputs: Sequence[Any], state: Mapping[str, Any]) -> dict[str, Any]:
         """Run a graph; returns its outputs, the inputs that it wrote to, and the random state."""
         self._events.clear()
-        before = [each.detach().clone() if isinstance(each, torch.Tensor) else each for each in inputs]
+        before = [_bytes(each).clone() if isinstance(each, torch.Tensor) else each for each in inputs]
         with _state(state):
             result = self._graphs[key].run(inputs)
         leaves = _Leaves(inputs)
@@ -85,7 +85,9 @@ class GraphServer:
             "grad": [leaf.requires_grad for leaf in leaves.fresh],
             "call": call,
             "written": {
-                index: each.detach() for index, each in enumerate(inputs) if _was_written_to(before[index], each)
+                index: each.detach()
+                for index, each in enumerate(inputs)
+                if isinstance(each, torch.Tensor) and not torch.equal(before[index], _bytes(each))
             },
             "rng": torch.get_rng_state(),
             "events": self._taken_events(),
@@ -202,11 +204,8 @@ class _Leaves:
         }
 
 
-def _was_written_to(before: Any, after: Any) -> bool:
-    if not isinstance(after, torch.Tensor):
-        return False
-    old, new = (each.detach().contiguous().reshape(-1).view(torch.uint8) for each in (before, after))
-    return not torch.equal(old, new)
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 def _state(state: Mapping[str, Any]) -> ExitStack:

@@ -32,10 +32,8 @@ from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
-from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
+from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, RunningCompile, SymbolFacts
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
-from inductor_debug_jupyter.pipeline.torch_compat.running_compile import RunningCompile
-from inductor_debug_jupyter.pipeline.torch_compat.symbolic_sizes import SymbolFacts
 
 log = logging.getLogger("inductor_debug_jupyter")
 

@@ -146,28 +146,22 @@ class NarrowedConstraint(Constraint):
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Each op that makes or reads narrowed integers."""
-        narrowed: dict[str, str] = {}
-        for node in graph.nodes:
-            for spec in node.outputs:
-                if spec.dtype in self.narrow:
-                    narrowed.setdefault(node.name, spec.dtype)
+        made = [(node.name, spec.dtype) for node in graph.nodes for spec in node.outputs if spec.dtype in self.narrow]
+        narrowed = dict(reversed(made))  # node → the first narrowed dtype among its results
         for node in graph.calls if narrowed else ():
             dtype = next((narrowed[name] for name in (*node.inputs, node.name) if name in narrowed), None)
             if dtype is not None and bare_name(node.target) not in VIEWS | PYTHON_NUMBERS:
-                yield self._problem(node.name, dtype)
-
-    def _problem(self, node: str, dtype: str) -> Problem:
-        kept = self.narrow[dtype]
-        bits = item_size(kept) * 8
-        return Problem(
-            node,
-            f"{dtype} is kept as {kept}",
-            observed=dtype,
-            allowed=f"values from {-(2 ** (bits - 1)):,} to {2 ** (bits - 1) - 1:,}",
-            explanation=f"The target has no {dtype}: a value beyond {kept} is not the same there.",
-            hints=(f"make sure that indices and counters fit into {kept}",),
-            evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
-        )
+                kept = self.narrow[dtype]
+                bits = item_size(kept) * 8
+                yield Problem(
+                    node.name,
+                    f"{dtype} is kept as {kept}",
+                    observed=dtype,
+                    allowed=f"values from {-(2 ** (bits - 1)):,} to {2 ** (bits - 1) - 1:,}",
+                    explanation=f"The target has no {dtype}: a value beyond {kept} is not the same there.",
+                    hints=(f"make sure that indices and counters fit into {kept}",),
+                    evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
+                )
 
 
 class KnownTypesConstraint(Constraint):

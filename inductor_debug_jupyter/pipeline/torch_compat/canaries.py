@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 
 PARTS = {
     "dynamo": "the Dynamo graph, and with it everything else",
@@ -52,11 +52,17 @@ def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
     """Check every part; without ``compiling`` only that the private names exist."""
     from inductor_debug_jupyter.pipeline.torch_compat import hooks  # not above: it imports the whole compiler
 
+    try:
+        from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls, module_calls, regions
+
+        outside: tuple[HookSite, ...] = (regions.SITE, *module_calls.SITES, kernel_calls.SITE)
+    except (ImportError, AttributeError):  # reported by _imports
+        outside = ()
     listener = _RecordingListener()
     trouble = _tiny_compiles(listener) if compiling else None
     names: dict[str, list[str]] = {part: [] for part in PARTS}
     problems: dict[str, list[str]] = {part: [] for part in PARTS}
-    for site in (*hooks.sites(), hooks.TRACE_SITE, *_ways_in()):
+    for site in (*hooks.sites(), hooks.TRACE_SITE, *outside):
         names.setdefault(site.part, []).append(site.name)
         if problem := site.problem():
             problems.setdefault(site.part, []).append(problem)
@@ -194,15 +200,6 @@ def _compiled(function: Callable[..., Any], *inputs: Any) -> str | None:
         first = [line.strip() for line in str(error).splitlines() if line.strip()][:2]  # "… raised:", and what
         return f"{type(error).__name__}: {' '.join(first)}"
     return None
-
-
-def _ways_in() -> tuple[HookSite, ...]:
-    """The hooks outside :mod:`hooks`; a module that cannot be imported is reported by :func:`_imports`."""
-    try:
-        from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls, module_calls, regions
-    except (ImportError, AttributeError):
-        return ()
-    return (regions.SITE, *module_calls.SITES, kernel_calls.SITE)
 
 
 def _imports() -> Canary:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -107,8 +107,7 @@ def placeholder_roles(graph_module: torch.fx.GraphModule) -> list[tuple[str, str
     for node in graph_module.graph.find_nodes(op="placeholder"):
         argument = node.meta.get("grapharg")
         source = getattr(argument, "source", None) or getattr(node, "_dynamo_source", None)
-        named = getattr(source, "name", "")
-        expression = str(named() if callable(named) else named) or node.name
+        expression = str(getattr(source, "name", "")) or node.name
         if isinstance(getattr(argument, "_example", None), torch.nn.Parameter) or "_parameters[" in expression:
             role = "parameter"
         elif "_buffers[" in expression:
@@ -138,7 +137,10 @@ def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], d
     """Every symbol in the graph's sizes, its range and its value in the example: ``{"s0": "[2, 512]"}, {"s0": 30}``."""
     ranges: dict[str, str] = {}
     hints: dict[str, int] = {}
-    for symbol, environment in _free_symbols(graph_module):
+    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
+    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
+    symbolic = [size.node for size in sizes if isinstance(size, torch.SymInt)]
+    for symbol, environment in ((symbol, node.shape_env) for node in symbolic for symbol in node.expr.free_symbols):
         name = str(symbol)
         if name in ranges or (bounds := environment.var_to_range.get(symbol)) is None:
             continue
@@ -226,14 +228,6 @@ def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tup
     if not written and not target._schema.returns:
         effects = (*effects, "<effect>")
     return effects, written
-
-
-def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any]]:
-    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
-    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
-    for size in sizes:
-        if isinstance(size, torch.SymInt):
-            yield from ((symbol, size.node.shape_env) for symbol in size.node.expr.free_symbols)
 
 
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -24,7 +24,6 @@ trace         a handler on torch's structured trace log: graph breaks, recompile
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -42,12 +41,17 @@ from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import (
     first_failure,
     scope_of,
 )
-from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.guards import (
+    GuardFacts,
+    SymbolFacts,
+    forget_own_wrapper,
+    read_guards,
+    read_symbols,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
-from inductor_debug_jupyter.pipeline.torch_compat.symbolic_sizes import SymbolFacts, read_symbols
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -104,8 +108,9 @@ _release: list[Callable[[], None]] = []
 _generating = threading.local()
 
 
-def _notify(part: str, call: Callable[[CompileListener, str], None]) -> None:
-    compile_id = current_compile_id()
+def _notify(part: str, call: Callable[[CompileListener, str], None], compile_id: str | None = None) -> None:
+    """Call every listener that follows a compile, by default the one that runs on this thread."""
+    compile_id = current_compile_id() if compile_id is None else compile_id
     if compile_id is None:
         return
     for listener in tuple(_listeners):
@@ -133,43 +138,35 @@ def _caches() -> AbstractContextManager[None]:
     return caches_bypassed() if wanted else nullcontext()
 
 
-def _wrap_inner_compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    def compile_fx_inner(*args: Any, **kwargs: Any) -> Any:
-        with _caches():
-            return original(*args, **kwargs)
-
-    return functools.wraps(original)(compile_fx_inner)
+@patches.around
+def _wrap_inner_compile(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with _caches():
+        return original(*args, **kwargs)
 
 
-def _wrap_dynamo(original: Callable[..., Any]) -> Callable[..., Any]:
-    def call_user_compiler(output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
-        _notify(
-            "dynamo",
-            lambda listener, compile_id: listener.dynamo_graph(
-                compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None)
-            ),
-        )
-        with _caches():
-            return original(output_graph, graph_module, example_inputs)
-
-    return call_user_compiler
+@patches.around
+def _wrap_dynamo(original: Callable[..., Any], output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
+    code = getattr(output_graph.root_tx, "f_code", None)
+    _notify("dynamo", lambda listener, compile_id: listener.dynamo_graph(compile_id, graph_module, code))
+    with _caches():
+        return original(output_graph, graph_module, example_inputs)
 
 
-def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        try:
-            forget_own_wrapper(output_graph.guards)
-        except Exception:
-            log.debug("guards on our own wrapper stay", exc_info=True)
-        with held_back():  # torch's C++ checks the new guards, and takes Ctrl-C in one of them for a guard that fails
-            original(self, f_code, output_graph, *args, **kwargs)
-        _notify(
-            "guards",
-            lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, self)),
-        )
-        _notify("guards", lambda listener, compile_id: _notify_frame(listener, compile_id, f_code, output_graph, self))
-
-    return functools.wraps(original)(__init__)
+@patches.around
+def _wrap_guards(
+    original: Callable[..., Any], manager: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any
+) -> None:
+    try:
+        forget_own_wrapper(output_graph.guards)
+    except Exception:
+        log.debug("guards on our own wrapper stay", exc_info=True)
+    with held_back():  # torch's C++ checks the new guards, and takes Ctrl-C in one of them for a guard that fails
+        original(manager, f_code, output_graph, *args, **kwargs)
+    _notify(
+        "guards",
+        lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, manager)),
+    )
+    _notify("guards", lambda listener, compile_id: _notify_frame(listener, compile_id, f_code, output_graph, manager))
 
 
 def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
@@ -186,18 +183,15 @@ def _reporting(part: str, report: Callable[..., None], *, before: bool = False) 
     With ``before`` it is called before the original, and without ``result``.
     """
 
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def hooked(*args: Any, **kwargs: Any) -> Any:
-            if before:
-                _notify(part, lambda listener, compile_id: report(listener, compile_id, *args, **kwargs))
-                return original(*args, **kwargs)
-            result = original(*args, **kwargs)
-            _notify(part, lambda listener, compile_id: report(listener, compile_id, result, *args, **kwargs))
-            return result
+    def reporting(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if before:
+            _notify(part, lambda listener, compile_id: report(listener, compile_id, *args, **kwargs))
+            return original(*args, **kwargs)
+        result = original(*args, **kwargs)
+        _notify(part, lambda listener, compile_id: report(listener, compile_id, result, *args, **kwargs))
+        return result
 
-        return functools.wraps(original)(hooked)
-
-    return wrap
+    return patches.around(reporting)
 
 
 def _report_failure(
@@ -244,25 +238,18 @@ def _lowers_backward() -> bool:
     return bool(V.graph.is_backward)
 
 
-def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
+@patches.around
+def _wrap_code(original: Callable[..., Any], lowering: Any, wrapper_code: Any) -> Any:
     """Report the generated code; inside :func:`code_generation_only`, do not compile it."""
+    code, is_backward = wrapper_code.value, bool(lowering.is_backward)
+    _notify("code", lambda listener, compile_id: listener.output_code(compile_id, code, is_backward))
+    if not getattr(_generating, "only", False):
+        return original(lowering, wrapper_code)
+    from torch._inductor.codecache import PyCodeCache
 
-    def compile_to_module_lines(lowering: Any, wrapper_code: Any) -> Any:
-        _notify(
-            "code",
-            lambda listener, compile_id: listener.output_code(
-                compile_id, wrapper_code.value, bool(lowering.is_backward)
-            ),
-        )
-        if not getattr(_generating, "only", False):
-            return original(lowering, wrapper_code)
-        from torch._inductor.codecache import PyCodeCache
-
-        key, path = PyCodeCache.write(wrapper_code.value)
-        lowering.cache_key, lowering.cache_path, lowering.cache_linemap = key, path, []
-        return SimpleNamespace(call=_never_run, __file__=path)
-
-    return compile_to_module_lines
+    key, path = PyCodeCache.write(code)
+    lowering.cache_key, lowering.cache_path, lowering.cache_linemap = key, path, []
+    return SimpleNamespace(call=_never_run, __file__=path)
 
 
 def _never_run(*_: Any) -> Any:
@@ -283,14 +270,9 @@ class _TraceHandler(logging.Handler):
         metadata = getattr(record, "metadata", None)
         if not isinstance(metadata, dict):
             return
-        payload = getattr(record, "payload", None)
-        compile_id = current_compile_id() or ""
-        for listener in tuple(_listeners):
-            try:
-                if listener.wants(compile_id):
-                    listener.trace_record({**metadata, "compile_id": compile_id}, payload)
-            except Exception as error:
-                listener.failed("trace", error)
+        payload, compile_id = getattr(record, "payload", None), current_compile_id() or ""
+        known = {**metadata, "compile_id": compile_id}
+        _notify("trace", lambda listener, _: listener.trace_record(known, payload), compile_id)
 
 
 def _install_trace(site: HookSite) -> Callable[[], None]:
@@ -332,7 +314,7 @@ _AOT = "torch._functorch._aot_autograd.graph_compile"
 TRACE_SITE = HookSite("trace", "torch._logging._internal", "trace_log", lambda log: log)
 """The logger of torch's structured trace: it is given a handler, not wrapped."""
 
-CODE_SITE = HookSite("code", "torch._inductor.graph", "GraphLowering._compile_to_module_lines", wrap_code)
+CODE_SITE = HookSite("code", "torch._inductor.graph", "GraphLowering._compile_to_module_lines", _wrap_code)
 
 
 def listen(listener: CompileListener) -> None:
@@ -341,15 +323,11 @@ def listen(listener: CompileListener) -> None:
         _listeners.append(listener)
         if len(_listeners) > 1:
             return
-        for site in sites():
+        for site in (*sites(), TRACE_SITE):
             try:
-                _release.append(site.install())
+                _release.append(_install_trace(site) if site is TRACE_SITE else site.install())
             except HookError as error:
                 listener.failed(site.part, error)
-        try:
-            _release.append(_install_trace(TRACE_SITE))
-        except HookError as error:
-            listener.failed(TRACE_SITE.part, error)
 
 
 def unlisten(listener: CompileListener) -> None:

@@ -25,8 +25,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import ArgumentPlan, plan_of, written_by
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite, around
 
 _BUFFER = re.compile(r"buf\d+")
 _ALLOCATIONS = ("empty_strided", "reinterpret_tensor", "assert_size_stride", "assert_alignment", "empty(")
@@ -155,16 +155,14 @@ def observed(observer: KernelObserver) -> Iterator[None]:
             del _watched[token]
 
 
-def _wrap_codegen(original: Callable[..., Any]) -> Callable[..., Any]:
-    def codegen(lowering: Any) -> Any:
-        made = original(lowering)
-        observer = getattr(_active, "observer", None)
-        if observer is not None:
-            wrapper_code = made[0]
-            wrapper_code.value = _instrumented(lowering, wrapper_code.value, observer)
-        return made
-
-    return codegen
+@around
+def _wrap_codegen(original: Callable[..., Any], lowering: Any) -> Any:
+    made = original(lowering)
+    observer = getattr(_active, "observer", None)
+    if observer is not None:
+        wrapper_code = made[0]
+        wrapper_code.value = _instrumented(lowering, wrapper_code.value, observer)
+    return made
 
 
 SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen", _wrap_codegen)
@@ -173,7 +171,8 @@ SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen"
 
 def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
     """The same source with reporting lines, and a call of ``observer.generated``."""
-    function = _call_function(source)
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    function = next((each for each in functions if each.name == "call"), None)
     if function is None:
         return source
     wrapper = _Wrapper(lowering, source, function, with_arguments=isinstance(observer, ArgumentObserver))
@@ -264,8 +263,11 @@ class _Wrapper:
         planned = plan_of(statement, self._source, self.holds, new) if self._with_arguments else None
         if planned is not None:
             self.plans[index] = planned[1]
-            given = f"{_BEFORE}({self.token}, {index}, {_given(planned[0])})"
-            self._ahead[statement.lineno] = " " * statement.col_offset + given
+            call = planned[0]
+            args = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
+            kwargs = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
+            given = f"{ast.unparse(call.func)}, ({args}), {{{kwargs}}}"
+            self._ahead[statement.lineno] = f"{' ' * statement.col_offset}{_BEFORE}({self.token}, {index}, {given})"
 
 
 def _final(name: str) -> str:
@@ -284,21 +286,6 @@ def _last_writes(function: ast.FunctionDef, source: str, names: Collection[str])
     for name, statement in last.items():
         found.setdefault(statement, []).append(name)
     return found
-
-
-def _given(call: ast.Call) -> str:
-    """The call's callee and arguments, as arguments of :func:`before`."""
-    args = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
-    kwargs = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
-    return f"{ast.unparse(call.func)}, ({args}), {{{kwargs}}}"
-
-
-def _call_function(source: str) -> ast.FunctionDef | None:
-    """The wrapper's own function: the only one called ``call`` that unpacks its arguments."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef) and node.name == "call":
-            return node
-    return None
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -31,13 +31,13 @@ from torch._dynamo import convert_frame, eval_frame, exc, external_utils, pgo, t
 from torch._dynamo.types import ConvertFrameReturn
 
 from inductor_debug_jupyter.pipeline.torch_compat.compile_cleanup import CompileCleanup
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import (
     active_instrument,
     python_tracers,
     records_off,
     unseen,
 )
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
 
 

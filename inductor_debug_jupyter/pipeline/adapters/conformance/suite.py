@@ -71,7 +71,7 @@ def look(subject: AdapterUnderTest, check_id: str) -> CheckRecord:
 
 @contextmanager
 def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
-    made = find_adapter(adapter) if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
+    made = find_adapter(adapter) if isinstance(adapter, str) else _made(adapter)
     subject = AdapterUnderTest(made)
     name, introduction = _introduction(made)
     yield name, introduction, lambda check_id: look(subject, check_id)
@@ -79,7 +79,7 @@ def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[st
 
 @contextmanager
 def _there(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
-    made = adapter if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
+    made = adapter if isinstance(adapter, str) else _made(adapter)
     if isinstance(made, str) and ":" not in made:
         check_name(made, "adapter")
     written = reference(made)
@@ -145,8 +145,8 @@ def _introduction(adapter: AcceleratorAdapter) -> tuple[str, str]:
     return declared.name, str(declared)
 
 
-def _name(adapter: Any) -> str:
-    return str(getattr(adapter, "__name__", type(adapter).__name__))
+def _made(adapter: Any) -> AcceleratorAdapter:
+    return adapter_of(adapter, str(getattr(adapter, "__name__", type(adapter).__name__)), "adapter")
 
 
 class AdapterConformance:
