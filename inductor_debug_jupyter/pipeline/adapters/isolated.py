@@ -62,14 +62,14 @@ class IsolatedAdapter(AcceleratorAdapter):
         self.name = adapter if isinstance(adapter, str) else adapter.capabilities().name
         limits = Limits(DEFAULT_SECONDS if timeout is None else timeout, memory)
         self._connection = Connection(Worker(SERVER, limits, name=self.name), written)
-        self.crashes: list[CrashRecord] = []
+        self.crashes: list[CrashRecord] = self._connection.crashes
 
     def capabilities(self) -> AcceleratorCapabilities:
         """The adapter's capabilities; from the other process when only its name is known here."""
         if self._local is not None:
             return self._local.capabilities()
         if not self._connection.capabilities:
-            self._keeping_crashes(self._connection.open)
+            self._connection.open()
         declared = dict(self._connection.capabilities)
         self.compute_dtype = declared.pop("compute_dtype")
         return AcceleratorCapabilities(**declared | ({} if ":" in self.name else {"name": self.name}))
@@ -105,20 +105,13 @@ class IsolatedAdapter(AcceleratorAdapter):
         graph = RemoteGraph(gm, self._connection)
         specs: Sequence[Any] = ()
         if all(_is_real(value) for value in inputs):
-            specs = self._keeping_crashes(lambda: graph.ask("compile", inputs)["kernel_specs"])
+            specs = graph.ask("compile", inputs)["kernel_specs"]
 
         def run(*args: Any) -> Any:
-            return self._keeping_crashes(lambda: graph(*args))
+            return graph(*args)
 
         disable: Callable[..., Any] = torch.compiler.disable
         return CompilationResult(True, disable(run), kernel_specs=tuple(specs))
-
-    def _keeping_crashes(self, step: Callable[[], Any]) -> Any:
-        try:
-            return step()
-        except BackendCrashError as error:
-            self.crashes.append(error.crash)
-            raise
 
     def close(self) -> None:
         """End the process; the next graph starts another."""
@@ -139,6 +132,7 @@ class Connection:
         self._written = written
         self._opened = -1
         self.capabilities: dict[str, Any] = {}
+        self.crashes: list[CrashRecord] = []
         self.unwanted: list[int] = []
 
     def open(self) -> None:
@@ -151,7 +145,7 @@ class Connection:
         if self._opened == self.generation and self.worker.pid is not None:
             return
         self.unwanted.clear()
-        self.capabilities = self._ask("open", dict(self._written), changed_inductor_settings(), phase="import")
+        self.capabilities = self.call("open", dict(self._written), changed_inductor_settings(), phase="import")
         self._opened = self.generation
 
     @property
@@ -169,23 +163,21 @@ class Connection:
         if self.unwanted:
             forgotten = list(self.unwanted)
             self.unwanted.clear()
-            self._ask("forget", forgotten, phase="run")
-        answer = self._ask(method, *values, phase=method, graph=graph)
+            self.call("forget", forgotten, phase="run")
+        answer = self.call(method, *values, phase=method, graph=graph)
         for event in answer.pop("events"):
             device_log.tell(_event(event))
         return answer
 
-    def load(self, key: str, written: Mapping[str, Any], graph: str) -> None:
-        """Send a graph.
+    def call(self, method: str, *values: Any, phase: str, graph: str = "") -> Any:
+        """Call a method of :class:`GraphServer`, without what :meth:`ask` does beside it.
 
         Raises:
-            UsageError: it calls a function that the other process does not have.
+            UsageError: in the phases ``import`` and ``load``, what the other process lacks.
         """
-        self._ask("load", key, dict(written), phase="load", graph=graph)
-
-    def _ask(self, method: str, *values: Any, phase: str, graph: str = "") -> Any:
         answer = self.worker.ask(method, *values, phase=phase, graph=graph)
         if isinstance(answer, CrashRecord):
+            self.crashes.append(answer)
             raise BackendCrashError(crash_text(answer), answer)
         if answer.error:
             raise _error(answer, self.worker.name, phase)
@@ -246,7 +238,7 @@ class RemoteGraph:
         """``compile`` or ``run`` it in the other process, which is sent the graph where it does not have it."""
         self.connection.open()
         if self._loaded != self.connection.generation:
-            self.connection.load(self._key, self._written, self.name)
+            self.connection.call("load", self._key, dict(self._written), phase="load", graph=self.name)
             self._loaded = self.connection.generation
         answer: dict[str, Any] = self.connection.ask(method, self._key, list(inputs), _state(), graph=self.name)
         return answer

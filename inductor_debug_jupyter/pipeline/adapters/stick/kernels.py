@@ -128,28 +128,18 @@ def _accumulating(kernel: Callable[..., Any], target: Any, dtype: torch.dtype) -
         exact = target(*args, **kwargs)  # whole numbers and empty tensors have nothing to round
         if not exact.is_floating_point() or not all(each.numel() for each in (exact, *of_kind(torch.Tensor, args))):
             return exact
-        made = kernel(_Rounding(dtype), exact, *args, **kwargs)
+        made = kernel(dtype, exact, *args, **kwargs)
         return exact if made is None else made.to(exact.dtype).reshape(exact.shape)
 
     return compute
 
 
-@dataclass(frozen=True, slots=True)
-class _Rounding:
-    """A running sum that is rounded after each part."""
-
-    dtype: torch.dtype
-
-    def total(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        running = parts[0].to(self.dtype)
-        for part in parts[1:]:
-            running = (running.float() + part.float()).to(self.dtype)
-        return running
-
-    def product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        """A matrix product, summed over the inner dimension stick by stick."""
-        pieces = zip(_pieces(left.float(), -1), _pieces(right.float(), -2), strict=True)
-        return self.total([torch.matmul(each, other) for each, other in pieces])
+def _total(dtype: torch.dtype, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A running sum that is rounded to ``dtype`` after each part."""
+    running = parts[0].to(dtype)
+    for part in parts[1:]:
+        running = (running.float() + part.float()).to(dtype)
+    return running
 
 
 def _pieces(values: torch.Tensor, dim: int) -> list[torch.Tensor]:
@@ -157,12 +147,14 @@ def _pieces(values: torch.Tensor, dim: int) -> list[torch.Tensor]:
     return [values.narrow(dim, start, min(_CHUNK, size - start)) for start in range(0, size, _CHUNK)]
 
 
-def _mm(rounding: _Rounding, exact: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    return rounding.product(left, right)
+def _mm(dtype: torch.dtype, exact: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """A matrix product, summed over the inner dimension stick by stick."""
+    pieces = zip(_pieces(left.float(), -1), _pieces(right.float(), -2), strict=True)
+    return _total(dtype, [torch.matmul(each, other) for each, other in pieces])
 
 
 def _addmm(
-    rounding: _Rounding,
+    dtype: torch.dtype,
     exact: torch.Tensor,
     bias: torch.Tensor,
     left: torch.Tensor,
@@ -171,27 +163,27 @@ def _addmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> torch.Tensor:
-    product = alpha * rounding.product(left, right).float()
+    product = alpha * _mm(dtype, exact, left, right).float()
     return product if beta == 0 else product + beta * bias.float()
 
 
 def _sum(
-    rounding: _Rounding, exact: torch.Tensor, values: torch.Tensor, dim: Any = None, *args: Any, **kwargs: Any
+    dtype: torch.dtype, exact: torch.Tensor, values: torch.Tensor, dim: Any = None, *args: Any, **kwargs: Any
 ) -> torch.Tensor:
     dims = [dim] if isinstance(dim, int) else list(dim or range(values.ndim))
     kept = [each for each in range(values.ndim) if each not in {d % values.ndim for d in dims}] if values.ndim else []
     summed = [each for each in range(values.ndim) if each not in kept]
     rows = values.permute(*kept, *summed).reshape(*(values.shape[each] for each in kept), -1).float()
-    return rounding.total([part.sum(-1) for part in _pieces(rows, -1)])
+    return _total(dtype, [part.sum(-1) for part in _pieces(rows, -1)])
 
 
-def _mean(rounding: _Rounding, exact: torch.Tensor, values: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    total = _sum(rounding, exact, values, *args, **kwargs)
+def _mean(dtype: torch.dtype, exact: torch.Tensor, values: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    total = _sum(dtype, exact, values, *args, **kwargs)
     return total.float() * (exact.numel() / values.numel())
 
 
 def _convolution(
-    rounding: _Rounding,
+    dtype: torch.dtype,
     exact: torch.Tensor,
     values: torch.Tensor,
     weight: torch.Tensor,
@@ -209,7 +201,7 @@ def _convolution(
     rest = (None, stride, padding, dilation, transposed, output_padding, groups)
     channels = 1 if values.ndim == weight.ndim else 0
     pieces = zip(_pieces(values.float(), channels), _pieces(weight.float(), 1), strict=True)
-    total = rounding.total([torch.ops.aten.convolution.default(each, part, *rest) for each, part in pieces]).float()
+    total = _total(dtype, [torch.ops.aten.convolution.default(each, part, *rest) for each, part in pieces]).float()
     return total if bias is None else total + bias.float().reshape(-1, *[1] * (weight.ndim - 2))
 
 
