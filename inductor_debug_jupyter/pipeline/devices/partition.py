@@ -191,12 +191,17 @@ class _StorageTracker:
             self._where[key].add(side)
             maker, spec = self._maker[key]
             size = symbolic.bytes_of(spec, self.graph.hints)
-            actual = kind
-            if kind == "border" and not maker.is_call:
-                stays = maker.role in {"parameter", "buffer"} or maker.op == "get_attr"
-                actual = "resident" if stays else "input"
-            transfer = PlannedTransfer(name, side, actual, segment, str(spec), size, self._seconds(size))
+            transfer = PlannedTransfer(
+                name, side, _transfer_kind(kind, maker), segment, str(spec), size, self._seconds(size)
+            )
             self.traffic.transfers.append(transfer)
             if transfer.kind == "border" and reader is not None:
                 blamed = reader if side == "cpu" else maker
                 self.traffic.blamed.setdefault(blamed.name, []).append(transfer)
+
+
+def _transfer_kind(kind: str, maker: NodeRecord) -> str:
+    """``border`` becomes ``resident`` for a parameter, buffer or constant, and ``input`` for another graph input."""
+    if kind != "border" or maker.is_call:
+        return kind
+    return "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"

@@ -76,11 +76,14 @@ def _copied(node: Any, lowering: Any, bodies: dict[int, tuple[Any, Any]]) -> Any
     body = getattr(node, "_body", None)
     if hasattr(body, "root_block"):
         if id(body) not in bodies:
-            names = {dep.name for dep in node.read_writes.reads_and_writes()}
-            low_precision = any(lowering.get_dtype(name) in _LOW_PRECISION for name in names)
-            bodies[id(body)] = (body, _copied_body(body, with_graphs=low_precision))
+            bodies[id(body)] = (body, _copied_body(body, with_graphs=_is_low_precision(node, lowering)))
         twin._body = bodies[id(body)][1]
     return twin
+
+
+def _is_low_precision(node: Any, lowering: Any) -> bool:
+    names = {dep.name for dep in node.read_writes.reads_and_writes()}
+    return any(lowering.get_dtype(name) in _LOW_PRECISION for name in names)
 
 
 def _copied_body(body: Any, *, with_graphs: bool) -> Any:
