@@ -146,8 +146,10 @@ def _wrap_inner_compile(original: Callable[..., Any], *args: Any, **kwargs: Any)
 
 @patches.around
 def _wrap_dynamo(original: Callable[..., Any], output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
-    code = getattr(output_graph.root_tx, "f_code", None)
-    _notify("dynamo", lambda listener, compile_id: listener.dynamo_graph(compile_id, graph_module, code))
+    def report(listener: CompileListener, compile_id: str) -> None:
+        listener.dynamo_graph(compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None))
+
+    _notify("dynamo", report)
     with _caches():
         return original(output_graph, graph_module, example_inputs)
 
@@ -241,13 +243,16 @@ def _lowers_backward() -> bool:
 @patches.around
 def _wrap_code(original: Callable[..., Any], lowering: Any, wrapper_code: Any) -> Any:
     """Report the generated code; inside :func:`code_generation_only`, do not compile it."""
-    code, is_backward = wrapper_code.value, bool(lowering.is_backward)
-    _notify("code", lambda listener, compile_id: listener.output_code(compile_id, code, is_backward))
+
+    def report(listener: CompileListener, compile_id: str) -> None:
+        listener.output_code(compile_id, wrapper_code.value, bool(lowering.is_backward))
+
+    _notify("code", report)
     if not getattr(_generating, "only", False):
         return original(lowering, wrapper_code)
     from torch._inductor.codecache import PyCodeCache
 
-    key, path = PyCodeCache.write(code)
+    key, path = PyCodeCache.write(wrapper_code.value)
     lowering.cache_key, lowering.cache_path, lowering.cache_linemap = key, path, []
     return SimpleNamespace(call=_never_run, __file__=path)
 
