@@ -72,6 +72,7 @@ class IsolatedAdapter(AcceleratorAdapter):
             self._connection.open()
         declared = dict(self._connection.capabilities)
         self.compute_dtype = declared.pop("compute_dtype")
+        del declared["alignment_dims"]  # by name, an adapter is checked on all feature dimensions
         return AcceleratorCapabilities(**declared | ({} if ":" in self.name else {"name": self.name}))
 
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
@@ -177,7 +178,8 @@ class Connection:
         """
         answer = self.worker.ask(method, *values, phase=phase, graph=graph)
         if isinstance(answer, CrashRecord):
-            self.crashes.append(answer)
+            if phase != "backward":
+                self.crashes.append(answer)
             raise BackendCrashError(crash_text(answer), answer)
         if answer.error:
             raise _error(answer, self.worker.name, phase)

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -79,10 +79,6 @@ class Device:
     cores: int
     show_values: bool = False
     watch: Watch | None = None
-
-    def healthy(self) -> Device:
-        """The same device without faults and without a watch."""
-        return replace(self, arithmetic=replace(self.arithmetic, faults=()), watch=None)
 
 
 class DeviceProgram:
