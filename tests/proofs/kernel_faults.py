@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import is_observed
+from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls
 from inductor_debug_jupyter.pipeline.torch_compat.state import inductor_fault
 from tests.proofs.inside_torch.kernel_sources import sources_rewritten
 
@@ -58,7 +58,8 @@ class KernelFault:
 
         def rewritten(source: str) -> str:
             made = self._rewritten(source)
-            if made != source and is_observed():  # not a part that is compiled again, to look into it
+            # Not a part that is compiled again, to look into it.
+            if made != source and getattr(kernel_calls._active, "observer", None) is not None:
                 changed.add(source)
             return made
 

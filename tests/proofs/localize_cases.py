@@ -17,7 +17,7 @@ import torch
 
 from inductor_debug_jupyter.benchmarks.models.model import Built, transformers
 from inductor_debug_jupyter.pipeline.adapters import StickAdapter
-from inductor_debug_jupyter.pipeline.adapters.stick import Audit, parse_fault
+from inductor_debug_jupyter.pipeline.adapters.stick import parse_fault
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
 from inductor_debug_jupyter.pipeline.diff.floors import Floors
 from inductor_debug_jupyter.pipeline.diff.judging import judge
@@ -29,6 +29,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 from tests.proofs.kernel_faults import KernelFault
+from tests.proofs.stick_audit import Audit
 
 _WIDTH = 64
 

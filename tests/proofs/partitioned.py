@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.devices.partition import Key, external_inputs, storage_keys
+from inductor_debug_jupyter.pipeline.devices.partition import Key, storage_keys
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, Segment, Side
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import on_storage, tensors_of
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import tensors_of
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 CompileDevice = Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]
@@ -73,8 +73,9 @@ class PartitionedGraph:
         self.moved: list[Moved] = []
 
     def _segment_graph(self, segment: Segment) -> _SegmentGraph:
-        inputs = tuple(external_inputs(self._record, segment))
         inside = set(segment.nodes)
+        read = dict.fromkeys(operand for name in segment.nodes for operand in self._record.by_name[name].inputs)
+        inputs = tuple(operand for operand in read if operand not in inside)
         graph = torch.fx.Graph()
         made = {self._nodes[name]: graph.placeholder(name) for name in inputs}
         for name in segment.nodes:
@@ -183,7 +184,7 @@ class _TwoMemories:
         if side not in values:
             there = next(iter(values.values()))
             unmoved = iter(keys)
-            values[side] = map_tensors(lambda tensor: on_storage(self._storages[next(unmoved)][side], tensor), there)
+            values[side] = map_tensors(lambda tensor: _on_storage(self._storages[next(unmoved)][side], tensor), there)
         return values[side]
 
     def _refresh(self, name: str, key: Key, side: Side) -> None:
@@ -227,3 +228,12 @@ def _attribute(module: Any, path: str) -> Any:
     for part in path.split("."):
         module = getattr(module, part)
     return module
+
+
+def _on_storage(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
+    """A tensor on ``storage`` with the sizes, strides, offset and dtype of ``like``."""
+    view = torch.empty(0, dtype=like.dtype, device=storage.device)
+    view.set_(storage, like.storage_offset(), like.size(), like.stride())
+    if like.is_conj():
+        view = view.conj()
+    return torch._neg_view(view) if like.is_neg() else view

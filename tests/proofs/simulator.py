@@ -20,11 +20,12 @@ from inductor_debug_jupyter.benchmarks.models import Built, benchmark_model
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.adapters import StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
-from inductor_debug_jupyter.pipeline.adapters.stick import Audit, Fault, WrongKernel, parse_fault
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import to_held
+from inductor_debug_jupyter.pipeline.adapters.stick import Fault, parse_fault
+from inductor_debug_jupyter.pipeline.adapters.stick.memory import to_held
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 from tests.proofs.faulty_child import run_child
 from tests.proofs.inside_torch.rounding import RoundedResults
+from tests.proofs.stick_audit import Audit, WrongKernel
 
 _NAMES = ("bert-2l", "resnet", "mamba")
 _FAULTS = ("copy-first-stick", "negative-zero", "wrong-accumulation", "read-padding")

@@ -1,11 +1,9 @@
 '''How to run on a device: a captured graph in, a function that runs on the device out.
 
 ``adapter`` is the interface that a vendor implements, with ``capabilities`` (what a device can do, what a compile
-gave), ``supported_ops`` (the rule of an op list) and ``graph_records`` (a graph's records, to check it). ``mock``,
-``stick`` (a simulator) and ``backend_adapter`` (any ``torch.compile`` backend) implement it; ``lookup`` finds one by
-name. ``device_log`` collects transfers and kernels. ``isolated`` runs an adapter in another process: ``recipes``
-describes the adapter, ``graph_json`` the graph, ``remote_graph`` is this side and ``graph_server`` the other.
-``conformance`` tests an adapter.
+gave). ``mock``, ``stick`` (a simulator) and ``backend_adapter`` (any ``torch.compile`` backend) implement it;
+``lookup`` finds one by name. ``device_log`` collects transfers and kernels. ``isolated`` runs an adapter in another
+process: ``graph_json`` writes the graph, ``graph_server`` is the other side. ``conformance`` tests an adapter.
 
 A vendor's adapter says what the device can do and compiles. This one computes matmuls in bfloat16, as many matrix
 units do, and leaves the rest to the CPU::
@@ -63,10 +61,13 @@ or hangs there becomes an error and a crash record here. Any ``torch.compile`` b
 :mod:`~inductor_debug_jupyter.pipeline.adapters.lookup` says how a package registers an adapter by name.
 '''
 
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter, capture_graph
 from inductor_debug_jupyter.pipeline.adapters.backend_adapter import BackendAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
-from inductor_debug_jupyter.pipeline.adapters.graph_records import capture_graph
+from inductor_debug_jupyter.pipeline.adapters.capabilities import (
+    AcceleratorCapabilities,
+    CompilationResult,
+    SupportedOpsConstraint,
+)
 from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.adapters.lookup import find_adapter
 from inductor_debug_jupyter.pipeline.adapters.mock import (
@@ -75,7 +76,6 @@ from inductor_debug_jupyter.pipeline.adapters.mock import (
     create_mock_backend,
 )
 from inductor_debug_jupyter.pipeline.adapters.stick import StickAdapter
-from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
 
 __all__ = [
     "AcceleratorAdapter",

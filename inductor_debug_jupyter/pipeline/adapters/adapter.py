@@ -8,6 +8,7 @@ compiled function calls.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from abc import ABC, abstractmethod
@@ -18,9 +19,13 @@ from typing import Any, Self
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import device_log
-from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
-from inductor_debug_jupyter.pipeline.adapters.graph_records import capture_graph
-from inductor_debug_jupyter.pipeline.adapters.supported_ops import SupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.adapters.capabilities import (
+    AcceleratorCapabilities,
+    CompilationResult,
+    SupportedOpsConstraint,
+)
+from inductor_debug_jupyter.pipeline.capture import Recorder
+from inductor_debug_jupyter.pipeline.capture.watch import observe_lowering
 from inductor_debug_jupyter.pipeline.devices import Constraint, check, rules_for
 from inductor_debug_jupyter.pipeline.errors import (
     AdapterError,
@@ -29,7 +34,10 @@ from inductor_debug_jupyter.pipeline.errors import (
     InductorDebugError,
     UsageError,
 )
-from inductor_debug_jupyter.pipeline.records import KernelSpec, Transfer, Violation
+from inductor_debug_jupyter.pipeline.records import CompileCapture, KernelSpec, Transfer, Violation
+from inductor_debug_jupyter.pipeline.torch_compat import hooks
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.text import strict_message
 
@@ -46,6 +54,7 @@ class AcceleratorAdapter(ABC):
     name: str = ""
     description: str = ""
     alignment: int = 1
+    alignment_dims: str = "feature"
     compute_dtype: torch.dtype | None = None
     """The format that the device computes in, if narrower than the tensors' own; comparisons allow its rounding."""
     trains: bool = True
@@ -94,6 +103,7 @@ class AcceleratorAdapter(ABC):
             ops=None if ops is None else frozenset(ops),
             memory_limit=self.get_memory_limit(),
             alignment=self.alignment,
+            alignment_dims=self.alignment_dims,
             description=self.description,
         )
 
@@ -224,6 +234,41 @@ class AcceleratorAdapter(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.capabilities().name}>"
+
+
+class _LoweredError(Exception):
+    """Raised instead of running a graph, to stop after lowering."""
+
+
+def capture_graph(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[CompileCapture, ...]:
+    """The records of a graph and of its AOT forward and backward, without running it; failed lowering is a warning.
+
+    Inside a compile the graph is lowered by AOTAutograd directly. Outside, a copy goes through ``torch.compile`` with a
+    backend that lowers it and then stops, because the hooks only report what happens inside a compile.
+    """
+    recorder = Recorder()
+    compile_id = current_compile_id()
+
+    def lower(graph: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        observe_lowering(recorder, "aot", graph, example_inputs)
+        return stop
+
+    def stop(*_: Any) -> Any:
+        raise _LoweredError
+
+    hooks.listen(recorder)
+    try:
+        if compile_id is not None:
+            recorder.dynamo_graph(compile_id, gm, None)
+            lower(gm, list(inputs))
+        else:  # a copy has code of its own: torch's limit of compiles counts by code
+            with contextlib.suppress(_LoweredError):
+                torch.compile(copy_graph_module(gm), backend=lower, dynamic=False)(*inputs)
+    finally:
+        hooks.unlisten(recorder)
+    for note in recorder.notes:
+        log.warning("only the Dynamo graph is checked: %s", note)
+    return recorder.captures
 
 
 def errors_of(findings: Sequence[Violation]) -> tuple[Violation, ...]:

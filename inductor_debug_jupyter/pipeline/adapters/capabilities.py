@@ -1,4 +1,4 @@
-"""The capabilities that an accelerator declares, and the result of compiling a graph for it."""
+"""The capabilities that an accelerator declares, the rule of its op list, and the result of compiling a graph."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.devices import AlignmentRule, DeviceProfile, MemoryConstraint, ShapeConstraint
+from inductor_debug_jupyter.pipeline.devices import (
+    AlignmentRule,
+    Constraint,
+    DeviceProfile,
+    MemoryConstraint,
+    Problem,
+    ShapeConstraint,
+)
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
+from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
+from inductor_debug_jupyter.pipeline.devices.ops import LOWERED, VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation
+from inductor_debug_jupyter.pipeline.records import CrashRecord, GraphRecord, NodeRecord, Violation
 
 
 def torch_dtypes(dtypes: Iterable[torch.dtype | str]) -> frozenset[torch.dtype]:
@@ -78,6 +87,50 @@ class AcceleratorCapabilities(Harmless):
             if self.alignment > 1
             else (),
             memory_limit=self.memory_limit,
+        )
+
+
+_ALSO: dict[str, tuple[str, ...]] = {
+    "linear": ("addmm", "mm"),
+    "matmul": ("mm", "bmm", "mv", "dot"),
+    "scaled_dot_product_attention": (
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+    ),
+}
+"""Names that stand for several ops, beside :data:`LOWERED`."""
+
+
+class SupportedOpsConstraint(Constraint):
+    """The only ops that the target has, by any of their names.
+
+    Views are always allowed, because they move no data. A name allows the ops that it is lowered to, and the ops that
+    are lowered to it: ``linear`` allows ``addmm``, and ``mm`` where there is no bias.
+    """
+
+    rule_id = "op.not_supported"
+
+    def __init__(self, supported_ops: Iterable[str]) -> None:
+        self.supported_ops = tuple(sorted(set(supported_ops)))
+        check_ops(self.supported_ops, "get_supported_ops()")
+        self._allowed = set(VIEWS)
+        for bare in map(bare_name, self.supported_ops):
+            self._allowed |= {bare, *LOWERED.get(bare, ()), *_ALSO.get(bare, ())}
+            self._allowed |= {lowered for lowered, names in LOWERED.items() if bare in names}
+
+    def check_node(self, node: NodeRecord, graph: GraphRecord) -> Problem | None:
+        """The problem of a node whose op is not on the list."""
+        bare = bare_name(node.target)
+        if bare in self._allowed:
+            return None
+        return Problem(
+            node.name,
+            f"the target has no {bare}",
+            observed=node.target,
+            allowed=", ".join(self.supported_ops) or "no op at all",
+            explanation=f"{bare} is not on the target's list of ops that it has.",
+            hints=(f"replace {bare} by ops that the target has, or keep this part on the CPU",),
+            evidence=f"bare(op) == {bare!r}",
         )
 
 

@@ -94,8 +94,13 @@ def tell(event: Event) -> None:
 
 
 def log_line(text: str) -> None:
-    """One line in the log, whether or not the script has set logging up."""
-    _open_log()
+    """One line in the log, also in a script that has not set logging up, because the variable asks for lines."""
+    if not log.isEnabledFor(logging.INFO):
+        log.setLevel(logging.INFO)
+    if not log.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("[inductor_debug] %(message)s"))
+        log.addHandler(handler)
     log.info("%s", text)
 
 
@@ -126,13 +131,3 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [jsonable(each) for each in value]
     return str(value)
-
-
-def _open_log() -> None:
-    """Make the log visible in a script that has not set logging up, because the variable asks for lines."""
-    if not log.isEnabledFor(logging.INFO):
-        log.setLevel(logging.INFO)
-    if not log.hasHandlers():
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("[inductor_debug] %(message)s"))
-        log.addHandler(handler)

@@ -8,6 +8,7 @@ notebook or another object that only this process has is refused with the node's
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -58,13 +59,16 @@ def read_graph(written: Mapping[str, Any]) -> torch.fx.GraphModule:
 
 
 def _write_node(node: torch.fx.Node, gm: torch.fx.GraphModule, attributes: dict[str, Any]) -> dict[str, Any]:
-    packer = Packer(f"node {node.name}", special=_written_node)
+    packer = Packer(
+        f"node {node.name}", special=lambda value: {"node": value.name} if isinstance(value, torch.fx.Node) else None
+    )
     target = node.target
     if node.op == "call_function":
         path = target_path(target)
         if path is None:
+            name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or type(target).__name__
             raise CannotSendError(
-                f"node {node.name} calls {_name(target)}, which another process cannot import; define it in a module "
+                f"node {node.name} calls {name}, which another process cannot import; define it in a module "
                 "(a .py file), keep it out of the compiled part, or leave isolate out"
             )
         target = path
@@ -83,14 +87,8 @@ def _write_node(node: torch.fx.Node, gm: torch.fx.GraphModule, attributes: dict[
     return written
 
 
-def _written_node(value: Any) -> dict[str, Any] | None:
-    return {"node": value.name} if isinstance(value, torch.fx.Node) else None
-
-
 def _held(gm: torch.fx.GraphModule, target: str, name: str) -> Any:
-    value: Any = gm
-    for part in target.split("."):
-        value = getattr(value, part)
+    value = attrgetter(target)(gm)
     if isinstance(value, torch.Tensor):
         return value
     if isinstance(value, torch.fx.GraphModule):
@@ -130,7 +128,3 @@ def _without_modules(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
             f"node {called[0].name} calls the module {called[0].target}, which cannot be written as ops "
             f"({type(error).__name__}: {error})"
         ) from error
-
-
-def _name(target: Any) -> str:
-    return str(getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or type(target).__name__)

@@ -17,9 +17,7 @@ import torch
 from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.graph_json import read_graph
-from inductor_debug_jupyter.pipeline.adapters.lookup import find_adapter
-from inductor_debug_jupyter.pipeline.adapters.recipes import arguments
-from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
+from inductor_debug_jupyter.pipeline.adapters.lookup import arguments, find_adapter
 from inductor_debug_jupyter.pipeline.errors import AdapterError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import running
 from inductor_debug_jupyter.pipeline.isolation.values import Packer
@@ -54,16 +52,7 @@ class GraphServer:
             exec("\n".join(setup), {"torch": torch})  # noqa: S102 - the caller's own settings of Inductor
         args, kwargs = arguments(written)
         self._adapter = find_adapter(written["name"], *args, **kwargs)
-        capabilities = self._adapter.capabilities()
-        return {
-            "name": capabilities.name,
-            "dtypes": None if capabilities.dtypes is None else sorted(map(dtype_name, capabilities.dtypes)),
-            "ops": None if capabilities.ops is None else sorted(capabilities.ops),
-            "memory_limit": capabilities.memory_limit,
-            "alignment": capabilities.alignment,
-            "description": capabilities.description,
-            "compute_dtype": self._adapter.compute_dtype,
-        }
+        return {**vars(self._adapter.capabilities()), "compute_dtype": self._adapter.compute_dtype}
 
     def load(self, key: str, written: Mapping[str, Any]) -> None:
         """Read a graph."""
@@ -79,7 +68,7 @@ class GraphServer:
     def run(self, key: str, inputs: Sequence[Any], state: Mapping[str, Any]) -> dict[str, Any]:
         """Run a graph; returns its outputs, the inputs that it wrote to, and the random state."""
         self._events.clear()
-        before = [each.detach().clone() if isinstance(each, torch.Tensor) else each for each in inputs]
+        before = [_bytes(each).clone() if isinstance(each, torch.Tensor) else each for each in inputs]
         with _state(state):
             result = self._graphs[key].run(inputs)
         leaves = _Leaves(inputs)
@@ -96,7 +85,9 @@ class GraphServer:
             "grad": [leaf.requires_grad for leaf in leaves.fresh],
             "call": call,
             "written": {
-                index: each.detach() for index, each in enumerate(inputs) if _was_written_to(before[index], each)
+                index: each.detach()
+                for index, each in enumerate(inputs)
+                if isinstance(each, torch.Tensor) and not torch.equal(before[index], _bytes(each))
             },
             "rng": torch.get_rng_state(),
             "events": self._taken_events(),
@@ -213,11 +204,8 @@ class _Leaves:
         }
 
 
-def _was_written_to(before: Any, after: Any) -> bool:
-    if not isinstance(after, torch.Tensor):
-        return False
-    old, new = (each.detach().contiguous().reshape(-1).view(torch.uint8) for each in (before, after))
-    return not torch.equal(old, new)
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 def _state(state: Mapping[str, Any]) -> ExitStack:

@@ -2,28 +2,33 @@
 
 Dynamo captures in this process, where the user's classes are; each captured graph is compiled and run in the other one.
 The adapter is built there by its name, so its code need not be imported here, and an import that crashes is survived,
-too.
+too. Each call of a graph sends the inputs and receives the outputs. Writes of the graph to its inputs are repeated
+here, an output that is a view of an input becomes a view again, and the random state is copied back. For gradients, the
+other process keeps a call's outputs until the backward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.adapters import device_log
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import (
-    AcceleratorCapabilities,
-    CompilationResult,
-    torch_dtypes,
-)
-from inductor_debug_jupyter.pipeline.adapters.recipes import reference
-from inductor_debug_jupyter.pipeline.adapters.remote_graph import SERVER, Connection, RemoteGraph
-from inductor_debug_jupyter.pipeline.errors import BackendCrashError, OptionError
-from inductor_debug_jupyter.pipeline.isolation import DEFAULT_SECONDS, Limits, Worker
-from inductor_debug_jupyter.pipeline.records import CrashRecord, Violation
-from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
+from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.graph_json import write_graph
+from inductor_debug_jupyter.pipeline.adapters.lookup import reference
+from inductor_debug_jupyter.pipeline.errors import AdapterError, BackendCrashError, OptionError, UsageError
+from inductor_debug_jupyter.pipeline.isolation import DEFAULT_SECONDS, Answer, Limits, Worker
+from inductor_debug_jupyter.pipeline.isolation.values import Unpacker
+from inductor_debug_jupyter.pipeline.records import CrashRecord, KernelSpec, Transfer, Violation
+from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings, current_compile_id
+from inductor_debug_jupyter.pipeline.views.crash import crash_text
+
+SERVER = "inductor_debug_jupyter.pipeline.adapters.graph_server:GraphServer"
+_numbers = itertools.count()
 
 
 class IsolatedAdapter(AcceleratorAdapter):
@@ -56,25 +61,19 @@ class IsolatedAdapter(AcceleratorAdapter):
             self.compute_dtype, self.trains = self._local.compute_dtype, self._local.trains
         self.name = adapter if isinstance(adapter, str) else adapter.capabilities().name
         limits = Limits(DEFAULT_SECONDS if timeout is None else timeout, memory)
-        self._connection = Connection(Worker(SERVER, limits, name=self.name), written, changed_inductor_settings)
-        self.crashes: list[CrashRecord] = []
+        self._connection = Connection(Worker(SERVER, limits, name=self.name), written)
+        self.crashes: list[CrashRecord] = self._connection.crashes
 
     def capabilities(self) -> AcceleratorCapabilities:
         """The adapter's capabilities; from the other process when only its name is known here."""
         if self._local is not None:
             return self._local.capabilities()
         if not self._connection.capabilities:
-            self._keeping_crashes(self._connection.open)
-            self.compute_dtype = self._connection.capabilities["compute_dtype"]
-        declared = self._connection.capabilities
-        return AcceleratorCapabilities(
-            name=self.name if ":" not in self.name else declared["name"],
-            dtypes=None if declared["dtypes"] is None else torch_dtypes(declared["dtypes"]),
-            ops=None if declared["ops"] is None else frozenset(declared["ops"]),
-            memory_limit=declared["memory_limit"],
-            alignment=declared["alignment"],
-            description=declared["description"],
-        )
+            self._connection.open()
+        declared = dict(self._connection.capabilities)
+        self.compute_dtype = declared.pop("compute_dtype")
+        del declared["alignment_dims"]  # by name, an adapter is checked on all feature dimensions
+        return AcceleratorCapabilities(**declared | ({} if ":" in self.name else {"name": self.name}))
 
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
         """As in :meth:`capabilities`."""
@@ -107,20 +106,13 @@ class IsolatedAdapter(AcceleratorAdapter):
         graph = RemoteGraph(gm, self._connection)
         specs: Sequence[Any] = ()
         if all(_is_real(value) for value in inputs):
-            specs = self._keeping_crashes(lambda: graph.compile(inputs))
+            specs = graph.ask("compile", inputs)["kernel_specs"]
 
         def run(*args: Any) -> Any:
-            return self._keeping_crashes(lambda: graph(*args))
+            return graph(*args)
 
         disable: Callable[..., Any] = torch.compiler.disable
         return CompilationResult(True, disable(run), kernel_specs=tuple(specs))
-
-    def _keeping_crashes(self, step: Callable[[], Any]) -> Any:
-        try:
-            return step()
-        except BackendCrashError as error:
-            self.crashes.append(error.crash)
-            raise
 
     def close(self) -> None:
         """End the process; the next graph starts another."""
@@ -131,3 +123,217 @@ def _is_real(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return type(value) in (torch.Tensor, torch.nn.Parameter)
     return not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+class Connection:
+    """The connection to one adapter's process; the adapter is built again after a crash."""
+
+    def __init__(self, worker: Worker, written: Mapping[str, Any]) -> None:
+        self.worker = worker
+        self._written = written
+        self._opened = -1
+        self.capabilities: dict[str, Any] = {}
+        self.crashes: list[CrashRecord] = []
+        self.unwanted: list[int] = []
+
+    def open(self) -> None:
+        """Build the adapter in the other process, unless that process has it.
+
+        Raises:
+            UsageError: it cannot be built there.
+            BackendCrashError: importing or building it ended the process.
+        """
+        if self._opened == self.generation and self.worker.pid is not None:
+            return
+        self.unwanted.clear()
+        self.capabilities = self.call("open", dict(self._written), changed_inductor_settings(), phase="import")
+        self._opened = self.generation
+
+    @property
+    def generation(self) -> int:
+        """The number of the process, which grows by one after each crash."""
+        return self.worker.generation
+
+    def ask(self, method: str, *values: Any, graph: str = "") -> Any:
+        """Call a method of :class:`GraphServer` in the other process.
+
+        Raises:
+            AdapterError: the adapter raised.
+            BackendCrashError: the adapter ended its process.
+        """
+        if self.unwanted:
+            forgotten = list(self.unwanted)
+            self.unwanted.clear()
+            self.call("forget", forgotten, phase="run")
+        answer = self.call(method, *values, phase=method, graph=graph)
+        for event in answer.pop("events"):
+            device_log.tell(_event(event))
+        return answer
+
+    def call(self, method: str, *values: Any, phase: str, graph: str = "") -> Any:
+        """Call a method of :class:`GraphServer`, without what :meth:`ask` does beside it.
+
+        Raises:
+            UsageError: in the phases ``import`` and ``load``, what the other process lacks.
+        """
+        answer = self.worker.ask(method, *values, phase=phase, graph=graph)
+        if isinstance(answer, CrashRecord):
+            if phase != "backward":
+                self.crashes.append(answer)
+            raise BackendCrashError(crash_text(answer), answer)
+        if answer.error:
+            raise _error(answer, self.worker.name, phase)
+        return answer.value
+
+
+def _error(answer: Answer, name: str, phase: str) -> Exception:
+    first = answer.message.splitlines()[0] if answer.message else ""
+    if phase in {"import", "load"}:
+        return UsageError(f"{name} cannot be used in another process: {first or answer.error}")
+    reason = first if answer.error == "AdapterError" else f"{answer.error}: {first}" if first else answer.error
+    if phase == "compile":  # the caller's message begins with "did not compile"
+        return AdapterError(f"at {answer.op}: {reason}" if answer.op else reason)
+    what = "raised in the backward" if phase == "backward" else "raised while it ran"
+    at = f" at {answer.op}" if answer.op else ""
+    return AdapterError(f"{name} {what}{at}: {reason}")
+
+
+def _event(written: dict[str, Any]) -> device_log.Event:
+    """A transfer or kernel that the adapter reported in the other process, with this process's compile id."""
+    kind = written.pop("kind")
+    compile_id = current_compile_id() or written["compile_id"]
+    if kind == KernelSpec.__name__:
+        return KernelSpec(**written | {"compile_id": compile_id})
+    sizes = {name: tuple(written[name]) for name in ("shape", "device_layout")}
+    return Transfer(**written | sizes | {"compile_id": compile_id})
+
+
+class RemoteGraph:
+    """A graph and the connection to where it runs.
+
+    Args:
+        gm: the graph.
+        connection: the adapter's worker.
+
+    Raises:
+        CannotSendError: the graph cannot be sent.
+    """
+
+    def __init__(self, gm: torch.fx.GraphModule, connection: Connection) -> None:
+        self.connection = connection
+        self._written = write_graph(gm)
+        self._key = f"graph_{next(_numbers)}"
+        self._loaded = -1
+        ops = [node for node in gm.graph.nodes if node.op.startswith("call_")]
+        self.name = f"a graph of {len(ops)} ops" if len(ops) != 1 else f"a graph of one op ({ops[0].name})"
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run it."""
+        wants_gradient = torch.is_grad_enabled() and any(
+            isinstance(each, torch.Tensor) and each.requires_grad for each in inputs
+        )
+        call = _RemoteCall(self, inputs)
+        apply: Callable[..., Any] = _Remote.apply
+        return call.result(apply(call, *inputs) if wants_gradient else call.run())
+
+    def ask(self, method: str, inputs: Sequence[Any]) -> dict[str, Any]:
+        """``compile`` or ``run`` it in the other process, which is sent the graph where it does not have it."""
+        self.connection.open()
+        if self._loaded != self.connection.generation:
+            self.connection.call("load", self._key, dict(self._written), phase="load", graph=self.name)
+            self._loaded = self.connection.generation
+        answer: dict[str, Any] = self.connection.ask(method, self._key, list(inputs), _state(), graph=self.name)
+        return answer
+
+
+class _RemoteCall:
+    """One run: the inputs that were sent and the answer that came back."""
+
+    def __init__(self, graph: RemoteGraph, inputs: Sequence[Any]) -> None:
+        self._graph = graph
+        self._inputs = inputs
+        self._answer: dict[str, Any] = {}
+        self._generation = -1
+        self._number = -1
+
+    def run(self) -> tuple[torch.Tensor, ...]:
+        """The outputs that are not views of an input."""
+        self._answer = self._graph.ask("run", self._inputs)
+        self._generation = self._graph.connection.generation
+        self._number = self._answer["call"]
+        for index, value in self._answer["written"].items():
+            target = self._inputs[index]
+            if target.requires_grad and torch.is_grad_enabled():
+                raise AdapterError(f"{self._graph.name} writes into an input that requires a gradient; run it here")
+            with torch.no_grad():
+                target.copy_(value)
+        torch.set_rng_state(self._answer["rng"])
+        return tuple(self._answer["tensors"])
+
+    @property
+    def differentiable(self) -> list[bool]:
+        """For each of these outputs, whether it can have a gradient."""
+        return list(self._answer["grad"])
+
+    def backward(self, tangents: Sequence[torch.Tensor | None]) -> list[Any]:
+        """The gradients of all inputs."""
+        name, connection = self._graph.name, self._graph.connection
+        number, self._number = self._number, -1
+        if number < 0:
+            raise AdapterError(f"the backward of {name} ran already: its values are kept for one")
+        if self._generation != connection.generation:
+            raise AdapterError(f"the process that ran the forward of {name} has ended: run it again")
+        found = iter(connection.ask("backward", number, list(tangents), graph=name)["gradients"])
+        return [next(found) if isinstance(each, torch.Tensor) else None for each in self._inputs]
+
+    def result(self, fresh: Sequence[torch.Tensor]) -> Any:
+        """The graph's outputs in their structure, views of inputs as views."""
+        leaves = [self._leaf(described, fresh) for described in self._answer["leaves"]]
+        return Unpacker([], {}, special=lambda _, index: leaves[index]).unpack(self._answer["structure"])
+
+    def _leaf(self, described: Mapping[str, Any], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
+        if "fresh" in described:
+            return fresh[int(described["fresh"])]
+        if "input" in described:
+            return self._inputs[described["input"]]  # type: ignore[no-any-return]
+        base: torch.Tensor = self._inputs[described["view_of"]]
+        offset = int(base.storage_offset()) + int(described["offset"])
+        view: torch.Tensor = torch.as_strided(base, described["shape"], described["stride"], offset)
+        return view
+
+    def __del__(self) -> None:
+        # A forward without a backward: the other process can drop its values.
+        if self._number >= 0 and self._generation == self._graph.connection.generation:
+            self._graph.connection.unwanted.append(self._number)
+
+
+class _Remote(torch.autograd.Function):
+    """A run as an autograd function, whose backward runs in the other process, too."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _RemoteCall, *inputs: Any) -> tuple[torch.Tensor, ...]:
+        ctx.call = call
+        with torch.enable_grad():
+            outputs = call.run()
+        ctx.mark_non_differentiable(*(out for out, grad in zip(outputs, call.differentiable, strict=True) if not grad))
+        ctx.set_materialize_grads(False)
+        return outputs
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *tangents: torch.Tensor | None) -> tuple[Any, ...]:
+        return (None, *ctx.call.backward(tangents))
+
+
+def _state() -> dict[str, Any]:
+    """The modes and the random state of this process, which change what a graph computes."""
+    return {
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "default_dtype": torch.get_default_dtype(),
+        "autocast": torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "threads": torch.get_num_threads(),
+        "rng": torch.get_rng_state(),
+    }

@@ -51,7 +51,7 @@ class _ExecutingMock(AcceleratorAdapter):
             return CompilationResult(False, reason=refusal, findings=findings)
         return CompilationResult(
             success=True,
-            run=_op_by_op(gm),
+            run=lambda *args: torch.fx.Interpreter(gm).run(*args),  # an interpreter of its own holds a call's values
             findings=findings,
             seconds=time.perf_counter() - started,
             kernel_specs=kernel_specs(gm),
@@ -169,15 +169,6 @@ class IntegratedMockAdapter(_ExecutingMock):
         return rules_for(self.profile())
 
 
-def _op_by_op(gm: torch.fx.GraphModule) -> Callable[..., Any]:
-    """A function that runs a graph node by node; each call has its own interpreter, which holds the values."""
-
-    def run(*args: Any) -> Any:
-        return torch.fx.Interpreter(gm).run(*args)
-
-    return run
-
-
 def create_mock_backend(
     adapter: AcceleratorAdapter | None = None, *, strict: bool | None = None, **options: Any
 ) -> Callable[..., Any]:
@@ -195,9 +186,7 @@ def create_mock_backend(
     if adapter is not None and options:
         raise UsageError(f"create_mock_backend takes an adapter or options, not both; got {', '.join(sorted(options))}")
     is_strict = bool(resolve({"strict": strict}, defaults={"strict": True}, names=["strict"])["strict"])
-    if adapter is None:
-        adapter = _mock_of(options)
-    return adapter.as_backend(strict=is_strict)
+    return (adapter or _mock_of(options)).as_backend(strict=is_strict)
 
 
 def _mock_of(options: Mapping[str, Any]) -> AcceleratorAdapter:

@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError
 from inductor_debug_jupyter.pipeline.records import CoverageRecord, GraphBreak, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
-from inductor_debug_jupyter.pipeline.torch_compat.running_compile import running_compile
+from inductor_debug_jupyter.pipeline.torch_compat.guards import running_compile
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 
 log = logging.getLogger("inductor_debug_jupyter")

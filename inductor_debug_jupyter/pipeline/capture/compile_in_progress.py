@@ -1,12 +1,15 @@
-"""One compile while it is being captured: collects what the hooks report, and freezes it into a record."""
+"""One compile while it is being captured: collects what the hooks report, and freezes it into a record.
+
+Inductor's output code is parsed into one record for each kernel, with its own source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.graphs import graph_record, with_aten_ops
-from inductor_debug_jupyter.pipeline.capture.kernels import KernelCall, kernels_of
 from inductor_debug_jupyter.pipeline.capture.sources import Callers, running_lines
 from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
@@ -21,6 +24,9 @@ from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.aten_ops import DynamoCalls
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
+
+KernelCall = tuple[str, tuple[str, ...]]
+"""A kernel's name, and the post-grad nodes that this call of it computes."""
 
 _FROM_CACHE = (
     "taken from torch's cache, which keeps {kept}; capture(fresh=True) compiles again and sees {stage} as it is made"
@@ -152,7 +158,7 @@ class CompileInProgress:
             code, calls = self._code.get(side, (self.trace.texts.get(key, ""), ()))
             if not code:
                 return ()
-            self._kernels[side] = kernels_of(code, side, calls)
+            self._kernels[side] = _kernels_of(code, side, calls)
         return self._kernels[side]
 
     def _frozen_texts(self) -> DeferredTexts:
@@ -176,6 +182,47 @@ class CompileInProgress:
         if "backward" in self._graphs and "code" in texts and f"post_grad{BACKWARD}" not in texts:
             missing.setdefault(f"code{BACKWARD}", "torch compiles the backward when backward() first runs; it did not")
         return missing
+
+
+def _kernels_of(output_code: str, stage: str, calls: Iterable[KernelCall]) -> tuple[KernelRecord, ...]:
+    """The kernels defined in a wrapper module, then the ones of libraries that it calls.
+
+    Inductor assigns each kernel as ``name = async_compile.<language>(…, r'''source''', …)``: the longest string
+    argument is the source. The module is parsed, never run. ``calls`` are the kernels as they are called, each with
+    the nodes that the call computes.
+    """
+    called: dict[str, list[tuple[str, ...]]] = {}
+    for name, nodes in calls:
+        called.setdefault(name, []).append(nodes)
+    kernels = [
+        KernelRecord(name, code, language, stage, tuple(called.pop(name, ())))
+        for name, code, language in _definitions(output_code)
+    ]
+    lines = output_code.splitlines() if called else []
+    for name, nodes_of_calls in called.items():
+        uses = "\n".join(line.strip() for line in lines if f"{name}(" in line)
+        kernels.append(KernelRecord(name, uses, "extern", stage, tuple(nodes_of_calls)))
+    return tuple(kernels)
+
+
+def _definitions(output_code: str) -> Iterator[tuple[str, str, str]]:
+    """Name, source and language of each kernel that the module defines."""
+    for statement in ast.parse(output_code).body:
+        if not isinstance(statement, ast.Assign) or not isinstance(call := statement.value, ast.Call):
+            continue
+        function = call.func
+        if not (
+            isinstance(function, ast.Attribute)
+            and isinstance(function.value, ast.Name)
+            and function.value.id == "async_compile"
+            and isinstance(name := statement.targets[0], ast.Name)
+        ):
+            continue
+        texts = [
+            node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        language = "cpp" if function.attr.startswith("cpp") else function.attr
+        yield name.id, max(texts, key=len, default="").strip("\n"), language
 
 
 def _side(is_backward: bool) -> str:

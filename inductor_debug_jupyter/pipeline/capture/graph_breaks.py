@@ -84,7 +84,8 @@ class BreakLog:
         if isinstance(payload, str) and payload.startswith("["):
             payload = json.loads(payload)
         reasons = [payload] if isinstance(payload, str) else [str(reason) for reason in payload]
-        texts = tuple(_plain_reason(reason) for reason in reasons)
+        # The check that failed, without the log's details and without addresses, which differ from run to run.
+        texts = tuple(without_addresses(_LOG_DETAIL.sub("", text.partition("\n")[0]).rstrip()) for text in reasons)
         frames = user_frames(reasons[0])
         self._recompiles.append(Recompile(compile_id, texts, source_line(*frames[-1]) if frames else None))
 
@@ -103,11 +104,6 @@ def without_scope(expression: str) -> str:
 
 def _compile_id(metadata: dict[str, Any]) -> str:
     return f"{metadata.get('frame_id', '?')}/{metadata.get('frame_compile_id', '?')}"
-
-
-def _plain_reason(reason: str) -> str:
-    """The check that failed, without the log's details and without addresses, which differ from run to run."""
-    return without_addresses(_LOG_DETAIL.sub("", reason.partition("\n")[0]).rstrip())
 
 
 def without_addresses(check: str) -> str:

@@ -7,7 +7,6 @@ Graphs are copied at once: torch goes on to change them in place. Whatever fails
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from inductor_debug_jupyter.pipeline.capture import graph_breaks
 from inductor_debug_jupyter.pipeline.capture.called_functions import CalledFunctions
 from inductor_debug_jupyter.pipeline.capture.compile_in_progress import CompileInProgress
 from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileSteps, StepObserver
-from inductor_debug_jupyter.pipeline.capture.sources import Callers, is_library, source_line
+from inductor_debug_jupyter.pipeline.capture.sources import RESUMED, Callers, is_library, source_line
 from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
 from inductor_debug_jupyter.pipeline.capture.threads import PART, CaptureThreads
 from inductor_debug_jupyter.pipeline.records import (
@@ -33,15 +32,11 @@ from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
-from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts
+from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, RunningCompile, SymbolFacts
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
-from inductor_debug_jupyter.pipeline.torch_compat.running_compile import RunningCompile
-from inductor_debug_jupyter.pipeline.torch_compat.symbolic_sizes import SymbolFacts
 
 log = logging.getLogger("inductor_debug_jupyter")
 
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
-"""Dynamo's name of the function that resumes after a graph break."""
 _NOT_OURS = (
     "that thread was started before, and was given nothing through an executor, so nobody knows for whom it works"
 )
@@ -295,7 +290,7 @@ def deepest_line(stack: Sequence[tuple[str, int, str]]) -> SourceLine | None:
     if not frames:
         return None
     file, line, function = frames[-1]
-    return source_line(file, line, _RESUMED.sub(r"\1", function))
+    return source_line(file, line, RESUMED.sub(r"\1", function))
 
 
 def _name_of(graph_module: Any, code: Any, source: SourceLine | None, calling: str) -> str:
@@ -305,4 +300,4 @@ def _name_of(graph_module: Any, code: Any, source: SourceLine | None, calling: s
     if calling and "<locals>" in code.co_qualname and not code.co_qualname.endswith(".forward"):
         return f"{calling}.forward"
     name = str(code.co_qualname).replace("<locals>.", "")
-    return _RESUMED.sub(r"\1 (resumed at line \2)", name)
+    return RESUMED.sub(r"\1 (resumed at line \2)", name)

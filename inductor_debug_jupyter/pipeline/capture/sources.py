@@ -21,6 +21,8 @@ import torch
 
 from inductor_debug_jupyter.pipeline.records import SourceLine
 
+RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
+"""Dynamo's name of the function that resumes after a graph break: the user's name, and the line."""
 _FRAME = re.compile(r'  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>[^\n]*)')
 
 
@@ -78,15 +80,10 @@ def source_line(file: str, line: int, function: str = "") -> SourceLine:
 def user_frames(stack_trace: str) -> tuple[tuple[str, int, str], ...]:
     """File, line and function of each frame outside torch, outermost first."""
     frames = (
-        (match["file"], int(match["line"]), _plain_function(match["function"]))
+        (match["file"], int(match["line"]), RESUMED.sub(r"\1", match["function"]))
         for match in _FRAME.finditer(stack_trace)
     )
     return tuple(frame for frame in frames if not is_library(frame[0]))
-
-
-def _plain_function(name: str) -> str:
-    """Dynamo's name of a function that resumes after a graph break, back to the user's name."""
-    return re.sub(r"^torch_dynamo_resume_in_(.+)_at_\d+$", r"\1", name)
 
 
 Callers = tuple[SourceLine | None, SourceLine | None]

@@ -254,8 +254,9 @@ def _positions(spec: TensorSpec, dims: str, is_weight: bool) -> Iterable[int]:
     rank = len(spec.shape)
     if dims in {"feature", "all"}:
         return range(rank)
-    if dims == "channels":
-        return _channels(spec, is_weight)
+    if dims == "channels":  # of an image, or of a convolution's weight
+        positions = () if rank < 3 else (0, 1) if is_weight else (1,)
+        return [position for position in positions if spec.shape[position] != 1]
     inner = innermost(spec)
     if inner is None:
         return ()
@@ -264,12 +265,6 @@ def _positions(spec: TensorSpec, dims: str, is_weight: bool) -> Iterable[int]:
     if rank < 2:
         return ()
     return (rank - 1,) if inner != rank - 1 else (rank - 2,)
-
-
-def _channels(spec: TensorSpec, is_weight: bool) -> list[int]:
-    """The channel dimensions of an image, or of a convolution's weight, that are not of size 1."""
-    positions = () if len(spec.shape) < 3 else (0, 1) if is_weight else (1,)
-    return [position for position in positions if spec.shape[position] != 1]
 
 
 def innermost(spec: TensorSpec) -> int | None:
@@ -318,13 +313,8 @@ class BatchSizes:
         if size == 1 or (position == 0 and len(spec.shape) > 1):
             return True
         was_moved = len(spec.shape) == 1 or spec.stride is None or spec.stride[-1] != 1
-        return was_moved and self._is_batch_size(size)
-
-    def _is_batch_size(self, size: int | str) -> bool:
-        if size in self._sizes:
-            return True
         symbols = symbolic.symbols_in(size)
-        return bool(symbols) and self._symbols.issuperset(symbols)
+        return was_moved and (size in self._sizes or (bool(symbols) and self._symbols.issuperset(symbols)))
 
 
 def batch_sizes(graph: GraphRecord) -> BatchSizes:

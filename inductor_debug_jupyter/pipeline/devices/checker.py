@@ -113,7 +113,20 @@ def folded(problems: Iterable[PlacedProblem]) -> tuple[Violation, ...]:
         cause = (problem.cause,) if problem.cause else (problem.title, problem.observed, problem.allowed)
         place = each.place
         causes.setdefault((each.rule.rule_id, *cause), (each, {}))[1].setdefault(same_place(place), place)
-    violations = [_violation(first, tuple(places.values())) for first, places in causes.values()]
+    violations = [
+        Violation(
+            rule_id=first.rule.rule_id,
+            severity=first.severity,
+            title=first.problem.title,
+            places=tuple(places.values()),
+            observed=first.problem.observed,
+            allowed=first.problem.allowed,
+            explanation=first.problem.explanation,
+            hints=first.problem.hints,
+            evidence=first.problem.evidence,
+        )
+        for first, places in causes.values()
+    ]
     return tuple(sorted(violations, key=lambda violation: RANK[violation.severity]))
 
 
@@ -154,18 +167,3 @@ def same_place(place: Place) -> object:
     if place.source is None:
         return (place.compile_id, place.stage, place.node)
     return (place.compile_id, place.module_path, place.source.file, place.source.line)
-
-
-def _violation(placed: PlacedProblem, places: tuple[Place, ...]) -> Violation:
-    problem = placed.problem
-    return Violation(
-        rule_id=placed.rule.rule_id,
-        severity=placed.severity,
-        title=problem.title,
-        places=places,
-        observed=problem.observed,
-        allowed=problem.allowed,
-        explanation=problem.explanation,
-        hints=problem.hints,
-        evidence=problem.evidence,
-    )

@@ -9,6 +9,7 @@ CPU), the sides give segments and transfers, and these give the ledger of what f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -118,12 +119,8 @@ class _Surveyor:
         return verdict if refused is None else OpVerdict(verdict.op, self._lacking, refused)
 
     def _narrowed(self, graph: GraphRecord) -> tuple[tuple[str, str, int], ...]:
-        counts: dict[str, int] = {}
         narrow = self._profile.narrow
-        for node in graph.nodes if narrow else ():
-            for spec in node.outputs:
-                if spec.dtype in narrow:
-                    counts[spec.dtype] = counts.get(spec.dtype, 0) + 1
+        counts = Counter(spec.dtype for node in graph.nodes for spec in node.outputs if spec.dtype in narrow)
         return tuple((dtype, narrow[dtype], number) for dtype, number in sorted(counts.items()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -11,30 +12,14 @@ from inductor_debug_jupyter.pipeline.devices.ops import PYTHON_NUMBERS, VIEWS, b
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Severity
 
-_SIZES = {
-    "float64": 8,
-    "float32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "float8_e4m3fn": 1,
-    "float8_e5m2": 1,
-    "float8_e4m3fnuz": 1,
-    "float8_e5m2fnuz": 1,
-    "float8_e8m0fnu": 1,
-    "complex128": 16,
-    "complex64": 8,
-    "complex32": 4,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint64": 8,
-    "uint32": 4,
-    "uint16": 2,
-    "uint8": 1,
-    "bool": 1,
-}
-DTYPES = list(_SIZES)
+DTYPES = [
+    *("float64", "float32", "float16", "bfloat16"),
+    *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("complex128", "complex64", "complex32"),
+    *("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"),
+]
+"""Every dtype that may be named; of each family the widest first."""
+_SIZES = {name: int(bits[0]) // 8 if (bits := re.search(r"\d+", name)) else 1 for name in DTYPES}
 
 _ALIASES = {
     "float": "float32",
@@ -146,28 +131,22 @@ class NarrowedConstraint(Constraint):
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Each op that makes or reads narrowed integers."""
-        narrowed: dict[str, str] = {}
-        for node in graph.nodes:
-            for spec in node.outputs:
-                if spec.dtype in self.narrow:
-                    narrowed.setdefault(node.name, spec.dtype)
+        made = [(node.name, spec.dtype) for node in graph.nodes for spec in node.outputs if spec.dtype in self.narrow]
+        narrowed = dict(reversed(made))  # node → the first narrowed dtype among its results
         for node in graph.calls if narrowed else ():
             dtype = next((narrowed[name] for name in (*node.inputs, node.name) if name in narrowed), None)
             if dtype is not None and bare_name(node.target) not in VIEWS | PYTHON_NUMBERS:
-                yield self._problem(node.name, dtype)
-
-    def _problem(self, node: str, dtype: str) -> Problem:
-        kept = self.narrow[dtype]
-        bits = item_size(kept) * 8
-        return Problem(
-            node,
-            f"{dtype} is kept as {kept}",
-            observed=dtype,
-            allowed=f"values from {-(2 ** (bits - 1)):,} to {2 ** (bits - 1) - 1:,}",
-            explanation=f"The target has no {dtype}: a value beyond {kept} is not the same there.",
-            hints=(f"make sure that indices and counters fit into {kept}",),
-            evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
-        )
+                kept = self.narrow[dtype]
+                bits = item_size(kept) * 8
+                yield Problem(
+                    node.name,
+                    f"{dtype} is kept as {kept}",
+                    observed=dtype,
+                    allowed=f"values from {-(2 ** (bits - 1)):,} to {2 ** (bits - 1) - 1:,}",
+                    explanation=f"The target has no {dtype}: a value beyond {kept} is not the same there.",
+                    hints=(f"make sure that indices and counters fit into {kept}",),
+                    evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
+                )
 
 
 class KnownTypesConstraint(Constraint):

@@ -8,19 +8,14 @@ from dataclasses import replace
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
 from inductor_debug_jupyter.pipeline.devices.checker import PlacedProblem, folded, problems_of
-from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.context import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
 from inductor_debug_jupyter.pipeline.devices.memory import memory_of
-from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
-    CoverageRecord,
-    MemoryRecord,
     Note,
     SessionRecord,
     SourceLine,
-    Violation,
 )
 from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
 from inductor_debug_jupyter.version import __version__
@@ -35,44 +30,56 @@ def judge(
     name: str,
     seconds: float = 0.0,
 ) -> SessionRecord:
-    """Check all captures of a recorder. A rule that raises becomes a note, and the other rules still run."""
-    captures, profile, rules = recorder.captures, context.profile, context.rules
-    notes: list[Note] = list(recorder.notes)
-    problems = _problems(captures, profile, rules, notes)
-    findings = folded(problems)
-    memory = _memory(captures)
-    coverage = _coverage(captures, profile, rules, problems, notes)
-    return SessionRecord(
+    """The record of all that was captured, checked as in :func:`judge_again`."""
+    captures = recorder.captures
+    records = (
+        memory_of(graph, capture)
+        for capture in captures
+        for stage in ("forward", "backward")
+        if (graph := capture.graph(stage)) is not None
+    )
+    memory = tuple(record for record in records if record is not None)
+    record = SessionRecord(
         id=session_id,
         created=created,
         name=name or recorder.name or _name_of(captures),
-        target=profile.name,
+        target=context.profile.name,
         strict=context.strict,
         torch_version=torch_version(),
         tool_version=__version__,
         captures=captures,
-        findings=findings,
         graph_breaks=recorder.graph_breaks,
         recompiles=recorder.recompiles,
         guards=recorder.guards,
         symbols=recorder.symbols,
-        notes=tuple(notes),
-        sources=texts_of(_lines(captures, findings, recorder)),
+        notes=recorder.notes,
+        sources=texts_of(_lines(captures, recorder)),
         seconds=seconds,
-        peak_memory=max((record.peak for record in memory), default=None),
-        memory_limit=profile.peak_limit or profile.memory_limit,
-        coverage=coverage,
+        peak_memory=max((each.peak for each in memory), default=None),
         memory=memory,
     )
+    return judge_again(record, context)
 
 
 def judge_again(record: SessionRecord, context: JudgingContext) -> SessionRecord:
-    """The same captures, checked against another target or other rules; nothing is compiled."""
+    """The same captures, checked against another target or other rules; nothing is compiled.
+
+    A rule that raises, or a coverage that cannot be computed, becomes a note, and never an error of the user's run.
+    """
     profile, rules = context.profile, context.rules
     notes = [note for note in record.notes if note.part != _COVERAGE and not note.part.startswith(RULE)]
-    problems = _problems(record.captures, profile, rules, notes)
+    problems: list[PlacedProblem] = []
+    for rule in rules:
+        try:
+            problems += list(problems_of([rule], record.captures, profile.cpu))
+        except Exception as error:
+            notes.append(Note(f"{RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
     findings = folded(problems)
-    coverage = _coverage(record.captures, profile, rules, problems, notes)
+    coverage = None
+    try:
+        coverage = coverage_of(record.captures, profile, rules, problems) if record.captures else None
+    except Exception as error:
+        notes.append(Note(_COVERAGE, f"could not be told ({type(error).__name__}: {error})"))
     lines = (line for finding in findings for place in finding.places for line in (place.cell, place.source))
     return replace(
         record,
@@ -90,60 +97,13 @@ _COVERAGE = "coverage"
 """``Note.part`` of the notes that this module adds; :func:`judge_again` drops those of the earlier judgement."""
 
 
-def _problems(
-    captures: Sequence[CompileCapture], profile: DeviceProfile, rules: Sequence[Constraint], notes: list[Note]
-) -> list[PlacedProblem]:
-    """Every problem that the rules report. A rule that raises becomes a note, and the other rules still run."""
-    problems: list[PlacedProblem] = []
-    for rule in rules:
-        try:
-            problems += list(problems_of([rule], captures, profile.cpu))
-        except Exception as error:
-            notes.append(Note(f"{RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
-    return problems
-
-
-def _memory(captures: Iterable[CompileCapture]) -> tuple[MemoryRecord, ...]:
-    """Memory over time of every AOT graph whose sizes are known."""
-    records = (
-        memory_of(graph, capture)
-        for capture in captures
-        for stage in ("forward", "backward")
-        if (graph := capture.graph(stage)) is not None
-    )
-    return tuple(record for record in records if record is not None)
-
-
-def _coverage(
-    captures: Sequence[CompileCapture],
-    profile: DeviceProfile,
-    rules: Sequence[Constraint],
-    problems: Sequence[PlacedProblem],
-    notes: list[Note],
-) -> CoverageRecord | None:
-    """The op coverage; a failure here becomes a note and never an error of the user's run."""
-    if not captures:
-        return None
-    try:
-        return coverage_of(captures, profile, rules, problems)
-    except Exception as error:
-        notes.append(Note(_COVERAGE, f"could not be told ({type(error).__name__}: {error})"))
-        return None
-
-
 def _name_of(captures: Sequence[CompileCapture]) -> str:
     """The name of the first graph's function, without the suffix of a graph that resumes it after a break."""
     return captures[0].name.partition(" (")[0].removesuffix(".forward") if captures else "cell"
 
 
-def _lines(
-    captures: Iterable[CompileCapture], findings: Iterable[Violation], recorder: Recorder
-) -> Iterable[SourceLine | None]:
-    """The lines whose files are stored with the session: of findings, breaks, recompiles, guards and cells."""
-    for violation in findings:
-        for place in violation.places:
-            yield place.cell
-            yield place.source
+def _lines(captures: Iterable[CompileCapture], recorder: Recorder) -> Iterable[SourceLine | None]:
+    """The lines whose files are stored with the session, beside those of its findings."""
     yield from (graph_break.source for graph_break in recorder.graph_breaks)
     yield from (recompile.source for recompile in recorder.recompiles)
     yield from (guard.source for guard in recorder.guards)

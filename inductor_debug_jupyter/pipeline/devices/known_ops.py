@@ -53,7 +53,9 @@ def check_ops(names: Iterable[str], where: str) -> None:
 def unknown_op(name: str) -> str | None:
     """One line on an op name that torch does not have, with similar names; None when torch has the op."""
     if name.startswith("@"):
-        return _group(name)
+        allowed = ", ".join(f"@{group}" for group in OP_GROUPS)
+        near = _near(name[1:], OP_GROUPS)
+        return None if name[1:] in OP_GROUPS else f"{name!r} is not a group of ops; allowed: {allowed}{near}"
     if not _is_known(name):
         _registered_ops.cache_clear()  # a library may have registered it since
     parts, registered = _parts(name), _registered_ops()
@@ -97,13 +99,6 @@ def _is_known(name: str) -> bool:
 
 def _parts(name: str) -> list[str]:
     return name.strip().replace("::", ".").removeprefix("torch.ops.").split(".")
-
-
-def _group(name: str) -> str | None:
-    if name[1:] in OP_GROUPS:
-        return None
-    allowed = ", ".join(f"@{group}" for group in OP_GROUPS)
-    return f"{name!r} is not a group of ops; allowed: {allowed}{_near(name[1:], OP_GROUPS)}"
 
 
 def _not_registered(name: str, parts: list[str], ops: dict[str, set[str]]) -> str:

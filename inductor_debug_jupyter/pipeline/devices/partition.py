@@ -205,10 +205,3 @@ def _transfer_kind(kind: str, maker: NodeRecord) -> str:
     if kind != "border" or maker.is_call:
         return kind
     return "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"
-
-
-def external_inputs(graph: GraphRecord, segment: Segment) -> Iterable[str]:
-    """The values that a segment reads and does not compute, once each."""
-    read = dict.fromkeys(operand for name in segment.nodes for operand in graph.by_name[name].inputs)
-    inside = set(segment.nodes)
-    return [operand for operand in read if operand not in inside]

@@ -28,8 +28,8 @@ Read = Callable[[Any], Any]
 
 def _kind(kind: type, called: str) -> Read:
     def read(value: Any) -> Any:
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise ValueError(f"allowed: a {called}")
+        if not isinstance(value, kind):
+            raise ValueError(f"allowed: a {called}")  # noqa: TRY004 - the file and the line are added to it
         return value
 
     return read
@@ -37,14 +37,12 @@ def _kind(kind: type, called: str) -> Read:
 
 _text = _kind(str, "text")
 _switch = _kind(bool, "true or false")
-_whole = _kind(int, "whole number from 1 up")
 
 
 def _positive(value: Any) -> int:
-    number: int = _whole(value)
-    if number < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError("allowed: a whole number from 1 up")
-    return number
+    return value
 
 
 def _seconds(value: Any) -> float:
@@ -66,10 +64,6 @@ def _one_of(*allowed: str) -> Read:
         return value
 
     return read
-
-
-def _some_of(*allowed: str) -> Read:
-    return _list(_one_of(*allowed))
 
 
 def _list(read: Read) -> Read:
@@ -117,7 +111,7 @@ _ALIGNMENT: dict[str, Read] = {
     "dims": _one_of(*DIMS),
     "ops": _list(_op),
     "not_ops": _list(_op),
-    "operands": _some_of(*OPERANDS),
+    "operands": _list(_one_of(*OPERANDS)),
     "dtypes": _list(dtype_name),
     "unit": _text,
     "severity": _SEVERITY,
@@ -144,6 +138,15 @@ _TABLES: dict[str, dict[str, Read]] = {
     "memory": {"limit": _size, "tensor": _size, "peak": _size, "scratchpad": _size},
     "transfer": {"bandwidth": _size, "latency": _seconds},
 }
+_FIELDS = {
+    ("dtypes", "supported"): "dtypes",
+    ("dtypes", "ops"): "op_dtypes",
+    ("numerics", "format"): "number_format",
+    ("memory", "limit"): "memory_limit",
+    ("memory", "tensor"): "tensor_limit",
+    ("memory", "peak"): "peak_limit",
+}
+"""Table and key → the field of :class:`DeviceProfile`, where it is not called like the key."""
 _OPS = {
     ("dtypes", "ops"),
     ("ops", "deny"),
@@ -168,29 +171,10 @@ def read_profile(data: bytes, file: str, *, built_in: bool = False) -> dict[str,
         ProfileError: the text is not TOML, not a profile, or names an op that torch does not have.
     """
     reader = _Reader(data, file, built_in)
-    top, dtypes, numerics = reader.table(""), reader.table("dtypes"), reader.table("numerics")
-    ops, memory, transfer = reader.table("ops"), reader.table("memory"), reader.table("transfer")
-    return {
-        "name": top.get("name", Path(file).stem),
-        "description": top.get("description", ""),
-        "dtypes": dtypes.get("supported"),
-        "op_dtypes": dtypes.get("ops", {}),
-        "number_format": numerics.get("format", ""),
-        "accumulate": numerics.get("accumulate", ""),
-        "narrow": numerics.get("narrow", {}),
-        "allow": ops.get("allow"),
-        "deny": ops.get("deny", ()),
-        "decompose": ops.get("decompose", {}),
-        "fallback": ops.get("fallback", "cpu"),
-        "alignments": reader.rules("alignment", _alignment),
-        "layouts": reader.rules("layout", _layout),
-        "memory_limit": memory.get("limit"),
-        "tensor_limit": memory.get("tensor"),
-        "peak_limit": memory.get("peak"),
-        "scratchpad": memory.get("scratchpad"),
-        "bandwidth": transfer.get("bandwidth"),
-        "latency": transfer.get("latency", 0.0),
-    }
+    plain = [table for table in _TABLES if table not in {"alignment", "layout"}]
+    values = {_FIELDS.get((table, key), key): value for table in plain for key, value in reader.table(table).items()}
+    rules = {"alignments": reader.rules("alignment", _alignment), "layouts": reader.rules("layout", _layout)}
+    return {"name": Path(file).stem, **values, **rules}
 
 
 def _alignment(values: dict[str, Any]) -> AlignmentRule | None:
@@ -276,7 +260,7 @@ class _Reader:
                 continue
             tables = [table for table in _TABLES if table]
             if isinstance(value, (dict, list)):
-                message = f"unknown table [{_shown(name)}]; allowed: {', '.join(tables)}{_near(name, tables)}"
+                message = f"unknown table [{quoted(name)[1:-1]}]; allowed: {', '.join(tables)}{_near(name, tables)}"
                 raise self._fail(name, "", message)
             allowed = [*_TABLES[""], *tables]
             message = f"unknown key {quoted(name)}; allowed: name, description and the tables{_near(name, allowed)}"
@@ -304,10 +288,6 @@ class _Reader:
 
 def _sets(line: str, key: str) -> bool:
     return bool(key) and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", line) is not None
-
-
-def _shown(name: str) -> str:
-    return quoted(name)[1:-1]
 
 
 def _near(word: Any, allowed: Any) -> str:

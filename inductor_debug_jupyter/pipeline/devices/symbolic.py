@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import functools
 import math
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from inductor_debug_jupyter.pipeline.records import TensorSpec
 
@@ -38,61 +39,49 @@ def evaluate(size: int | str, hints: Mapping[str, int]) -> int | None:
     """A size as a number, or None when a symbol is not known."""
     if isinstance(size, int):
         return size
-    tree = _parsed(size)
-    return None if tree is None else _value(tree, hints)
+    try:
+        return None if (tree := _parsed(size)) is None else _value(tree, hints)
+    except (LookupError, ArithmeticError, TypeError, ValueError):
+        return None
 
 
-def _value(tree: ast.expr, hints: Mapping[str, int]) -> int | None:
+def _power(base: int, exponent: int) -> int:
+    if not 0 <= exponent < 64:
+        raise OverflowError(exponent)
+    return int(base**exponent)
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "Max": lambda *values: max(values),
+    "Min": lambda *values: min(values),
+    **dict.fromkeys(("Mod", "PythonMod"), operator.mod),
+    **dict.fromkeys(("FloorDiv", "CleanDiv", "IntTrueDiv"), operator.floordiv),
+}
+
+
+def _value(tree: ast.expr, hints: Mapping[str, int]) -> int:
+    """The value of an expression; raises where a symbol or a function is not known, or there is no value."""
     match tree:
         case ast.Constant(value=int(number)):
             return number
         case ast.Name(id=name):
-            return hints.get(name)
+            return hints[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            known = _values([operand], hints)
-            return -known[0] if known else None
-        case ast.BinOp(left=left, op=operator, right=right):
-            known = _values([left, right], hints)
-            return _arithmetic(operator, *known) if known else None
+            return -_value(operand, hints)
+        case ast.BinOp(left=left, op=operation, right=right):
+            return _OPERATORS[type(operation)](_value(left, hints), _value(right, hints))
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            known = _values(arguments, hints)
-            return _function(name, known) if known else None
-    return None
-
-
-def _values(trees: list[ast.expr], hints: Mapping[str, int]) -> list[int]:
-    """The values of expressions; empty when one of them is not known."""
-    known = [value for tree in trees if (value := _value(tree, hints)) is not None]
-    return known if len(known) == len(trees) else []
-
-
-def _arithmetic(operator: ast.operator, left: int, right: int) -> int | None:
-    match operator:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.FloorDiv() | ast.Div():
-            return left // right if right else None
-        case ast.Mod():
-            return left % right if right else None
-        case ast.Pow() if 0 <= right < 64:
-            return int(left**right)
-    return None
-
-
-def _function(name: str, values: list[int]) -> int | None:
-    if name == "Max":
-        return max(values)
-    if name == "Min":
-        return min(values)
-    if name in {"FloorDiv", "CleanDiv", "IntTrueDiv"} and len(values) == 2 and values[1]:
-        return values[0] // values[1]
-    if name in {"Mod", "PythonMod"} and len(values) == 2 and values[1]:
-        return values[0] % values[1]
-    return None
+            return _FUNCTIONS[name](*(_value(each, hints) for each in arguments))
+    raise TypeError(ast.dump(tree))
 
 
 def factor(size: int | str) -> int:

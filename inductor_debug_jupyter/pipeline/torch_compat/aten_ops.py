@@ -54,7 +54,8 @@ class DynamoCalls:
 
     def __init__(self, graph_module: torch.fx.GraphModule) -> None:
         self._calls: list[tuple[str, str, Any, Any]] = []
-        if any(_enters_functorch(node) for node in graph_module.graph.nodes):
+        functions = (node.target for node in graph_module.graph.nodes if node.op == "call_function")
+        if any("functorch" in (getattr(each, "__module__", None) or "") for each in functions):
             return
         for node in graph_module.graph.nodes:
             if _computes(node):
@@ -78,17 +79,9 @@ class DynamoCalls:
         return found
 
 
-_COMPUTING_MODULES = frozenset(
-    [
-        "_operator",
-        "torch._C._fft",
-        "torch._C._linalg",
-        "torch._C._nn",
-        "torch._C._special",
-        "torch._tensor",
-        "torch.functional",
-        "torch.nn.functional",
-    ]
+_COMPUTING_MODULES = (
+    *("_operator", "torch._tensor", "torch.functional", "torch.nn.functional"),
+    *("torch._C._fft", "torch._C._linalg", "torch._C._nn", "torch._C._special"),
 )
 
 
@@ -103,10 +96,6 @@ def _computes(node: torch.fx.Node) -> bool:
     if module == "torch":  # torch.add, but not torch.set_default_dtype
         return isinstance(target, BuiltinFunctionType) and hasattr(torch._C._VariableFunctions, target.__name__)
     return module in _COMPUTING_MODULES
-
-
-def _enters_functorch(node: torch.fx.Node) -> bool:
-    return node.op == "call_function" and "functorch" in (getattr(node.target, "__module__", None) or "")
 
 
 def _described(leaf: Any) -> Any:

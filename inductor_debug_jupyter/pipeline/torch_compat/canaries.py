@@ -9,6 +9,7 @@ through Dynamo, AOTAutograd and Inductor as a user's does, and stops where the C
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import random
 import threading
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 
 PARTS = {
     "dynamo": "the Dynamo graph, and with it everything else",
@@ -36,22 +37,6 @@ PARTS = {
 }
 """Part → what a capture loses without it."""
 
-_MODULES = (
-    *(
-        "graphs",
-        "guard_checks",
-        "guard_failures",
-        "guard_timing",
-        "guards",
-        "instruments",
-        "kept_traces",
-        "kernel_calls",
-        "lowering",
-    ),
-    *("module_calls", "process_state", "regions", "replay", "running_compile", "state", "symbolic_sizes", "trees"),
-    "versions",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Canary:
@@ -67,11 +52,17 @@ def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
     """Check every part; without ``compiling`` only that the private names exist."""
     from inductor_debug_jupyter.pipeline.torch_compat import hooks  # not above: it imports the whole compiler
 
+    try:
+        from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls, module_calls, regions
+
+        outside: tuple[HookSite, ...] = (regions.SITE, *module_calls.SITES, kernel_calls.SITE)
+    except (ImportError, AttributeError):  # reported by _imports
+        outside = ()
     listener = _RecordingListener()
     trouble = _tiny_compiles(listener) if compiling else None
     names: dict[str, list[str]] = {part: [] for part in PARTS}
     problems: dict[str, list[str]] = {part: [] for part in PARTS}
-    for site in (*hooks.sites(), hooks.TRACE_SITE, *_ways_in()):
+    for site in (*hooks.sites(), hooks.TRACE_SITE, *outside):
         names.setdefault(site.part, []).append(site.name)
         if problem := site.problem():
             problems.setdefault(site.part, []).append(problem)
@@ -91,13 +82,10 @@ def _sentence(
         return None
     if failure := listener.failures.get(part):
         return f"it was called, but what it was given could not be read ({failure})"
+    what = ", ".join(sorted(missing))
     if trouble is not None:
-        return f"the tiny compile failed before it came to {_words(missing)} ({trouble})"
-    return f"it is there, but a tiny compile did not call it for {_words(missing)}"
-
-
-def _words(missing: frozenset[str]) -> str:
-    return ", ".join(sorted(missing))
+        return f"the tiny compile failed before it came to {what} ({trouble})"
+    return f"it is there, but a tiny compile did not call it for {what}"
 
 
 _EXPECTED = {
@@ -114,6 +102,18 @@ _EXPECTED = {
 """Part → the calls that must be noted."""
 
 
+_NOTES: dict[str, Callable[..., str]] = {
+    "dynamo_graph": lambda *_: "a Dynamo graph",
+    "compile_guards": lambda guards: "guards" if guards else "",
+    "aot_graphs": lambda joint, *_: "an inference graph" if joint is None else "a training graph",
+    "post_grad_graph": lambda *_: "a post-grad graph",
+    "inductor_ir": lambda stage, *_: "IR before fusion" if stage == "ir_pre_fusion" else "IR after fusion",
+    "kernel_nodes": lambda _kernel, nodes, _: "a kernel's nodes" if nodes else "",
+    "output_code": lambda code, _: "code" if code.strip() else "",
+}
+"""Method of a listener → what is noted of its arguments, the compile id left out; empty where they are empty."""
+
+
 class _RecordingListener:
     """A listener that notes which of its methods were called.
 
@@ -123,56 +123,26 @@ class _RecordingListener:
 
     def __init__(self) -> None:
         self.fresh = False
-        self.noted: frozenset[str] = frozenset()
+        self.noted: set[str] = set()
         self.failures: dict[str, str] = {}
         self._thread = threading.get_ident()
-
-    def _note(self, what: str) -> None:
-        self.noted |= {what}
 
     def wants(self, compile_id: str) -> bool:
         return threading.get_ident() == self._thread
 
-    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
-        self._note("a Dynamo graph")
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        def note(compile_id: str, *facts: Any) -> None:
+            import torch._inductor.config as inductor_config
 
-    def rewritten(self, compile_id: str, graph_module: Any) -> None:
-        pass  # comes from a backend of ours, not from a hook
+            self.noted |= {_NOTES[method](*facts)} if method in _NOTES else set()
+            self.fresh = self.fresh or method == "aot_graphs"
+            if method == "post_grad_graph" and not inductor_config.fx_graph_cache:
+                self.noted.add("bypassing the caches")
 
-    def compile_guards(self, compile_id: str, guards: list[Any]) -> None:
-        if guards:
-            self._note("guards")
-
-    def frame_compiled(self, compile_id: str, guards: Any, symbols: list[Any]) -> None:
-        self._note("a compiled frame")
-
-    def recompiling(self, compile_id: str, failure: Any) -> None:
-        self._note("a recompile")
-
-    def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
-        self._note("an inference graph" if joint is None else "a training graph")
-        self.fresh = True
-
-    def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
-        import torch._inductor.config as inductor_config
-
-        self._note("a post-grad graph")
-        if not inductor_config.fx_graph_cache:
-            self._note("bypassing the caches")
-
-    def inductor_ir(self, compile_id: str, stage: str, ir: Any, is_backward: bool) -> None:
-        self._note("IR before fusion" if stage == "ir_pre_fusion" else "IR after fusion")
-
-    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        if nodes:
-            self._note("a kernel's nodes")
-
-    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
-        if code.strip():
-            self._note("code")
+        return note
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
-        self._note("a trace record")
+        self.noted.add("a trace record")
 
     def failed(self, part: str, error: BaseException) -> None:
         self.failures.setdefault(part, f"{type(error).__name__}: {error}")
@@ -188,7 +158,7 @@ def _tiny_compiles(listener: _RecordingListener) -> str | None:
 
     x, weight = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
     trouble = None
-    hooks.listen(listener)
+    hooks.listen(cast("hooks.CompileListener", listener))
     try:
         with (
             inductor_config.patch(fx_graph_cache=True),
@@ -202,7 +172,7 @@ def _tiny_compiles(listener: _RecordingListener) -> str | None:
     except Exception as error:  # a compile that fails is the result
         trouble = f"{type(error).__name__}: {error}"
     finally:
-        hooks.unlisten(listener)
+        hooks.unlisten(cast("hooks.CompileListener", listener))
     return trouble
 
 
@@ -232,25 +202,17 @@ def _compiled(function: Callable[..., Any], *inputs: Any) -> str | None:
     return None
 
 
-def _ways_in() -> tuple[HookSite, ...]:
-    """The hooks outside :mod:`hooks`; a module that cannot be imported is reported by :func:`_imports`."""
-    try:
-        from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls, module_calls, regions
-    except (ImportError, AttributeError):
-        return ()
-    return (regions.SITE, *module_calls.SITES, kernel_calls.SITE)
-
-
 def _imports() -> Canary:
-    """The private names that are imported rather than wrapped."""
+    """The private names that are imported rather than wrapped: every module of this package must load."""
+    modules = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
     problems = []
-    for name in _MODULES:
+    for name in modules:
         try:
             importlib.import_module(f"{__package__}.{name}")
         except (ImportError, AttributeError) as error:
             problems.append(f"{name}: {error}")
     loses = "reading graphs and guards, compiling plain modules"
-    return Canary("imports", loses, tuple(f"{__package__}.{name}" for name in _MODULES), "; ".join(problems) or None)
+    return Canary("imports", loses, tuple(f"{__package__}.{name}" for name in modules), "; ".join(problems) or None)
 
 
 def cache_folder() -> Path:

@@ -48,15 +48,6 @@ def storage_of(tensor: torch.Tensor) -> tuple[int, int | None]:
     return storage._cdata, size if isinstance(size, int) else None
 
 
-def on_storage(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
-    """A tensor on ``storage`` with the sizes, strides, offset and dtype of ``like``."""
-    view = torch.empty(0, dtype=like.dtype, device=storage.device)
-    view.set_(storage, like.storage_offset(), like.size(), like.stride())
-    if like.is_conj():
-        view = view.conj()
-    return torch._neg_view(view) if like.is_neg() else view
-
-
 def strides_of(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
     """Strides, or None for layouts that have none."""
     if tensor.layout is not torch.strided:
@@ -116,27 +107,16 @@ def placeholder_roles(graph_module: torch.fx.GraphModule) -> list[tuple[str, str
     for node in graph_module.graph.find_nodes(op="placeholder"):
         argument = node.meta.get("grapharg")
         source = getattr(argument, "source", None) or getattr(node, "_dynamo_source", None)
-        expression = _source_name(source) or node.name
+        expression = str(getattr(source, "name", "")) or node.name
         if isinstance(getattr(argument, "_example", None), torch.nn.Parameter) or "_parameters[" in expression:
             role = "parameter"
         elif "_buffers[" in expression:
             role = "buffer"
         else:
             role = "input"
-        roles.append((role, _input_name(expression)))
+        match = re.fullmatch(r"L\['(\w+)'\](\[.*\])?", expression)
+        roles.append((role, match[1] + (match[2] or "") if match else readable_path(expression)))
     return roles
-
-
-def _source_name(source: Any) -> str:
-    if source is None:
-        return ""
-    name = getattr(source, "name", "")
-    return str(name() if callable(name) else name)
-
-
-def _input_name(expression: str) -> str:
-    match = re.fullmatch(r"L\['(\w+)'\](\[.*\])?", expression)
-    return match[1] + (match[2] or "") if match else readable_path(expression)
 
 
 def aot_role(node: torch.fx.Node, dynamo_roles: Sequence[tuple[str, str]]) -> tuple[str, str]:
@@ -163,15 +143,9 @@ def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], d
             continue
         upper = "∞" if "oo" in str(bounds.upper) or int(bounds.upper) >= 2**60 else str(bounds.upper)
         ranges[name] = f"[{bounds.lower}, {upper}]"
-        if (hint := _hint(environment, symbol)) is not None:
-            hints[name] = hint
+        if (hint := getattr(environment, "backed_var_to_val", {}).get(symbol)) is not None:
+            hints[name] = int(hint)
     return ranges, hints
-
-
-def _hint(environment: Any, symbol: Any) -> int | None:
-    """The size that a symbol had in the example; sizes that depend on values have none."""
-    hint = getattr(environment, "backed_var_to_val", {}).get(symbol)
-    return None if hint is None else int(hint)
 
 
 def composite_of(node: torch.fx.Node) -> tuple[str, str]:
@@ -238,10 +212,8 @@ def _written_by_schema(node: torch.fx.Node, target: torch._ops.OpOverload) -> tu
     effects, arguments = _schema_effects(target)
     if not arguments:
         return effects
-    written: list[str] = []
-    for position, name in arguments:
-        value = node.args[position] if position < len(node.args) else node.kwargs.get(name)
-        written += [leaf.name for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.fx.Node)]
+    given = [node.args[at] if at < len(node.args) else node.kwargs.get(name) for at, name in arguments]
+    written = [leaf.name for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.fx.Node)]
     return (*dict.fromkeys(written), *effects)
 
 

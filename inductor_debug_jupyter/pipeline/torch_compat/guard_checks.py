@@ -103,7 +103,11 @@ class CalledFunction:
     def __init__(self, function: Callable[..., Any], region: int = _USERS_REGION, backend: Any = None) -> None:
         self.region = region
         self.backend = backend
-        target = _behind_inline(function)
+        target: Any = function
+        code = _code(function)
+        if code is not None and code.co_filename == external_utils.__file__ and "fn" in code.co_freevars:
+            closure: Any = getattr(function, "__closure__", ())  # torch's extra frame around a callable without one
+            target = closure[code.co_freevars.index("fn")].cell_contents
         owner = getattr(target, "__self__", None)
         if isinstance(owner, torch.nn.Module) and getattr(target, "__name__", "") in _MODULE_CALLS:
             target = owner
@@ -289,12 +293,3 @@ def _name_of(function: Callable[..., Any]) -> str:
     if isinstance(function, torch.nn.Module):
         return f"{type(function).__qualname__.replace('<locals>.', '')}.forward"
     return str(getattr(function, "__qualname__", type(function).__qualname__)).replace("<locals>.", "")
-
-
-def _behind_inline(function: Callable[..., Any]) -> Any:
-    """The callable inside torch's ``wrap_inline``, the extra frame around a callable without one."""
-    code = _code(function)
-    if code is not None and code.co_filename == external_utils.__file__ and "fn" in code.co_freevars:
-        closure: Any = getattr(function, "__closure__", ())
-        return closure[code.co_freevars.index("fn")].cell_contents
-    return function

@@ -100,7 +100,10 @@ def described(value: Any) -> str:
         text = repr(value)
         return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     if isinstance(value, (list, tuple, set, frozenset, dict)):
-        return _described_container(value)
+        brackets = _BRACKETS.get(type(value).__name__)
+        if brackets is None or len(value) > _MANY:
+            return f"{type(value).__name__} of {len(value)}"
+        return brackets[0] + ", ".join(map(described, value)) + brackets[1]
     if value is _GONE:
         return "gone"
     if isinstance(value, enum.Enum):
@@ -109,13 +112,6 @@ def described(value: Any) -> str:
         return str(value.__qualname__)
     name = getattr(value, "__qualname__", "") if callable(value) and not isinstance(value, torch.nn.Module) else ""
     return name.replace("<locals>.", "") if isinstance(name, str) and name else type(value).__qualname__
-
-
-def _described_container(value: Any) -> str:
-    brackets = _BRACKETS.get(type(value).__name__)
-    if brackets is None or len(value) > _MANY:
-        return f"{type(value).__name__} of {len(value)}"
-    return brackets[0] + ", ".join(described(each) for each in value) + brackets[1]
 
 
 def described_tensor(tensor: torch.Tensor) -> str:
@@ -186,17 +182,11 @@ def _tensor_failure(
     value = _looked_up(match["name"], scope)
     if isinstance(value, torch.Tensor) and aspect == "requires_grad":
         old, new = str(not value.requires_grad), str(value.requires_grad)
-    if aspect == "dispatch key set":
-        old, new = _dispatch_difference(old, new)
+    if aspect == "dispatch key set":  # without what the two sets share
+        before, now = (set(re.sub(r"^DispatchKeySet\((.*)\)$", r"\1", text).split(", ")) for text in (old, new))
+        old, new = (", ".join(sorted(keys)) or "nothing more" for keys in (before - now, now - before))
     at = f" at index {match['index']}" if match["index"] else ""
     return FailedGuard(check, match["name"], old, new, aspect + at, frames)
-
-
-def _dispatch_difference(old: str, new: str) -> tuple[str, str]:
-    """Two sets of dispatch keys, without what they share."""
-    sets = [set(re.sub(r"^DispatchKeySet\((.*)\)$", r"\1", text).split(", ")) for text in (old, new)]
-    before, now = (sorted(one - other) for one, other in ((sets[0], sets[1]), (sets[1], sets[0])))
-    return ", ".join(before) or "nothing more", ", ".join(now) or "nothing more"
 
 
 def _comparison(check: str, scope: Mapping[str, Any], frames: tuple[Frame, ...]) -> FailedGuard:

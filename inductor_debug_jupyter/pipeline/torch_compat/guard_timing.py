@@ -12,7 +12,7 @@ from typing import Any
 
 from torch._dynamo import guards
 
-from inductor_debug_jupyter.pipeline.torch_compat.patches import patched
+from inductor_debug_jupyter.pipeline.torch_compat.patches import around, patched
 
 _TIMED_BY = "profile_guard_manager"
 _thread = threading.local()
@@ -32,8 +32,6 @@ def untimed_guards() -> Iterator[None]:
             _thread.untimed = False
 
 
-def _wrap(original: Callable[..., float]) -> Callable[..., float]:
-    def microseconds(*args: Any) -> float:
-        return 0.0 if getattr(_thread, "untimed", False) else original(*args)
-
-    return microseconds
+@around
+def _wrap(original: Callable[..., float], *args: Any) -> float:
+    return 0.0 if getattr(_thread, "untimed", False) else original(*args)

@@ -1,21 +1,36 @@
-"""Read Dynamo's guards right after they are built: they vanish with the model.
+"""Read Dynamo's ``OutputGraph``: guards, symbolic sizes and graph breaks.
 
-``OutputGraph.guards`` lists what is guarded, and from which of the user's lines; what is checked in the end is in
-the C++ tree that :class:`CheckFunctionManager` builds from it. A tensor's guard, for one, has its sizes and dtype only
-there, and a symbolic size has its line only there. Both are read and put together.
+Guards are read right after they are built: they vanish with the model. ``OutputGraph.guards`` lists what is guarded,
+and from which of the user's lines; what is checked in the end is in the C++ tree that :class:`CheckFunctionManager`
+builds from it. A tensor's guard, for one, has its sizes and dtype only there, and a symbolic size has its line only
+there. Both are read and put together.
+
+A symbol stands for a size, a stride or a number of one input (``L['x'].size()[0]``), or for something that only the
+data decides (``u0``: the result of ``.item()`` or ``nonzero``). Torch narrows its range, or replaces it by a fixed
+number, because of a line of the user's, which torch keeps as text with a shortened path; the relations themselves are
+guards (kind ``SHAPE_ENV``).
+
+Dynamo hands a backend a graph and nothing else. A backend that installs no hook finds the calling ``OutputGraph`` on
+the Python stack: :func:`running_compile`.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import CodeType, FrameType
 from typing import Any
+
+from torch._dynamo.output_graph import OutputGraph
 
 Frame = tuple[str, int, str]
 """File, line and function."""
 
 _LOCATION = re.compile(r"  # (?P<path>[^#\n]+?):(?P<line>\d+) in (?P<function>[^\s(]+)")
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+_ENDLESS = 2**60
 _OWN_WRAPPER = ".__call__._torchdynamo_inline"
 _VALUE = re.compile(r"\b[LG]\['[^']+'\](?:\.(?!size\(|stride\(|storage_offset\()\w+|\[[^\]]+\])*")
 
@@ -95,10 +110,11 @@ def _shape_parts(guard: GuardFacts, root: Any, code: Any, others: Iterable[Guard
     for leaf in root.get_epilogue_lambda_guards():
         for part in leaf.verbose_code_parts():
             frames[part.partition("  # ")[0].rstrip()] = located(part, files)
-    values = [(check, _guarded_value(check)) for check in guard.checks]
-    return [
-        GuardFacts(guard.kind, value, (check,), frames.get(check) or uses.get(value, ())) for check, value in values
-    ]
+    parts = []
+    for check in guard.checks:  # "2 <= L['x'].size()[0]" looks at L['x']
+        value = match.group() if (match := _VALUE.search(check)) else ""
+        parts.append(GuardFacts(guard.kind, value, (check,), frames.get(check) or uses.get(value, ())))
+    return parts
 
 
 def located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
@@ -110,7 +126,95 @@ def located(part: str, files: Iterable[str]) -> tuple[Frame, ...]:
     return ()
 
 
-def _guarded_value(check: str) -> str:
-    """The first thing that a relation looks at: ``2 <= L['x'].size()[0]`` → ``L['x']``."""
-    match = _VALUE.search(check)
-    return match.group() if match else ""
+@dataclass(frozen=True, slots=True)
+class SymbolFacts:
+    """One symbol. ``expressions`` is what it stands for; ``value`` its value in the example, None when data decides.
+
+    ``fixed`` is what torch replaced it by (``4``, or another symbol), ``frames`` the stack of the line that caused it.
+    """
+
+    symbol: str
+    expressions: tuple[str, ...]
+    low: int | None
+    high: int | None
+    value: int | None = None
+    fixed: str = ""
+    frames: tuple[Frame, ...] = ()
+
+
+def read_symbols(output_graph: Any, code: CodeType) -> list[SymbolFacts]:
+    """Every symbol of a trace of ``code``, in the order in which they were made."""
+    environment = getattr(output_graph, "shape_env", None)
+    ranges = getattr(environment, "var_to_range", None)
+    if not ranges:
+        return []
+    stacks = (guard.user_stack or () for guard in output_graph.guards)
+    files = {code.co_filename, *(frame.filename for stack in stacks for frame in stack)}
+    return [_facts(environment, symbol, bounds, files) for symbol, bounds in ranges.items()]
+
+
+def _facts(environment: Any, symbol: Any, bounds: Any, files: set[str]) -> SymbolFacts:
+    sources = getattr(environment, "var_to_sources", {}).get(symbol, ())
+    value = getattr(environment, "backed_var_to_val", {}).get(symbol)
+    fixed = getattr(environment, "replacements", {}).get(symbol)
+    where = getattr(environment, "replacements_slocs", {}).get(symbol) if fixed is not None else None
+    if where is None and not sources:
+        where = getattr(getattr(environment, "var_to_range_sloc", {}).get(symbol), "lower", None)
+    location = getattr(where, "maybe_user_loc", None)
+    return SymbolFacts(
+        symbol=str(symbol),
+        expressions=tuple(dict.fromkeys(str(source.name) for source in sources)),
+        low=_bound(bounds.lower),
+        high=_bound(bounds.upper),
+        value=int(value) if value is not None and _is_whole(value) else None,
+        fixed="" if fixed is None or fixed == symbol else str(fixed),
+        frames=located(f"  # {location}", files) if location else (),
+    )
+
+
+def _bound(bound: Any) -> int | None:
+    return int(bound) if _is_whole(bound) and abs(int(bound)) < _ENDLESS else None
+
+
+def _is_whole(value: Any) -> bool:
+    return bool(getattr(value, "is_integer", False)) and "oo" not in str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakFacts:
+    """A graph break: torch's words for it (empty when only the place is known), and the stack down to it."""
+
+    reason: str
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCompile:
+    """The compile that a backend is called from."""
+
+    code: CodeType | None
+    guards: list[GuardFacts]
+    breaks: list[BreakFacts]
+
+
+def running_compile() -> RunningCompile | None:
+    """The compile on this stack, or None when a graph was handed over by hand."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not isinstance(frame.f_locals.get("self"), OutputGraph):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    output_graph: Any = frame.f_locals["self"]
+    code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
+    guards = [  # without code of their checks: torch writes it after the backend returns
+        GuardFacts(guard.create_fn_name(), guard.name, tuple(guard.code_list or ()), frames_of(guard.user_stack))
+        for guard in sorted(output_graph.guards)
+    ]
+    breaks = []
+    if code is not None and (match := _RESUMED.match(code.co_name)) is not None:
+        # The break that this code resumes after: Dynamo writes its line into the function's name.
+        breaks.append(BreakFacts("", ((code.co_filename, int(match["line"]), match["function"]),)))
+    reason = getattr(output_graph, "compile_subgraph_reason", None)
+    if reason is not None and reason.graph_break:
+        breaks.append(BreakFacts(str(reason.reason), frames_of(reason.user_stack)))
+    return RunningCompile(code, guards, breaks)

@@ -24,7 +24,6 @@ trace         a handler on torch's structured trace log: graph breaks, recompile
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -42,12 +41,17 @@ from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import (
     first_failure,
     scope_of,
 )
-from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, forget_own_wrapper, read_guards
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.guards import (
+    GuardFacts,
+    SymbolFacts,
+    forget_own_wrapper,
+    read_guards,
+    read_symbols,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
-from inductor_debug_jupyter.pipeline.torch_compat.symbolic_sizes import SymbolFacts, read_symbols
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -60,55 +64,42 @@ class CompileListener(Protocol):
 
     def wants(self, compile_id: str) -> bool:
         """Whether this listener follows that compile, which runs on the calling thread."""
-        ...
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
         """Dynamo hands a graph to a backend; ``code`` is the user's code object."""
-        ...
 
     def rewritten(self, compile_id: str, graph_module: Any) -> None:
         """A backend of ours compiles this graph in the place of Dynamo's."""
-        ...
 
     def compile_guards(self, compile_id: str, guards: list[GuardFacts]) -> None:
         """Dynamo has built the checks that stand before the compiled code."""
-        ...
 
     def frame_compiled(self, compile_id: str, guards: LiveGuards, symbols: list[SymbolFacts]) -> None:
         """Dynamo has compiled a frame: its guards, to be evaluated later, and its symbolic sizes."""
-        ...
 
     def recompiling(self, compile_id: str, failure: FailedGuard) -> None:
         """Dynamo compiles a frame again, because this check of the newest entry failed."""
-        ...
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """AOTAutograd has traced and partitioned; ``joint`` and ``backward`` are None for inference."""
-        ...
 
     def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
         """Inductor has run its own graph passes."""
-        ...
 
     def inductor_ir(self, compile_id: str, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
         """Inductor's scheduler nodes before or after fusion."""
-        ...
 
     def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
         """Inductor writes the call of a kernel that computes these nodes of the post-grad graph."""
-        ...
 
     def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
         """Inductor has generated the wrapper code with its kernels."""
-        ...
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """One record of torch's structured trace."""
-        ...
 
     def failed(self, part: str, error: BaseException) -> None:
         """A hook could not be installed, or one of the methods above raised."""
-        ...
 
 
 _lock = threading.RLock()
@@ -117,8 +108,9 @@ _release: list[Callable[[], None]] = []
 _generating = threading.local()
 
 
-def _notify(part: str, call: Callable[[CompileListener, str], None]) -> None:
-    compile_id = current_compile_id()
+def _notify(part: str, call: Callable[[CompileListener, str], None], compile_id: str | None = None) -> None:
+    """Call every listener that follows a compile, by default the one that runs on this thread."""
+    compile_id = current_compile_id() if compile_id is None else compile_id
     if compile_id is None:
         return
     for listener in tuple(_listeners):
@@ -146,43 +138,37 @@ def _caches() -> AbstractContextManager[None]:
     return caches_bypassed() if wanted else nullcontext()
 
 
-def _wrap_inner_compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    def compile_fx_inner(*args: Any, **kwargs: Any) -> Any:
-        with _caches():
-            return original(*args, **kwargs)
-
-    return functools.wraps(original)(compile_fx_inner)
+@patches.around
+def _wrap_inner_compile(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with _caches():
+        return original(*args, **kwargs)
 
 
-def _wrap_dynamo(original: Callable[..., Any]) -> Callable[..., Any]:
-    def call_user_compiler(output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
-        _notify(
-            "dynamo",
-            lambda listener, compile_id: listener.dynamo_graph(
-                compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None)
-            ),
-        )
-        with _caches():
-            return original(output_graph, graph_module, example_inputs)
+@patches.around
+def _wrap_dynamo(original: Callable[..., Any], output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
+    def report(listener: CompileListener, compile_id: str) -> None:
+        listener.dynamo_graph(compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None))
 
-    return call_user_compiler
+    _notify("dynamo", report)
+    with _caches():
+        return original(output_graph, graph_module, example_inputs)
 
 
-def _wrap_guards(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        try:
-            forget_own_wrapper(output_graph.guards)
-        except Exception:
-            log.debug("guards on our own wrapper stay", exc_info=True)
-        with held_back():  # torch's C++ checks the new guards, and takes Ctrl-C in one of them for a guard that fails
-            original(self, f_code, output_graph, *args, **kwargs)
-        _notify(
-            "guards",
-            lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, self)),
-        )
-        _notify("guards", lambda listener, compile_id: _notify_frame(listener, compile_id, f_code, output_graph, self))
-
-    return functools.wraps(original)(__init__)
+@patches.around
+def _wrap_guards(
+    original: Callable[..., Any], manager: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any
+) -> None:
+    try:
+        forget_own_wrapper(output_graph.guards)
+    except Exception:
+        log.debug("guards on our own wrapper stay", exc_info=True)
+    with held_back():  # torch's C++ checks the new guards, and takes Ctrl-C in one of them for a guard that fails
+        original(manager, f_code, output_graph, *args, **kwargs)
+    _notify(
+        "guards",
+        lambda listener, compile_id: listener.compile_guards(compile_id, read_guards(f_code, output_graph, manager)),
+    )
+    _notify("guards", lambda listener, compile_id: _notify_frame(listener, compile_id, f_code, output_graph, manager))
 
 
 def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
@@ -193,31 +179,21 @@ def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_
     listener.frame_compiled(compile_id, live, read_symbols(output_graph, code))
 
 
-def _before(part: str, report: Callable[..., None]) -> patches.Wrapper:
-    """A wrapper that calls ``report(listener, compile_id, *args, **kwargs)`` before the original."""
+def _reporting(part: str, report: Callable[..., None], *, before: bool = False) -> patches.Wrapper:
+    """A wrapper that calls ``report(listener, compile_id, result, *args, **kwargs)`` after the original.
 
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def hooked(*args: Any, **kwargs: Any) -> Any:
+    With ``before`` it is called before the original, and without ``result``.
+    """
+
+    def reporting(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if before:
             _notify(part, lambda listener, compile_id: report(listener, compile_id, *args, **kwargs))
             return original(*args, **kwargs)
+        result = original(*args, **kwargs)
+        _notify(part, lambda listener, compile_id: report(listener, compile_id, result, *args, **kwargs))
+        return result
 
-        return functools.wraps(original)(hooked)
-
-    return wrap
-
-
-def _after(part: str, report: Callable[..., None]) -> patches.Wrapper:
-    """A wrapper that calls ``report(listener, compile_id, result, *args, **kwargs)`` after the original."""
-
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def hooked(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            _notify(part, lambda listener, compile_id: report(listener, compile_id, result, *args, **kwargs))
-            return result
-
-        return functools.wraps(original)(hooked)
-
-    return wrap
+    return patches.around(reporting)
 
 
 def _report_failure(
@@ -264,25 +240,21 @@ def _lowers_backward() -> bool:
     return bool(V.graph.is_backward)
 
 
-def wrap_code(original: Callable[..., Any]) -> Callable[..., Any]:
+@patches.around
+def _wrap_code(original: Callable[..., Any], lowering: Any, wrapper_code: Any) -> Any:
     """Report the generated code; inside :func:`code_generation_only`, do not compile it."""
 
-    def compile_to_module_lines(lowering: Any, wrapper_code: Any) -> Any:
-        _notify(
-            "code",
-            lambda listener, compile_id: listener.output_code(
-                compile_id, wrapper_code.value, bool(lowering.is_backward)
-            ),
-        )
-        if not getattr(_generating, "only", False):
-            return original(lowering, wrapper_code)
-        from torch._inductor.codecache import PyCodeCache
+    def report(listener: CompileListener, compile_id: str) -> None:
+        listener.output_code(compile_id, wrapper_code.value, bool(lowering.is_backward))
 
-        key, path = PyCodeCache.write(wrapper_code.value)
-        lowering.cache_key, lowering.cache_path, lowering.cache_linemap = key, path, []
-        return SimpleNamespace(call=_never_run, __file__=path)
+    _notify("code", report)
+    if not getattr(_generating, "only", False):
+        return original(lowering, wrapper_code)
+    from torch._inductor.codecache import PyCodeCache
 
-    return compile_to_module_lines
+    key, path = PyCodeCache.write(wrapper_code.value)
+    lowering.cache_key, lowering.cache_path, lowering.cache_linemap = key, path, []
+    return SimpleNamespace(call=_never_run, __file__=path)
 
 
 def _never_run(*_: Any) -> Any:
@@ -303,14 +275,9 @@ class _TraceHandler(logging.Handler):
         metadata = getattr(record, "metadata", None)
         if not isinstance(metadata, dict):
             return
-        payload = getattr(record, "payload", None)
-        compile_id = current_compile_id() or ""
-        for listener in tuple(_listeners):
-            try:
-                if listener.wants(compile_id):
-                    listener.trace_record({**metadata, "compile_id": compile_id}, payload)
-            except Exception as error:
-                listener.failed("trace", error)
+        payload, compile_id = getattr(record, "payload", None), current_compile_id() or ""
+        known = {**metadata, "compile_id": compile_id}
+        _notify("trace", lambda listener, _: listener.trace_record(known, payload), compile_id)
 
 
 def _install_trace(site: HookSite) -> Callable[[], None]:
@@ -332,16 +299,16 @@ def sites() -> tuple[HookSite, ...]:
     """Every private function of the compiler that a capture wraps."""
     fx, debug, codegen = "torch._inductor.compile_fx", "torch._inductor.debug", "torch._inductor.codegen"
     reasons, provenance = "get_and_maybe_log_recompilation_reasons", "set_kernel_post_grad_provenance_tracing"
-    kernel = _before("kernels", _report_kernel)
+    kernel = _reporting("kernels", _report_kernel, before=True)
     return (
         HookSite("dynamo", "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", _wrap_dynamo),
         HookSite("guards", "torch._dynamo.guards", "CheckFunctionManager.__init__", _wrap_guards),
-        HookSite("recompiles", "torch._dynamo.convert_frame", reasons, _after("recompiles", _report_failure)),
-        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _after("aot", _report_partition)),
-        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _before("aot", _report_inference)),
-        HookSite("post_grad", fx, "_recursive_post_grad_passes", _after("post_grad", _report_post_grad)),
-        HookSite("ir", debug, "log_ir_pre_fusion", _before("ir", _report_ir("ir_pre_fusion"))),
-        HookSite("ir", debug, "log_ir_post_fusion", _before("ir", _report_ir("ir_post_fusion"))),
+        HookSite("recompiles", "torch._dynamo.convert_frame", reasons, _reporting("recompiles", _report_failure)),
+        HookSite("aot", _AOT, "_partition_joint_graph_into_fw_bw", _reporting("aot", _report_partition)),
+        HookSite("aot", _AOT, "_aot_stage2b_inference_compile", _reporting("aot", _report_inference, before=True)),
+        HookSite("post_grad", fx, "_recursive_post_grad_passes", _reporting("post_grad", _report_post_grad)),
+        HookSite("ir", debug, "log_ir_pre_fusion", _reporting("ir", _report_ir("ir_pre_fusion"), before=True)),
+        HookSite("ir", debug, "log_ir_post_fusion", _reporting("ir", _report_ir("ir_post_fusion"), before=True)),
         CODE_SITE,
         *(HookSite("kernels", module, provenance, kernel) for module in (debug, f"{codegen}.cpp", f"{codegen}.triton")),
         HookSite("caches", fx, "_compile_fx_inner", _wrap_inner_compile),
@@ -352,7 +319,7 @@ _AOT = "torch._functorch._aot_autograd.graph_compile"
 TRACE_SITE = HookSite("trace", "torch._logging._internal", "trace_log", lambda log: log)
 """The logger of torch's structured trace: it is given a handler, not wrapped."""
 
-CODE_SITE = HookSite("code", "torch._inductor.graph", "GraphLowering._compile_to_module_lines", wrap_code)
+CODE_SITE = HookSite("code", "torch._inductor.graph", "GraphLowering._compile_to_module_lines", _wrap_code)
 
 
 def listen(listener: CompileListener) -> None:
@@ -361,15 +328,11 @@ def listen(listener: CompileListener) -> None:
         _listeners.append(listener)
         if len(_listeners) > 1:
             return
-        for site in sites():
+        for site in (*sites(), TRACE_SITE):
             try:
-                _release.append(site.install())
+                _release.append(_install_trace(site) if site is TRACE_SITE else site.install())
             except HookError as error:
                 listener.failed(site.part, error)
-        try:
-            _release.append(_install_trace(TRACE_SITE))
-        except HookError as error:
-            listener.failed(TRACE_SITE.part, error)
 
 
 def unlisten(listener: CompileListener) -> None:

@@ -70,18 +70,14 @@ def _copied(node: Any, lowering: Any, bodies: dict[int, tuple[Any, Any]]) -> Any
     if hasattr(twin, "snodes"):
         twin.snodes = [_copied(part, lowering, bodies) for part in node.snodes]
     if getattr(node, "outputs", None):
-        twin.outputs = [_copied_buffer(buffer) for buffer in node.outputs]
+        twin.outputs = [copy.copy(buffer) for buffer in node.outputs]
+        for buffer in twin.outputs:
+            buffer.users = list(buffer.users)
     body = getattr(node, "_body", None)
     if hasattr(body, "root_block"):
         if id(body) not in bodies:
             bodies[id(body)] = (body, _copied_body(body, with_graphs=_is_low_precision(node, lowering)))
         twin._body = bodies[id(body)][1]
-    return twin
-
-
-def _copied_buffer(buffer: Any) -> Any:
-    twin = copy.copy(buffer)
-    twin.users = list(buffer.users)
     return twin
 
 

@@ -18,14 +18,13 @@ import torch
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._inductor.virtualized import V
-from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import inductor_decompositions
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
-_PART: Final = "passes"
 _running = threading.local()
 
 
@@ -106,41 +105,34 @@ def _inner_compile(lowered: LoweredGraph) -> Callable[..., Any]:
     return inner_compile
 
 
+@patches.around
+def _wrap_enter(original: Callable[..., Any], observer: Any) -> Any:
+    if getattr(_running, "lowered", None) is not None:
+        observer._inductor_debug_before = copy_graph_module(observer.gm)
+    return original(observer)
+
+
+@patches.around
+def _wrap_exit(original: Callable[..., Any], observer: Any, *error: Any) -> Any:
+    result = original(observer, *error)
+    before = observer.__dict__.pop("_inductor_debug_before", None)
+    lowered = getattr(_running, "lowered", None)
+    if before is not None and lowered is not None and _fingerprint(before) != _fingerprint(observer.gm):
+        after = copy_graph_module(observer.gm)
+        lowered.changes.append(PassChange(observer.passname, _author(observer.passname), before, after))
+    return result
+
+
+_OBSERVER: Final = "torch.fx.passes.graph_transform_observer"
+_ENTER = HookSite("passes", _OBSERVER, "GraphTransformObserver.__enter__", _wrap_enter)
+_EXIT = HookSite("passes", _OBSERVER, "GraphTransformObserver.__exit__", _wrap_exit)
+
+
 @contextmanager
 def _watching(lowered: LoweredGraph) -> Iterator[None]:
     """Record in ``lowered`` what passes change, on this thread."""
-    before = getattr(_running, "lowered", None)
-    _running.lowered = lowered
-    try:
-        with (
-            patches.patched(GraphTransformObserver, "__enter__", _wrap_enter, _PART),
-            patches.patched(GraphTransformObserver, "__exit__", _wrap_exit, _PART),
-        ):
-            yield
-    finally:
-        _running.lowered = before
-
-
-def _wrap_enter(original: Callable[..., Any]) -> Callable[..., Any]:
-    def enter(observer: Any) -> Any:
-        if getattr(_running, "lowered", None) is not None:
-            observer._inductor_debug_before = copy_graph_module(observer.gm)
-        return original(observer)
-
-    return enter
-
-
-def _wrap_exit(original: Callable[..., Any]) -> Callable[..., Any]:
-    def leave(observer: Any, *error: Any) -> Any:
-        result = original(observer, *error)
-        before = observer.__dict__.pop("_inductor_debug_before", None)
-        lowered = getattr(_running, "lowered", None)
-        if before is not None and lowered is not None and _fingerprint(before) != _fingerprint(observer.gm):
-            after = copy_graph_module(observer.gm)
-            lowered.changes.append(PassChange(observer.passname, _author(observer.passname), before, after))
-        return result
-
-    return leave
+    with _ENTER.installed(_running, "lowered", lowered), _EXIT.installed(_running, "lowered", lowered):
+        yield
 
 
 def _fingerprint(graph_module: torch.fx.GraphModule) -> list[tuple[str, str, str, str]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -81,14 +81,12 @@ def _is_users(tensor: torch.Tensor) -> bool:
     kind = type(tensor)
     if kind in (torch.Tensor, torch.nn.Parameter) or kind.__module__.partition(".")[0] == "torch":
         return False
-    return any(_own_function(kind, name) for name in ("__torch_function__", "__torch_dispatch__"))
-
-
-def _own_function(kind: type, name: str) -> bool:
-    """Whether a class, or one that it is derived from, defines a method outside torch."""
-    found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
-    function = getattr(found, "__func__", found)
-    return isinstance(function, FunctionType) and function.__module__.partition(".")[0] != "torch"
+    for name in ("__torch_function__", "__torch_dispatch__"):
+        found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+        function = getattr(found, "__func__", found)
+        if isinstance(function, FunctionType) and function.__module__.partition(".")[0] != "torch":
+            return True
+    return False
 
 
 @contextmanager
@@ -107,8 +105,10 @@ def unseen() -> Iterator[None]:
         stack.enter_context(untimed_guards())
         for take_off in (_tracing, _function_modes, _saved_tensor_hooks, _anomaly, _global_hooks):
             stack.callback(take_off())
-        for context in _modes_and_transforms():
-            stack.enter_context(context)
+        if torch._C._functorch.maybe_current_level() is not None:
+            stack.enter_context(temporarily_clear_interpreter_stack())
+        if _get_current_dispatch_mode_stack():
+            stack.enter_context(_disable_current_modes())
         yield
 
 
@@ -124,14 +124,6 @@ def records_off() -> Iterator[None]:
         _records.off = depth
         if depth == 0:
             torch._C._autograd._enable_record_function(True)
-
-
-def _modes_and_transforms() -> Iterator[AbstractContextManager[Any]]:
-    """The contexts of torch's own that remove active dispatch modes and ``torch.func`` transforms."""
-    if torch._C._functorch.maybe_current_level() is not None:
-        yield temporarily_clear_interpreter_stack()
-    if _get_current_dispatch_mode_stack():
-        yield _disable_current_modes()
 
 
 def _tracing() -> Callable[[], None]:

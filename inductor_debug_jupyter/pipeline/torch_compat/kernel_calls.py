@@ -25,8 +25,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import ArgumentPlan, plan_of, written_by
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite, around
 
 _BUFFER = re.compile(r"buf\d+")
 _ALLOCATIONS = ("empty_strided", "reinterpret_tensor", "assert_size_stride", "assert_alignment", "empty(")
@@ -69,19 +69,15 @@ class KernelObserver(Protocol):
 
     def generated(self, graph: GeneratedGraph) -> None:
         """A wrapper was generated."""
-        ...
 
     def begin(self, graph: GeneratedGraph, inputs: Mapping[str, Any]) -> None:
         """It is called; inputs by the names of their placeholders."""
-        ...
 
     def after(self, graph: GeneratedGraph, call: KernelCall, values: Mapping[str, torch.Tensor]) -> None:
         """A kernel has run; node → value. The memory is the wrapper's own, and will be used again."""
-        ...
 
     def end(self, graph: GeneratedGraph, outputs: Any) -> None:
         """It returns these."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +96,6 @@ class ArgumentObserver(Protocol):
 
     def before(self, graph: GeneratedGraph, call: KernelCall, given: GivenArguments) -> None:
         """A kernel is going to be called with these."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +155,14 @@ def observed(observer: KernelObserver) -> Iterator[None]:
             del _watched[token]
 
 
-def is_observed() -> bool:
-    """Whether a wrapper that is generated now, on this thread, would be watched."""
-    return getattr(_active, "observer", None) is not None
-
-
-def _wrap_codegen(original: Callable[..., Any]) -> Callable[..., Any]:
-    def codegen(lowering: Any) -> Any:
-        made = original(lowering)
-        observer = getattr(_active, "observer", None)
-        if observer is not None:
-            wrapper_code = made[0]
-            wrapper_code.value = _instrumented(lowering, wrapper_code.value, observer)
-        return made
-
-    return codegen
+@around
+def _wrap_codegen(original: Callable[..., Any], lowering: Any) -> Any:
+    made = original(lowering)
+    observer = getattr(_active, "observer", None)
+    if observer is not None:
+        wrapper_code = made[0]
+        wrapper_code.value = _instrumented(lowering, wrapper_code.value, observer)
+    return made
 
 
 SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen", _wrap_codegen)
@@ -183,7 +171,8 @@ SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen"
 
 def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
     """The same source with reporting lines, and a call of ``observer.generated``."""
-    function = _call_function(source)
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    function = next((each for each in functions if each.name == "call"), None)
     if function is None:
         return source
     wrapper = _Wrapper(lowering, source, function, with_arguments=isinstance(observer, ArgumentObserver))
@@ -227,7 +216,7 @@ class _Wrapper:
         if isinstance(statement, ast.Return) and statement.value is not None:
             self._report_return(statement)
             return
-        if _unpacks_arguments(statement):
+        if isinstance(statement, ast.Expr) and _callee(statement) == "args.clear":
             self._report(statement, -1, dict(zip(self.inputs, self.inputs, strict=True)))
             return
         self.reused.update(_taken_over(statement, self.inputs))
@@ -265,14 +254,20 @@ class _Wrapper:
         nodes = (*(self.holds[name] for name in new if name in self.holds), *(self.finals[name] for name in done))
         into = dict.fromkeys((*(origin for name in new for origin in self.origins.get(name, ())), *nodes))
         self._report(statement, index, {**dict(zip(new, new, strict=True)), **{_final(name): name for name in done}})
-        made_by = self._call_of.get(_takes_apart(statement), -1)
+        made_by = -1
+        match statement:
+            case ast.Assign(value=ast.Subscript(value=ast.Name(id=several))):  # buf10 = buf9[0]
+                made_by = self._call_of.get(several, -1)
         self.calls.append(KernelCall(index, kernel, nodes, tuple(into), made_by))
         self._call_of.update(dict.fromkeys(new, index if made_by < 0 else made_by))
         planned = plan_of(statement, self._source, self.holds, new) if self._with_arguments else None
         if planned is not None:
             self.plans[index] = planned[1]
-            given = f"{_BEFORE}({self.token}, {index}, {_given(planned[0])})"
-            self._ahead[statement.lineno] = " " * statement.col_offset + given
+            call = planned[0]
+            args = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
+            kwargs = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
+            given = f"{ast.unparse(call.func)}, ({args}), {{{kwargs}}}"
+            self._ahead[statement.lineno] = f"{' ' * statement.col_offset}{_BEFORE}({self.token}, {index}, {given})"
 
 
 def _final(name: str) -> str:
@@ -293,29 +288,6 @@ def _last_writes(function: ast.FunctionDef, source: str, names: Collection[str])
     return found
 
 
-def _given(call: ast.Call) -> str:
-    """The call's callee and arguments, as arguments of :func:`before`."""
-    args = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
-    kwargs = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
-    return f"{ast.unparse(call.func)}, ({args}), {{{kwargs}}}"
-
-
-def _takes_apart(statement: ast.stmt) -> str:
-    """``buf9`` of ``buf10 = buf9[0]``; empty for anything else."""
-    value = getattr(statement, "value", None)
-    if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
-        return value.value.id
-    return ""
-
-
-def _call_function(source: str) -> ast.FunctionDef | None:
-    """The wrapper's own function: the only one called ``call`` that unpacks its arguments."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef) and node.name == "call":
-            return node
-    return None
-
-
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Every plain statement, also those in ``with`` blocks (device guards), in order."""
     for statement in body:
@@ -323,12 +295,6 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(statement.body)
         else:
             yield statement
-
-
-def _unpacks_arguments(statement: ast.stmt) -> bool:
-    return (
-        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _callee(statement) == "args.clear"
-    )
 
 
 def _taken_over(statement: ast.stmt, inputs: tuple[str, ...]) -> set[str]:
@@ -344,20 +310,19 @@ def _taken_over(statement: ast.stmt, inputs: tuple[str, ...]) -> set[str]:
 
 def _kernel_call(statement: ast.stmt, made_by: Mapping[str, str]) -> tuple[str, list[str]]:
     """The kernel that a statement calls (empty for none), and the buffers in the statement."""
-    value = getattr(statement, "value", None)
-    if not isinstance(statement, ast.Expr | ast.Assign) or value is None:
+    if not isinstance(statement, ast.Expr | ast.Assign):
         return "", []
+    value = statement.value
     names = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and _BUFFER.fullmatch(node.id)]
     if isinstance(statement, ast.Assign) and isinstance(value, ast.Subscript):  # buf10 = buf9[0]: one result of several
         return made_by.get(names[-1], "") if names else "", names[:1]
-    if not isinstance(value, ast.Call) or not (callee := _callee(statement)) or callee.startswith(_ALLOCATIONS):
+    if not (callee := _callee(statement)) or callee.startswith(_ALLOCATIONS):
         return "", []
     return callee, list(dict.fromkeys(names))
 
 
-def _callee(statement: ast.stmt) -> str:
-    call = statement.value  # type: ignore[attr-defined]
-    return ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+def _callee(statement: ast.Expr | ast.Assign) -> str:
+    return ast.unparse(statement.value.func) if isinstance(statement.value, ast.Call) else ""
 
 
 def _held_nodes(lowering: Any) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
@@ -367,10 +332,7 @@ def _held_nodes(lowering: Any) -> tuple[dict[str, str], dict[str, tuple[str, ...
     """
     holds: dict[str, str] = {}
     origins: dict[str, tuple[str, ...]] = {}
-    mutated: set[str] = set()
-    for buffer in (*lowering.buffers, *lowering.operations):
-        names = getattr(buffer, "get_mutation_names", None)
-        mutated.update(names() if callable(names) else ())
+    mutated = {name for buffer in (*lowering.buffers, *lowering.operations) for name in _mutated(buffer)}
     never_stored = {*lowering.removed_buffers, *lowering.inplaced_to_remove}
     for buffer in lowering.buffers:
         name, node = buffer.get_name(), getattr(buffer, "origin_node", None)
@@ -386,8 +348,7 @@ def _final_nodes(lowering: Any) -> dict[str, str]:
     real: dict[str, str] = {}
     finals: dict[str, str] = {}
     for buffer in lowering.buffers:
-        names = getattr(buffer, "get_mutation_names", None)
-        mutated = list(names()) if callable(names) else []
+        mutated = _mutated(buffer)
         origins = sorted(
             (each for each in getattr(buffer, "origins", ()) if each.name in order), key=lambda each: order[each.name]
         )
@@ -400,6 +361,12 @@ def _final_nodes(lowering: Any) -> dict[str, str]:
         if origins and (node := _value_written(origins[-1])) is not None:
             finals[name] = node.name
     return finals
+
+
+def _mutated(buffer: Any) -> list[str]:
+    """The buffers and inputs that a buffer's operation writes into again."""
+    names = getattr(buffer, "get_mutation_names", None)
+    return list(names()) if callable(names) else []
 
 
 def _value_written(node: torch.fx.Node) -> torch.fx.Node | None:

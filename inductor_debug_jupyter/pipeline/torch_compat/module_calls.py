@@ -20,7 +20,7 @@ from torch._dynamo import eval_frame, trace_rules
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.graph import _PyTreeCodeGen
 
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import is_compiling
 
 _PART = "plain modules"

@@ -17,18 +17,8 @@ import torch.nn.functional as functional
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 _MODULES_WITH_OPS = (
-    "torch",
-    "torch._C._nn",
-    "torch._C._VariableFunctions",
-    "torch._C._fft",
-    "torch._C._linalg",
-    "torch._C._special",
-    "torch._C",
-    "torch.nn.functional",
-    "torch.functional",
-    "operator",
-    "builtins",
-    "math",
+    *("torch", "torch._C._nn", "torch._C._VariableFunctions", "torch._C._fft", "torch._C._linalg", "torch._C._special"),
+    *("torch._C", "torch.nn.functional", "torch.functional", "operator", "builtins", "math"),
 )
 
 

@@ -1,15 +1,22 @@
-"""Replace an attribute and put it back, whatever happens in between.
+"""Replace an attribute of torch and put it back, whatever happens in between.
 
 Patches of one attribute can be nested, and need not be undone in the reverse order of their making (two captures in two
 threads end in any order): each patched attribute keeps one dispatcher, which is installed with the first wrapper and
 taken out with the last. Ctrl-C never strikes half-way: an attribute that is taken for restored is.
+
+A :class:`HookSite` is one private function of torch that is wrapped, as data: the part of a capture that it serves, the
+module, and the name in it. It is looked up only when it is installed, so that a site that a torch does not have costs
+that part of the capture and nothing else. ``inductor-debug doctor`` walks over the same list.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import HookError
@@ -18,18 +25,26 @@ from inductor_debug_jupyter.pipeline.interrupts import held_back
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _lock = threading.RLock()
-_installed: dict[tuple[int, str], _Site] = {}
+_installed: dict[tuple[int, str], _Patched] = {}
 
 
-class _Site:
+@dataclass
+class _Patched:
     """One patched attribute: what was there, and how many want it patched."""
 
-    def __init__(self, owner: Any, name: str, original: Any, replacement: Any) -> None:
-        self.owner = owner
-        self.name = name
-        self.original = original
-        self.replacement = replacement
-        self.users = 0
+    owner: Any
+    name: str
+    original: Any
+    users: int = 0
+
+
+def around(function: Callable[..., Any]) -> Wrapper:
+    """The wrapper that calls ``function(original, *args, **kwargs)`` in place of the original."""
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.wraps(original)(lambda *args, **kwargs: function(original, *args, **kwargs))
+
+    return wrap
 
 
 def _is_own(owner: Any, name: str) -> bool:
@@ -49,9 +64,9 @@ def acquire(owner: Any, name: str, wrap: Wrapper, part: str) -> None:
             if owner is None or not hasattr(owner, name):
                 raise HookError(f"{part}: this torch has no {getattr(owner, '__name__', owner)}.{name}")
             original = vars(owner)[name] if _is_own(owner, name) else getattr(owner, name)
-            site = _Site(owner, name, original, wrap(original))
-            _installed[key] = site
-            setattr(owner, name, site.replacement)
+            replacement = wrap(original)
+            site = _installed[key] = _Patched(owner, name, original)
+            setattr(owner, name, replacement)
         site.users += 1
 
 
@@ -84,3 +99,76 @@ def installed() -> tuple[str, ...]:
         return tuple(
             sorted(f"{getattr(site.owner, '__name__', site.owner)}.{site.name}" for site in _installed.values())
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HookSite:
+    """One wrapped function.
+
+    Args:
+        part: what a capture loses without it, in the words of :data:`PARTS`.
+        module: the module that holds it.
+        attribute: its name there, dotted for a method (``OutputGraph.call_user_compiler``).
+        wrap: what to put in its place, given the original.
+    """
+
+    part: str
+    module: str
+    attribute: str
+    wrap: Wrapper
+
+    @property
+    def name(self) -> str:
+        """The full dotted name."""
+        return f"{self.module}.{self.attribute}"
+
+    def owner(self) -> tuple[Any, str]:
+        """The object that holds the function, and the function's name in it.
+
+        Raises:
+            HookError: this torch does not have it.
+        """
+        try:
+            owner: Any = importlib.import_module(self.module)
+        except ImportError as error:
+            raise HookError(f"this torch has no {self.module} ({error})") from None
+        *path, name = self.attribute.split(".")
+        for step in path:
+            owner = getattr(owner, step, None)
+        if owner is None or not hasattr(owner, name):
+            raise HookError(f"this torch has no {self.name}")
+        return owner, name
+
+    def problem(self) -> str | None:
+        """One sentence when this torch does not have it, else None."""
+        try:
+            self.owner()
+        except HookError as error:
+            return str(error)
+        return None
+
+    def install(self) -> Callable[[], None]:
+        """Wrap it; returns the function that removes the wrapper.
+
+        Raises:
+            HookError: this torch does not have it.
+        """
+        owner, name = self.owner()
+        acquire(owner, name, self.wrap, self.part)
+        return lambda: release(owner, name)
+
+    @contextmanager
+    def installed(self, thread: threading.local, name: str, value: Any) -> Iterator[None]:
+        """Wrap it while ``thread.name`` is ``value``, which the wrapper reads: other threads are not affected.
+
+        Raises:
+            HookError: this torch does not have it.
+        """
+        release = self.install()
+        previous = getattr(thread, name, None)
+        setattr(thread, name, value)
+        try:
+            yield
+        finally:
+            setattr(thread, name, previous)
+            release()

@@ -31,13 +31,13 @@ from torch._dynamo import convert_frame, eval_frame, exc, external_utils, pgo, t
 from torch._dynamo.types import ConvertFrameReturn
 
 from inductor_debug_jupyter.pipeline.torch_compat.compile_cleanup import CompileCleanup
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import (
     active_instrument,
     python_tracers,
     records_off,
     unseen,
 )
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
 
 
@@ -195,11 +195,8 @@ class CompiledCallRedirect:
 
     def _is_full(self, function: Any) -> bool:
         """Whether half of torch's limit of entries is used: each capture leaves an empty one on the code object."""
-        code = _code_of(function)
-        if (
-            code is None
-            or eval_frame._get_total_cache_entry_count(code) < dynamo_config.accumulated_recompile_limit // 2
-        ):
+        code, most = _code_of(function), dynamo_config.accumulated_recompile_limit // 2
+        if code is None or eval_frame._get_total_cache_entry_count(code) < most:
             return False
         if self._on_refusal is not None:
             self._on_refusal(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 import torch._functorch.config as functorch_config
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import StageCompiler, aot_backend
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import aot_backend
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 
@@ -59,22 +59,17 @@ class GraphUser(Protocol):
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
         """A graph of that stage was made: ``dynamo``, or ``forward`` and perhaps ``backward``."""
-        ...
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
         """Run it; the list is the callee's own, to let go of what it holds. What this raises goes up to the user."""
-        ...
-
-
-WAYS: Final = ("dynamo", "aot", "inductor")
-"""How a Dynamo graph is lowered: not at all, to eager mode's ATen ops, or to the ops that Inductor is given."""
 
 
 @dataclass
 class ReplayBackend:
-    """A backend for ``torch.compile`` that lowers graphs in one of :data:`WAYS`; ``user_of(graph)`` runs them."""
+    """A backend for ``torch.compile`` that lowers graphs; ``user_of(graph)`` runs them."""
 
     way: str
+    """``dynamo``: not lowered at all, ``aot``: to eager mode's ATen ops, ``inductor``: to the ops that it is given."""
     user_of: Callable[[torch.fx.GraphModule], GraphUser]
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -95,19 +90,12 @@ class ReplayBackend:
 
         own = copy_graph_module(graph_module)
         with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
-            if self.way == "inductor":
-                return _lowered_as_by_inductor(own, example_inputs, boxed)
-            compiled: Callable[..., Any] = aot_backend(boxed)(own, list(example_inputs))
-        return compiled
+            if self.way == "aot":
+                return cast("Callable[..., Any]", aot_backend(boxed)(own, list(example_inputs)))
+            from torch._inductor.compile_fx import compile_fx
 
+            def inner_compile(graph: torch.fx.GraphModule, _: Sequence[Any], **options: Any) -> Any:
+                """Replaces code generation, after Inductor's decompositions and passes."""
+                return boxed(graph, "backward" if options.get("is_backward") else "forward")
 
-def _lowered_as_by_inductor(
-    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], boxed: StageCompiler
-) -> Callable[..., Any]:
-    """AOTAutograd with Inductor's decompositions and passes; ``boxed`` replaces code generation."""
-    from torch._inductor.compile_fx import compile_fx
-
-    def inner_compile(graph: torch.fx.GraphModule, _: Sequence[Any], **options: Any) -> Any:
-        return boxed(graph, "backward" if options.get("is_backward") else "forward")
-
-    return cast("Callable[..., Any]", compile_fx(graph_module, list(example_inputs), inner_compile=inner_compile))
+            return cast("Callable[..., Any]", compile_fx(own, list(example_inputs), inner_compile=inner_compile))

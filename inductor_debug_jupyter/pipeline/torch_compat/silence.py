@@ -41,13 +41,11 @@ def unheard() -> Iterator[None]:
             _silence.stderr = outer
 
 
-def _wrap_call_handlers(original: Callable[..., Any]) -> Callable[..., Any]:
-    def callHandlers(self: logging.Logger, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
-        name = self.name.partition(".")[0]
-        if _silence.stderr is None or name == "torch":
-            original(self, record)
-        elif name == _OWN:
-            with contextlib.redirect_stderr(_silence.stderr):
-                original(self, record)
-
-    return callHandlers
+@patches.around
+def _wrap_call_handlers(original: Callable[..., Any], logger: logging.Logger, record: logging.LogRecord) -> None:
+    name = logger.name.partition(".")[0]
+    if _silence.stderr is None or name == "torch":
+        original(logger, record)
+    elif name == _OWN:
+        with contextlib.redirect_stderr(_silence.stderr):
+            original(logger, record)

@@ -196,7 +196,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         written = _written_to(func)
 
         def moved(value: torch.Tensor) -> torch.Tensor:
-            if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
+            if not _rounds(value):
                 return value
             narrow = value.dtype.itemsize <= 2 and self._held_as is None
             off = self._moved(value, _OF_A_NARROW_INPUT if narrow else units)
@@ -207,10 +207,8 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def read(name: str, value: Any) -> Any:
             return value if name in written else map_tensors(moved, value)
 
-        names = [argument.name for argument in getattr(getattr(func, "_schema", None), "arguments", ())]
-        given = tuple(
-            read(name, value) for name, value in itertools.zip_longest(names[: len(args)], args, fillvalue="")
-        )
+        names = _argument_names(func)[: len(args)]
+        given = tuple(read(name, value) for name, value in itertools.zip_longest(names, args, fillvalue=""))
         return given, {key: read(key, value) for key, value in kwargs.items()}
 
     def _written(
@@ -228,10 +226,12 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         ``terms`` is how many numbers were added up, one by one, to each element of the result.
         """
-        in_place = {id(value) for value in _tensors_written_to(func, args)}
+        names, written = _argument_names(func), _written_to(func)
+        targets = [value for name, value in zip(names, args, strict=False) if name in written]
+        in_place = {id(value) for value in of_kind(torch.Tensor, targets)}
 
         def moved(value: torch.Tensor) -> torch.Tensor:
-            if not (value.is_floating_point() or value.is_complex()) or value.layout != torch.strided:
+            if not _rounds(value):
                 return value
             of_sum = self._units_of_sum(terms, value.dtype) if terms > 1 else 1.0
             made = self._moved(value, units * of_sum, constant, short_is_exact) if units else value
@@ -305,6 +305,16 @@ def _bare(func: Any) -> str:
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
+def _rounds(value: torch.Tensor) -> bool:
+    """Whether a tensor has floats that can be moved."""
+    return (value.is_floating_point() or value.is_complex()) and value.layout == torch.strided
+
+
+@functools.lru_cache(maxsize=4096)
+def _argument_names(func: Any) -> list[str]:
+    return [argument.name for argument in getattr(getattr(func, "_schema", None), "arguments", ())]
+
+
 @functools.lru_cache(maxsize=4096)
 def _written_to(func: Any) -> frozenset[str]:
     """The arguments that an op writes to, by name."""
@@ -316,23 +326,13 @@ def _written_to(func: Any) -> frozenset[str]:
     )
 
 
-def _tensors_written_to(func: Any, args: Any) -> list[torch.Tensor]:
-    written = _written_to(func)
-    if not written:
-        return []
-    names = [argument.name for argument in func._schema.arguments]
-    return of_kind(torch.Tensor, [value for name, value in zip(names, args, strict=False) if name in written])
-
-
 def _narrows(args: Any, kwargs: Any, result: Any) -> bool:
     """Whether a cast loses digits."""
-    sources = [value for value in of_kind(torch.Tensor, (args, kwargs)) if value.is_floating_point()]
-    results = [value for value in of_kind(torch.Tensor, result) if value.is_floating_point()]
-    if not sources or not results:
-        return False
-    return max(float(torch.finfo(each.dtype).eps) for each in results) > min(
-        float(torch.finfo(each.dtype).eps) for each in sources
+    read, made = (
+        [torch.finfo(value.dtype).eps for value in of_kind(torch.Tensor, values) if value.is_floating_point()]
+        for values in ((args, kwargs), result)
     )
+    return bool(read and made) and max(made) > min(read)
 
 
 def _as_in_float32(func: Any, args: Any, kwargs: Any, result: Any) -> Any:

@@ -10,8 +10,9 @@ from torch import nn
 
 from inductor_debug_jupyter import StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
-from inductor_debug_jupyter.pipeline.adapters.stick import FAULTS, Audit, Fault, parse_fault, stick128
+from inductor_debug_jupyter.pipeline.adapters.stick import FAULTS, Fault, parse_fault, stick128
 from inductor_debug_jupyter.pipeline.errors import AdapterError, OptionError
+from tests.proofs.stick_audit import Audit
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat
-from inductor_debug_jupyter.pipeline.adapters.stick.memory import restrided, store, to_device
+from inductor_debug_jupyter.pipeline.adapters.stick.memory import DeviceFormat, restrided, store, to_device
 from inductor_debug_jupyter.pipeline.errors import OptionError, RefusedError
 
 HALF, EXACT = DeviceFormat("float16"), DeviceFormat("float32")
@@ -34,29 +33,28 @@ def test_the_layout_of_a_tensor(shape, dtype, form, device_size, held):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.int32, torch.int8, torch.bool])
 @pytest.mark.parametrize("shape", [(), (1,), (65,), (3, 70), (2, 3, 5), (0,), (4, 0)])
-@pytest.mark.parametrize("cores", [1, 3, 32])
-def test_there_and_back(dtype, shape, cores):
+def test_there_and_back(dtype, shape):
     torch.manual_seed(0)
     values = torch.randint(-100, 100, shape).to(dtype)
-    held = to_device(values, HALF, cores)
+    held = to_device(values, HALF)
     assert held.buffer.numel() * held.buffer.itemsize == held.layout.nbytes
     assert torch.equal(held.load(), values)
     assert held.load().stride() == values.stride()
 
 
 def test_padding_is_poisoned_and_only_padding():
-    held = to_device(torch.ones(3, 65), HALF, cores=2)
+    held = to_device(torch.ones(3, 65), HALF)
     row = held.buffer.view(3, 128)
     assert not row[:, :65].isnan().any()
     assert row[:, 65:].isnan().all()
-    whole = to_device(torch.ones(65, dtype=torch.int64), HALF, cores=2).buffer.view(-1)
+    whole = to_device(torch.ones(65, dtype=torch.int64), HALF).buffer.view(-1)
     assert whole[:65].eq(1).all()
     assert whole[65:].eq(0x55555555).all()
 
 
 def test_what_is_outside_the_range_is_never_written():
     layout = HALF.layout((2, 130), torch.float16)
-    held = store(torch.ones(2, 130, dtype=torch.float16), layout, extent=(2, 1, 64), cores=4)
+    held = store(torch.ones(2, 130, dtype=torch.float16), layout, extent=(2, 1, 64))
     assert held.load()[:, :64].eq(1).all()
     assert held.load()[:, 64:].isnan().all()
 
@@ -64,7 +62,7 @@ def test_what_is_outside_the_range_is_never_written():
 def test_views_come_as_they_are():
     base = torch.arange(12.0).reshape(3, 4)
     for view in (base.T, base[:, 1:3], base.expand(2, 3, 4), base[::2], base.as_strided((3, 3), (1, 1))):
-        held = to_device(view, EXACT, cores=2)
+        held = to_device(view, EXACT)
         assert torch.equal(held.load(), view)
         assert held.load().stride() == view.stride()
         assert held.offset == view.storage_offset()
@@ -76,11 +74,11 @@ def test_strides_that_overlap_keep_their_values():
 
 
 def test_formats():
-    there = to_device(torch.tensor([1e9, -1e9, float("inf"), float("nan"), 1 / 3]), HALF, 1).load()
+    there = to_device(torch.tensor([1e9, -1e9, float("inf"), float("nan"), 1 / 3]), HALF).load()
     assert there[:3].tolist() == [65504.0, -65504.0, float("inf")]
     assert there[3].isnan()
     assert there[4] == torch.tensor(1 / 3).half().float()
-    assert to_device(torch.tensor([1 / 3]), EXACT, 1).load().item() == torch.tensor(1 / 3).item()
+    assert to_device(torch.tensor([1 / 3]), EXACT).load().item() == torch.tensor(1 / 3).item()
     with pytest.raises(OptionError, match=r"format='float8'; allowed: float16, float32"):
         DeviceFormat("float8")
 
@@ -97,4 +95,4 @@ def test_formats():
 )
 def test_what_the_device_cannot_hold_is_one_sentence(tensor, sentence):
     with pytest.raises(RefusedError, match=sentence):
-        to_device(tensor, HALF, 1)
+        to_device(tensor, HALF)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.torch_compat.hook_sites import HookSite
+from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 
 Rewrite = Callable[[str], str]
 

@@ -10,11 +10,10 @@ to do. In a test suite::
 
 Each check runs the adapter on small graphs (``samples``), as ``torch.compile`` passes them, and compares with eager. By
 default that happens in a process of its own: an adapter that crashes fails a check, and the next check starts afresh.
-``checks`` has the checks, ``subject`` the adapter under test, ``suite`` runs the checks, ``testing`` is for pytest.
+``checks`` has the checks, ``subject`` the adapter under test, ``suite`` runs the checks, also for pytest.
 """
 
 from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS, ConformanceCheck
-from inductor_debug_jupyter.pipeline.adapters.conformance.suite import run_conformance
-from inductor_debug_jupyter.pipeline.adapters.conformance.testing import AdapterConformance
+from inductor_debug_jupyter.pipeline.adapters.conformance.suite import AdapterConformance, run_conformance
 
 __all__ = ["CHECKS", "AdapterConformance", "ConformanceCheck", "run_conformance"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,11 @@ class FailsError(Exception):
 
 class DoesNotApplyError(Exception):
     """A check does not apply to this adapter; the message says why."""
+
+
+def clones(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Copies of the tensors among the values, and the other values."""
+    return tuple(each.clone() if isinstance(each, torch.Tensor) else each for each in values)
 
 
 class AdapterUnderTest:
@@ -120,21 +125,38 @@ class AdapterUnderTest:
             )
         raise DoesNotApplyError(f"refused: {result.reason}")
 
-    def compare(self, actual: Any, expected: Any) -> str:
+    def works(self, sample: Sample, dtype: torch.dtype | None = None) -> str:
+        """Run a sample and compare with eager; returns one line.
+
+        Raises:
+            DoesNotApplyError: the adapter refuses the sample with good reason.
+            FailsError: it does not work.
+        """
+        inputs = self.inputs(sample, dtype)
+        (actual,) = self.run(sample.function, clones(inputs))
+        return self.compare(actual, sample.function(*clones(inputs)))
+
+    def compare(self, actual: Any, expected: Any, problem: str = "", advice: str = "") -> str:
         """One line on how two outputs agree.
 
         Raises:
-            FailsError: they do not.
+            FailsError: they do not; ``problem`` comes before what was seen, with advice of its own.
         """
+        try:
+            return self._compare(actual, expected)
+        except FailsError as error:
+            if not problem:
+                raise
+            raise FailsError(f"{problem}: {error.detail}", advice) from None
+
+    def _compare(self, actual: Any, expected: Any) -> str:
         got, wanted = _flat(actual), _flat(expected)
         if len(got) != len(wanted):
             raise FailsError(
                 f"it gave {len(got)} outputs where the graph has {len(wanted)}",
                 "the compiled function returns what the graph returns: a tuple with one entry for each output",
             )
-        worst = 0.0
-        for index, (one, other) in enumerate(zip(got, wanted, strict=True)):
-            worst = max(worst, self._compare_one(index, one, other))
+        worst = max(map(self._compare_one, range(len(got)), got, wanted), default=0.0)
         return f"largest error {worst:.1e}" if worst else "exact"
 
     def _compare_one(self, index: int, got: Any, wanted: Any) -> float:
@@ -154,9 +176,9 @@ class AdapterUnderTest:
                 f"output {index} is {got.dtype} instead of {wanted.dtype}",
                 "convert back to the graph's dtype when the device computes in another",
             )
-        return self._numbers(index, got.detach(), wanted.detach())
+        return self._compare_numbers(index, got.detach(), wanted.detach())
 
-    def _numbers(self, index: int, got: torch.Tensor, wanted: torch.Tensor) -> float:
+    def _compare_numbers(self, index: int, got: torch.Tensor, wanted: torch.Tensor) -> float:
         if not wanted.numel():
             return 0.0
         if wanted.dtype is torch.bool or not (wanted.dtype.is_floating_point or wanted.dtype.is_complex):

@@ -1,20 +1,20 @@
-"""Run the checks, in a process of their own or in this one, and collect the results."""
+"""Run the checks, in a process of their own or in this one, also as pytest tests, and collect the results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS
 from inductor_debug_jupyter.pipeline.adapters.conformance.subject import AdapterUnderTest, DoesNotApplyError, FailsError
 from inductor_debug_jupyter.pipeline.adapters.graph_server import tell_ops
-from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, check_name, find_adapter
-from inductor_debug_jupyter.pipeline.adapters.recipes import arguments, reference
+from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, arguments, check_name, find_adapter, reference
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import Limits, Worker
 from inductor_debug_jupyter.pipeline.records import CheckRecord, ConformanceRecord, CrashRecord
+from inductor_debug_jupyter.pipeline.views.conformance import check_lines
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 SERVER = f"{__name__}:CheckServer"
@@ -71,7 +71,7 @@ def look(subject: AdapterUnderTest, check_id: str) -> CheckRecord:
 
 @contextmanager
 def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
-    made = find_adapter(adapter) if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
+    made = find_adapter(adapter) if isinstance(adapter, str) else _made(adapter)
     subject = AdapterUnderTest(made)
     name, introduction = _introduction(made)
     yield name, introduction, lambda check_id: look(subject, check_id)
@@ -79,7 +79,7 @@ def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[st
 
 @contextmanager
 def _there(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
-    made = adapter if isinstance(adapter, str) else adapter_of(adapter, _name(adapter), "adapter")
+    made = adapter if isinstance(adapter, str) else _made(adapter)
     if isinstance(made, str) and ":" not in made:
         check_name(made, "adapter")
     written = reference(made)
@@ -145,5 +145,46 @@ def _introduction(adapter: AcceleratorAdapter) -> tuple[str, str]:
     return declared.name, str(declared)
 
 
-def _name(adapter: Any) -> str:
-    return str(getattr(adapter, "__name__", type(adapter).__name__))
+def _made(adapter: Any) -> AcceleratorAdapter:
+    return adapter_of(adapter, str(getattr(adapter, "__name__", type(adapter).__name__)), "adapter")
+
+
+class AdapterConformance:
+    """One test for each check. A check that does not apply is skipped with its reason.
+
+    Set ``adapter`` to an adapter, its class or a name. The adapter runs in a process of its own unless ``isolate`` is
+    False; all checks run with the first test, so that torch is imported there once.
+    """
+
+    adapter: ClassVar[Any] = None
+    isolate: ClassVar[bool] = True
+    timeout: ClassVar[float] = DEFAULT_SECONDS
+    _report: ClassVar[ConformanceRecord | None] = None
+
+    @classmethod
+    def report(cls) -> ConformanceRecord:
+        """The conformance report, made once for the class.
+
+        Raises:
+            UsageError: the class names no adapter.
+        """
+        if cls.adapter is None:
+            raise UsageError(f"{cls.__name__} names no adapter: set adapter = 'my_package:MyAdapter'")
+        if cls.__dict__.get("_report") is None:
+            cls._report = run_conformance(cls.adapter, isolate=cls.isolate, timeout=cls.timeout)
+        assert cls._report is not None
+        return cls._report
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """Pytest's hook: one test for each check id."""
+        if "check_id" in metafunc.fixturenames:
+            metafunc.parametrize("check_id", [check.check_id for check in CHECKS])
+
+    def test_conformance(self, check_id: str) -> None:
+        """One check."""
+        import pytest
+
+        found = next(check for check in self.report().checks if check.check_id == check_id)
+        if found.status == "does_not_apply":
+            pytest.skip(found.detail)
+        assert found.status == "holds", "\n".join(check_lines(found))

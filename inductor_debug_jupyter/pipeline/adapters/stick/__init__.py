@@ -12,16 +12,13 @@ prove the rest of the tool against a device that is wrong in known ways::
     copy = torch.compile(torch.clone, backend=device.as_backend(fallback=False))(x)
     copy[63], copy[64]  # 63, and nan: the second stick was never written
 
-- :mod:`layout`: where elements lie; :mod:`formats`: the dtypes in device memory; :mod:`memory`: the buffers;
-- :mod:`faults`: the faults; :mod:`kernels`: what a kernel computes; :mod:`specs`: the specs that kernels obey;
-- :mod:`program`: one graph on the device; :mod:`refusals`: what cannot run; :mod:`adapter`: the adapter;
-- :mod:`audit`: which kernels of a run were wrong.
+- :mod:`memory`: layout, dtypes and buffers; :mod:`kernels`: the specs that kernels obey, and what they compute;
+- :mod:`program`: one graph on the device; :mod:`faults`: the faults; :mod:`adapter`: the adapter, and what it refuses.
 """
 
 from inductor_debug_jupyter.pipeline.adapters.stick.adapter import StickAdapter, stick128
-from inductor_debug_jupyter.pipeline.adapters.stick.audit import Audit, WrongKernel
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import DEFAULT_OPS as FAULTS
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import Fault, parse_fault
 from inductor_debug_jupyter.pipeline.errors import RefusedError
 
-__all__ = ["FAULTS", "Audit", "Fault", "RefusedError", "StickAdapter", "WrongKernel", "parse_fault", "stick128"]
+__all__ = ["FAULTS", "Fault", "RefusedError", "StickAdapter", "parse_fault", "stick128"]

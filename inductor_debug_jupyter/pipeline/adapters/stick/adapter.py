@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import (
-    AcceleratorCapabilities,
-    CompilationResult,
-    torch_dtypes,
-)
+from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import Fault, faults_of
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS, DeviceFormat
 from inductor_debug_jupyter.pipeline.adapters.stick.kernels import Arithmetic
+from inductor_debug_jupyter.pipeline.adapters.stick.memory import ACCUMULATIONS, DeviceFormat, dtype_text
 from inductor_debug_jupyter.pipeline.adapters.stick.program import Device, DeviceProgram, Watch
-from inductor_debug_jupyter.pipeline.adapters.stick.refusals import check_graph
 from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
-from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.errors import OptionError, RefusedError
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import effects_as_ops
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import (
+    effects_as_ops,
+    is_aten,
+    node_value,
+    target_name,
+    writes_into_operands,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 
 class StickAdapter(AcceleratorAdapter):
@@ -73,6 +76,8 @@ class StickAdapter(AcceleratorAdapter):
             watch=watch,
         )
         self._checks = check
+        profile = load_profile("stick128")
+        self.alignment, self.alignment_dims = profile.alignment, profile.alignment_dims
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -90,18 +95,6 @@ class StickAdapter(AcceleratorAdapter):
     def get_memory_limit(self) -> int | None:
         """The limit of the ``stick128`` profile."""
         return load_profile("stick128").memory_limit
-
-    def capabilities(self) -> AcceleratorCapabilities:
-        """The alignment and memory of the ``stick128`` profile, with the simulator's own dtypes."""
-        profile = load_profile("stick128")
-        return AcceleratorCapabilities(
-            name=self.name,
-            dtypes=torch_dtypes(self.get_supported_dtypes()),
-            memory_limit=profile.memory_limit,
-            alignment=profile.alignment,
-            alignment_dims=profile.alignment_dims,
-            description=self.description,
-        )
 
     def rules(self) -> list[Constraint]:
         """The rules of the ``stick128`` profile; none with ``check=False``."""
@@ -129,6 +122,49 @@ class StickAdapter(AcceleratorAdapter):
         run = compile_with_aot(gm, inputs, compiler)
         specs = tuple(spec for program in programs for spec in program.specs)
         return CompilationResult(True, run, kernel_specs=specs)
+
+
+def check_graph(graph_module: torch.fx.GraphModule, form: DeviceFormat) -> None:
+    """Check every node of an AOT graph, so that it is refused when it is compiled and not in the middle of a run.
+
+    Raises:
+        RefusedError: the device cannot run a node; the message names the first one and says why.
+    """
+    for node in graph_module.graph.nodes:
+        if node.op == "output":
+            continue
+        reason = _reason(node) if node.op == "call_function" else ""
+        reason = reason or _cannot_hold(node, form)
+        if reason:
+            what = target_name(node) if node.op == "call_function" else f"{node.op} {node.name}"
+            raise RefusedError(f"{what}: {reason}")
+
+
+def _reason(node: torch.fx.Node) -> str:
+    """Why an op cannot be a kernel; empty when it can."""
+    target: Any = node.target
+    has_tensors = bool(of_kind(torch.Tensor, [node_value(each) for each in node.all_input_nodes]))
+    if not is_aten(target):
+        if target is operator.getitem or not has_tensors:
+            return ""
+        return "the device runs aten ops, and has no kernel for this one"
+    if writes_into_operands(target):
+        return "it writes into its operands; a kernel writes into memory of its own"
+    return ""
+
+
+def _cannot_hold(node: torch.fx.Node, form: DeviceFormat) -> str:
+    """Why the device cannot hold a node's value, or gives other bits to a view of bits as another dtype."""
+    try:
+        for fake in of_kind(torch.Tensor, node_value(node)):
+            form.check_holds(fake)
+    except RefusedError as error:
+        return str(error)
+    if str(node.target) in {"aten.view.dtype", "aten.view_copy.dtype"}:
+        for fake in of_kind(torch.Tensor, [node_value(each) for each in (node, *node.all_input_nodes)]):
+            if (held := form.held_as(fake.dtype)) != fake.dtype:
+                return f"it reads bits, and {dtype_text(fake.dtype)} is held as {dtype_text(held)}"
+    return ""
 
 
 def stick128(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -26,7 +26,7 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS
+from inductor_debug_jupyter.pipeline.adapters.stick.memory import ACCUMULATIONS
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
 
@@ -45,13 +45,8 @@ DEFAULT_OPS: dict[str, tuple[str, ...]] = {
 }
 """Fault → its ops by default; empty when an op must be given."""
 
-ALLOWED_OPS = {
-    "copy-first-stick": COPIES,
-    "negative-zero": EQUALITIES,
-    "wrong-accumulation": ACCUMULATING,
-    "read-padding": REDUCTIONS,
-}
-"""Fault → the ops on which it is allowed; any op for faults that are not listed."""
+ALLOWED_OPS = {**DEFAULT_OPS, "read-padding": REDUCTIONS}
+"""Fault → the ops on which it is allowed; empty for any op."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +69,9 @@ class Fault:
         ops = tuple(map(bare_name, self.ops)) or DEFAULT_OPS[self.name]
         if not ops:
             raise OptionError(f"fault {self.name!r} on which op? Say one, such as {self.name}:aten.mm")
-        allowed = ALLOWED_OPS.get(self.name)
+        allowed = ALLOWED_OPS[self.name]
         for op in ops:
-            if allowed is not None and op not in allowed:
+            if allowed and op not in allowed:
                 raise OptionError(f"fault {self.name!r}: {op!r} is not allowed; allowed: {', '.join(allowed)}")
         object.__setattr__(self, "ops", ops)
         self._check_argument()

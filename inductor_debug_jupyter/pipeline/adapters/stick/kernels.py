@@ -1,4 +1,8 @@
-"""The arithmetic of kernels, once their operands are in registers.
+"""Kernels: the spec that each obeys, and its arithmetic once its operands are in registers.
+
+A spec is the JSON that the device's compiler writes for one kernel. It states the op, each operand with its layout and
+the range that is read, each result with the range that is written, the type of running sums, and the part of each core.
+The kernel takes its ranges from its spec, so a fault of code generation can be seen in the spec.
 
 Torch's own aten ops run on the registers. Some ops have a kernel of their own, because their arithmetic can be set or
 be faulty: those that keep a running sum (its dtype is the device's accumulation type), equality, and ``as_strided``,
@@ -16,8 +20,8 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.stick.faults import EQUALITIES, Fault
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import ACCUMULATIONS
+from inductor_debug_jupyter.pipeline.adapters.stick.faults import COPIES, EQUALITIES, Fault
+from inductor_debug_jupyter.pipeline.adapters.stick.memory import ACCUMULATIONS, StickLayout
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.errors import RefusedError
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
@@ -59,33 +63,83 @@ class Arithmetic:
         return target  # type: ignore[no-any-return]
 
 
+Operand = tuple[str, StickLayout]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """A spec with what the kernel reads from it.
+
+    Args:
+        operands: name and layout of each.
+        results: name and layout of each.
+        whole_sticks: whether the kernel reads the padding of its operands, too.
+        extents: for each result, the range of its layout that is written.
+        spec: the JSON.
+    """
+
+    operands: tuple[Operand, ...]
+    results: tuple[Operand, ...]
+    whole_sticks: bool
+    extents: tuple[tuple[int, ...], ...]
+    spec: dict[str, Any]
+
+
+def plan_kernel(
+    op: str,
+    node: str,
+    graph: str,
+    operands: Sequence[Operand],
+    results: Sequence[Operand],
+    arithmetic: Arithmetic,
+    cores: int,
+) -> KernelPlan:
+    """The spec of one kernel."""
+    first_stick = arithmetic.fault("copy-first-stick", op) is not None
+    whole_sticks = arithmetic.fault("read-padding", op) is not None
+    most = 0 if bare_name(op) in UNWRITTEN else 1 if first_stick else None
+    extents = tuple(
+        (*outer, sticks if most is None else min(sticks, most), stick)
+        for *outer, sticks, stick in (layout.device_size for _, layout in results)
+    )
+    inputs = [layout.described(name) for name, layout in operands]
+    for described in inputs if whole_sticks else ():
+        described["last_stick"] = described["device_layout"][-1]
+    outputs = [layout.described(name, extent) for (name, layout), extent in zip(results, extents, strict=True)]
+    spec: dict[str, Any] = {"op": op, "node": node, "graph": graph, "inputs": inputs, "outputs": outputs}
+    if bare_name(op) in COPIES and extents:
+        spec["copy_range"] = list(extents[0])
+    if kind := arithmetic.accumulation(op):
+        spec["accumulate"] = kind
+    if results:
+        spec["work_division"] = _division(results[0][1], extents[0], cores)
+    return KernelPlan(tuple(operands), tuple(results), whole_sticks, extents, spec)
+
+
+def _division(layout: StickLayout, extent: tuple[int, ...], cores: int) -> dict[str, Any]:
+    """The parts of the cores: along the rows, or along the sticks where there are more of them."""
+    dimension, size = ("rows", layout.rows) if layout.rows >= layout.sticks else ("sticks", extent[-2])
+    each = -(-size // cores)
+    return {"cores": -(-size // each) if each else 0, "dimension": dimension, "each": each}
+
+
 def _accumulating(kernel: Callable[..., Any], target: Any, dtype: torch.dtype) -> Compute:
     def compute(*args: Any, **kwargs: Any) -> Any:
         exact = target(*args, **kwargs)  # whole numbers and empty tensors have nothing to round
         if not exact.is_floating_point() or not all(each.numel() for each in (exact, *of_kind(torch.Tensor, args))):
             return exact
-        made = kernel(_Rounding(dtype), exact, *args, **kwargs)
+        made = kernel(dtype, exact, *args, **kwargs)
         return exact if made is None else made.to(exact.dtype).reshape(exact.shape)
 
     return compute
 
 
-@dataclass(frozen=True, slots=True)
-class _Rounding:
-    """A running sum that is rounded after each part."""
-
-    dtype: torch.dtype
-
-    def total(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        running = parts[0].to(self.dtype)
-        for part in parts[1:]:
-            running = (running.float() + part.float()).to(self.dtype)
-        return running
-
-    def product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        """A matrix product, summed over the inner dimension stick by stick."""
-        pieces = zip(_pieces(left.float(), -1), _pieces(right.float(), -2), strict=True)
-        return self.total([torch.matmul(each, other) for each, other in pieces])
+def _total(dtype: torch.dtype, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A running sum that is rounded to ``dtype`` after each part."""
+    running = parts[0].to(dtype)
+    for part in parts[1:]:
+        running = (running.float() + part.float()).to(dtype)
+    return running
 
 
 def _pieces(values: torch.Tensor, dim: int) -> list[torch.Tensor]:
@@ -93,12 +147,14 @@ def _pieces(values: torch.Tensor, dim: int) -> list[torch.Tensor]:
     return [values.narrow(dim, start, min(_CHUNK, size - start)) for start in range(0, size, _CHUNK)]
 
 
-def _mm(rounding: _Rounding, exact: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    return rounding.product(left, right)
+def _mm(dtype: torch.dtype, exact: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """A matrix product, summed over the inner dimension stick by stick."""
+    pieces = zip(_pieces(left.float(), -1), _pieces(right.float(), -2), strict=True)
+    return _total(dtype, [torch.matmul(each, other) for each, other in pieces])
 
 
 def _addmm(
-    rounding: _Rounding,
+    dtype: torch.dtype,
     exact: torch.Tensor,
     bias: torch.Tensor,
     left: torch.Tensor,
@@ -107,27 +163,27 @@ def _addmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> torch.Tensor:
-    product = alpha * rounding.product(left, right).float()
+    product = alpha * _mm(dtype, exact, left, right).float()
     return product if beta == 0 else product + beta * bias.float()
 
 
 def _sum(
-    rounding: _Rounding, exact: torch.Tensor, values: torch.Tensor, dim: Any = None, *args: Any, **kwargs: Any
+    dtype: torch.dtype, exact: torch.Tensor, values: torch.Tensor, dim: Any = None, *args: Any, **kwargs: Any
 ) -> torch.Tensor:
     dims = [dim] if isinstance(dim, int) else list(dim or range(values.ndim))
     kept = [each for each in range(values.ndim) if each not in {d % values.ndim for d in dims}] if values.ndim else []
     summed = [each for each in range(values.ndim) if each not in kept]
     rows = values.permute(*kept, *summed).reshape(*(values.shape[each] for each in kept), -1).float()
-    return rounding.total([part.sum(-1) for part in _pieces(rows, -1)])
+    return _total(dtype, [part.sum(-1) for part in _pieces(rows, -1)])
 
 
-def _mean(rounding: _Rounding, exact: torch.Tensor, values: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    total = _sum(rounding, exact, values, *args, **kwargs)
+def _mean(dtype: torch.dtype, exact: torch.Tensor, values: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    total = _sum(dtype, exact, values, *args, **kwargs)
     return total.float() * (exact.numel() / values.numel())
 
 
 def _convolution(
-    rounding: _Rounding,
+    dtype: torch.dtype,
     exact: torch.Tensor,
     values: torch.Tensor,
     weight: torch.Tensor,
@@ -145,7 +201,7 @@ def _convolution(
     rest = (None, stride, padding, dilation, transposed, output_padding, groups)
     channels = 1 if values.ndim == weight.ndim else 0
     pieces = zip(_pieces(values.float(), channels), _pieces(weight.float(), 1), strict=True)
-    total = rounding.total([torch.ops.aten.convolution.default(each, part, *rest) for each, part in pieces]).float()
+    total = _total(dtype, [torch.ops.aten.convolution.default(each, part, *rest) for each, part in pieces]).float()
     return total if bias is None else total + bias.float().reshape(-1, *[1] * (weight.ndim - 2))
 
 
@@ -175,14 +231,14 @@ def _bitwise_equality(target: Any, *, when_signs_differ: bool) -> Compute:
 
 
 def as_strided(
-    values: torch.Tensor, offset: int, size: Sequence[int], stride: Sequence[int], start: int | None
+    values: torch.Tensor, offset: int, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    """``as_strided`` within the operand's own elements.
+    """``as_strided`` within the operand's own elements; ``offset`` is the operand's own on the host.
 
     Raises:
         RefusedError: it reaches an element of the storage that is not the operand's, and so not on the device.
     """
-    begin = (offset if start is None else start) - offset
+    begin = 0 if storage_offset is None else storage_offset - offset
     if 0 in size:
         return values.new_empty(size)
     own = torch.zeros(_reach(values.shape, values.stride()), dtype=torch.bool)

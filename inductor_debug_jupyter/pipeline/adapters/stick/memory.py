@@ -1,4 +1,14 @@
-"""Device memory: padded buffers, poisoned before they are written.
+"""Device memory: the layout of a tensor in sticks, the number formats, and buffers that are poisoned until written.
+
+The innermost dimension is cut into sticks of 128 bytes, and the rest of the last stick is padding. A float16 tensor of
+65 elements takes 2 sticks of 64 cells: its device layout is ``[2, 64]``. Outer dimensions stay as they are
+(``[3, 65]`` → ``[3, 2, 64]``), and a scalar takes one stick.
+
+``float16`` is the device's own format. Every float is held as float16, and a finite number beyond its range becomes the
+largest float16, as on accelerators that saturate. A kernel reads float16, computes in the tensor's own dtype, and
+rounds its result to float16. ``float32`` holds every dtype unchanged (complex, too), so an error in this mode comes
+from the layout, the transfers or a kernel, and never from rounding. Both hold 64-bit integers in 32 bits. A number that
+does not fit is refused, because it would silently give a wrong result.
 
 Kernels pass :class:`DeviceTensor` objects to each other. A kernel loads the range that its spec states into registers,
 and stores its result in a buffer of its own. Memory that no kernel has written is poison: a kernel that reads padding,
@@ -7,14 +17,171 @@ or a stick that was never written, gets NaN (for integers: a sentinel).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat, from_held, poison, to_held
-from inductor_debug_jupyter.pipeline.adapters.stick.layout import StickLayout, divided, divides
-from inductor_debug_jupyter.pipeline.errors import RefusedError
+from inductor_debug_jupyter.pipeline.errors import OptionError, RefusedError
+
+STICK_BYTES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class StickLayout:
+    """The place of one tensor in device memory.
+
+    Args:
+        shape: as the host sees it.
+        dtype: as the host sees it.
+        device_dtype: the dtype in device memory.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device_dtype: torch.dtype
+
+    @property
+    def stick(self) -> int:
+        """Elements in one stick."""
+        return STICK_BYTES // self.device_dtype.itemsize
+
+    @property
+    def inner(self) -> int:
+        """Elements along the dimension that is cut into sticks."""
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows of sticks there are."""
+        return math.prod(self.shape[:-1])
+
+    @property
+    def sticks(self) -> int:
+        """Sticks in one row."""
+        return -(-self.inner // self.stick)
+
+    @property
+    def device_size(self) -> tuple[int, ...]:
+        """Sizes in device memory."""
+        return (*self.shape[:-1], self.sticks, self.stick)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in device memory, padding included."""
+        return self.rows * self.sticks * STICK_BYTES
+
+    def described(self, name: str, extent: Sequence[int] | None = None) -> dict[str, Any]:
+        """An operand as a kernel spec states it; ``extent`` is the range that the kernel covers, by default all."""
+        return {
+            "name": name,
+            "shape": list(self.shape),
+            "dtype": dtype_text(self.dtype),
+            "device_layout": list(self.device_size),
+            "device_dtype": dtype_text(self.device_dtype),
+            "range": list(self.device_size if extent is None else extent),
+            "last_stick": self.inner - (self.sticks - 1) * self.stick if self.sticks else 0,
+        }
+
+
+def dtype_text(dtype: torch.dtype) -> str:
+    """``float16``."""
+    return str(dtype).removeprefix("torch.")
+
+
+FORMATS = ("float16", "float32")
+ACCUMULATIONS = {"float32": torch.float32, "float16": torch.float16}
+
+_NARROWED = {torch.int64: torch.int32, torch.bool: torch.uint8}
+_HALVED = {torch.float32: torch.float16}
+_OF_THE_DEVICE = frozenset(
+    {torch.float16, torch.float32, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
+)
+_EXACT = frozenset(
+    {*_OF_THE_DEVICE, torch.float64, torch.bfloat16, torch.complex64, torch.complex128, torch.uint16, torch.uint32}
+)
+_INT_POISON = {1: 0x55, 2: 0x5555, 4: 0x55555555}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFormat:
+    """One format, by its name.
+
+    Raises:
+        OptionError: there is no such format.
+    """
+
+    name: str = "float16"
+
+    def __post_init__(self) -> None:
+        if self.name not in FORMATS:
+            raise OptionError(f"format={self.name!r}; allowed: {', '.join(FORMATS)}")
+
+    @property
+    def dtypes(self) -> frozenset[torch.dtype]:
+        """Every dtype that the device can hold."""
+        return _OF_THE_DEVICE if self.name == "float16" else _EXACT
+
+    def held_as(self, dtype: torch.dtype) -> torch.dtype:
+        """The dtype in device memory.
+
+        Raises:
+            RefusedError: the device cannot hold it.
+        """
+        if dtype not in self.dtypes:
+            known = ", ".join(sorted(map(dtype_text, self.dtypes)))
+            raise RefusedError(f"the device cannot hold {dtype_text(dtype)}; it holds {known}")
+        if dtype in _NARROWED:
+            return _NARROWED[dtype]
+        return _HALVED.get(dtype, dtype) if self.name == "float16" else dtype
+
+    def check_holds(self, tensor: torch.Tensor) -> None:
+        """Check that the device can hold such a tensor.
+
+        Raises:
+            RefusedError: it cannot; the message says why.
+        """
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+            raise RefusedError(f"a {kind} tensor has no stick layout")
+        self.held_as(tensor.dtype)
+
+    def layout(self, shape: tuple[int, ...], dtype: torch.dtype) -> StickLayout:
+        """The layout of a tensor of that shape and dtype."""
+        return StickLayout(tuple(shape), dtype, self.held_as(dtype))
+
+
+def poison(dtype: torch.dtype) -> float | int | complex:
+    """The content of unwritten device memory: NaN, or an integer that is unlikely to be computed."""
+    if dtype.is_complex:
+        return complex("nan+nanj")
+    return float("nan") if dtype.is_floating_point else _INT_POISON[dtype.itemsize]
+
+
+def to_held(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The values as device memory holds them.
+
+    Raises:
+        RefusedError: a whole number does not fit.
+    """
+    if values.dtype == dtype:
+        return values
+    if values.dtype is torch.int64 and values.numel():
+        limits = torch.iinfo(dtype)
+        for value in map(int, values.aminmax()):
+            if not limits.min <= value <= limits.max:
+                raise RefusedError(f"the int64 value {value} does not fit the device's {dtype_text(dtype)}")
+    if dtype is torch.float16 and values.dtype.is_floating_point:
+        largest = torch.finfo(dtype).max
+        return torch.where(values.isinf(), values, values.clamp(-largest, largest)).to(dtype)
+    return values.to(dtype)
+
+
+def from_held(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The values as the host's dtype."""
+    return values != 0 if dtype is torch.bool else values.to(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,52 +232,29 @@ class DeviceTensor:
         return room.as_strided(values.shape, values.stride(), self.offset)
 
 
-def allocate(layout: StickLayout) -> torch.Tensor:
-    """A poisoned buffer."""
-    return torch.full(
-        (layout.rows, layout.sticks, layout.stick), poison(layout.device_dtype), dtype=layout.device_dtype
-    )
-
-
-def store(
-    values: torch.Tensor,
-    layout: StickLayout,
-    *,
-    extent: Sequence[int],
-    cores: int,
-    offset: int = 0,
-) -> DeviceTensor:
-    """Write registers into a buffer of their own, each core its part; nothing outside ``extent`` is written."""
-    buffer = allocate(layout)
-    if extent[-2] == 0:
-        return DeviceTensor(layout, buffer, tuple(values.stride()), offset)
-    held = to_held(values.detach(), layout.device_dtype).reshape(layout.rows, layout.inner)
-    cells = buffer.view(layout.rows, layout.sticks * layout.stick)
-    written = min(layout.inner, extent[-2] * layout.stick)
-    for start, stop in divided(layout, cores, extent):
-        if divides(layout) == "rows":
-            cells[start:stop, :written] = held[start:stop, :written]
-        else:
-            first, last = start * layout.stick, min(stop * layout.stick, written)
-            cells[:, first:last] = held[:, first:last]
+def store(values: torch.Tensor, layout: StickLayout, *, extent: Sequence[int], offset: int = 0) -> DeviceTensor:
+    """Write registers into a buffer of their own; nothing outside ``extent`` is written."""
+    dtype = layout.device_dtype
+    buffer = torch.full((layout.rows, layout.sticks, layout.stick), poison(dtype), dtype=dtype)
+    if extent[-2]:
+        held = to_held(values.detach(), dtype).reshape(layout.rows, layout.inner)
+        written = min(layout.inner, extent[-2] * layout.stick)
+        buffer.view(layout.rows, layout.sticks * layout.stick)[:, :written] = held[:, :written]
     return DeviceTensor(layout, buffer, tuple(values.stride()), offset)
 
 
-def to_device(tensor: torch.Tensor, form: DeviceFormat, cores: int) -> DeviceTensor:
+def to_device(tensor: torch.Tensor, form: DeviceFormat) -> DeviceTensor:
     """A host tensor in device memory.
 
     Raises:
         RefusedError: the device cannot hold such a tensor.
     """
-    if tensor.layout is not torch.strided:
-        raise RefusedError(f"a {str(tensor.layout).removeprefix('torch.')} tensor has no stick layout")
-    if tensor.is_quantized:
-        raise RefusedError("a quantized tensor has no stick layout")
+    form.check_holds(tensor)
     if type(tensor) not in {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}:
         raise RefusedError(f"a {type(tensor).__name__} is not a plain tensor")
     plain = tensor.detach().resolve_conj().resolve_neg()
     layout = form.layout(tuple(tensor.shape), tensor.dtype)
-    held = store(plain, layout, extent=layout.device_size, cores=cores)
+    held = store(plain, layout, extent=layout.device_size)
     return DeviceTensor(layout, held.buffer, tuple(tensor.stride()), int(tensor.storage_offset()), tensor)
 
 

@@ -11,18 +11,28 @@ import operator
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import device_log
-from inductor_debug_jupyter.pipeline.adapters.stick.formats import DeviceFormat
-from inductor_debug_jupyter.pipeline.adapters.stick.kernels import Arithmetic, as_strided
-from inductor_debug_jupyter.pipeline.adapters.stick.layout import StickLayout, dtype_text
-from inductor_debug_jupyter.pipeline.adapters.stick.memory import DeviceTensor, store, to_device
-from inductor_debug_jupyter.pipeline.adapters.stick.specs import KernelPlan, Operand, plan_kernel
+from inductor_debug_jupyter.pipeline.adapters.stick.kernels import (
+    Arithmetic,
+    KernelPlan,
+    Operand,
+    as_strided,
+    plan_kernel,
+)
+from inductor_debug_jupyter.pipeline.adapters.stick.memory import (
+    DeviceFormat,
+    DeviceTensor,
+    StickLayout,
+    dtype_text,
+    store,
+    to_device,
+)
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.errors import RefusedError
 from inductor_debug_jupyter.pipeline.records import Transfer
@@ -70,10 +80,6 @@ class Device:
     show_values: bool = False
     watch: Watch | None = None
 
-    def healthy(self) -> Device:
-        """The same device without faults and without a watch."""
-        return replace(self, arithmetic=replace(self.arithmetic, faults=()), watch=None)
-
 
 class DeviceProgram:
     """One graph, ready to run.
@@ -115,13 +121,14 @@ class DeviceProgram:
             loaded = _Registers(whole)
             values, named = map_kind(DeviceTensor, loaded, (args, kwargs))
             if bare_name(op) == "as_strided":
-                computed = as_strided(values[0], args[0].offset, *_strided_arguments(*values[1:], **named))
+                computed = as_strided(values[0], args[0].offset, *values[1:], **named)
             else:
                 computed = device.arithmetic.compute(node.target, op)(*values, **named)
         except RefusedError as error:
             raise RefusedError(f"{op}: {error}") from None
         except (RuntimeError, TypeError, NotImplementedError) as error:
-            raise RefusedError(f"{op} cannot run on the device: {_first_line(error)}") from error
+            first = (str(error).strip() or "no message").splitlines()[0]
+            raise RefusedError(f"{op} cannot run on the device: {type(error).__name__}: {first}") from error
         return self._stored(node, op, operands, loaded, computed)
 
     def _stored(
@@ -133,7 +140,7 @@ class DeviceProgram:
         if plan is None or not _fits(plan, operands, shapes):
             planned = [layout for _, layout in plan.results] if plan else []
             if plan and plan.whole_sticks and len(planned) == len(results):
-                computed = map_tensors(_Cut(planned), computed)  # a kernel writes its own result and no more
+                computed = _cut(computed, planned)  # a kernel writes its own result and no more
             else:
                 plan = self._plan_at_launch(node, operands, shapes)
         stores = iter(zip(plan.results, plan.extents, strict=True))
@@ -141,7 +148,7 @@ class DeviceProgram:
         def write(values: torch.Tensor) -> DeviceTensor:
             (_, layout), extent = next(stores)
             try:
-                return store(values, layout, extent=extent, cores=self.device.cores, offset=loaded.offset_of(values))
+                return store(values, layout, extent=extent, offset=loaded.offset_of(values))
             except RefusedError as error:
                 raise RefusedError(f"{op}: {error}") from None
 
@@ -160,23 +167,22 @@ class DeviceProgram:
         if not all(map(_is_static, fakes)):
             return None
         results = [(node.name, form.layout(tuple(fake.shape), fake.dtype)) for fake in fakes]
-        return plan_kernel(
-            target_name(node), node.name, self.graph, operands, results, self.device.arithmetic, self.device.cores
-        )
+        return self._plan(node, operands, results)
+
+    def _plan(self, node: torch.fx.Node, operands: list[Operand], results: list[Operand]) -> KernelPlan:
+        device = self.device
+        return plan_kernel(target_name(node), node.name, self.graph, operands, results, device.arithmetic, device.cores)
 
     def _plan_at_launch(
         self, node: torch.fx.Node, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]
     ) -> KernelPlan:
         """The plan of a kernel whose sizes were not known at compile time; its spec is reported now."""
-        read = [each for each in of_kind(torch.fx.Node, (node.args, node.kwargs)) if _is_tensor(each)]
-        plan = plan_kernel(
-            target_name(node),
-            node.name,
-            self.graph,
-            [(each.name, operand.layout) for each, operand in zip(read, operands, strict=True)],
+        nodes = of_kind(torch.fx.Node, (node.args, node.kwargs))
+        names = [each.name for each in nodes if isinstance(node_value(each), torch.Tensor)]
+        plan = self._plan(
+            node,
+            [(name, operand.layout) for name, operand in zip(names, operands, strict=True)],
             [(node.name, self.device.format.layout(*each)) for each in shapes],
-            self.device.arithmetic,
-            self.device.cores,
         )
         self.plans[node] = plan
         device_log.tell(device_log.kernel_of(plan.spec, adapter=self.device.name, compile_id=self.compile_id))
@@ -226,33 +232,28 @@ class _ProgramRun(torch.fx.Interpreter):
     def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The outputs go to the host; an input that is returned unchanged is the host's own tensor."""
         outputs = super().output(target, args, kwargs)
-        names = iter(self._output_names())
-        if isinstance(outputs, tuple | list):
-            return type(outputs)(self._from_device(each, next(names, "output")) for each in outputs)
-        return self._from_device(outputs, next(names, "output"))
-
-    def _output_names(self) -> list[str]:
         (made,) = self.running.args
-        nodes = made if isinstance(made, tuple | list) else (made,)
-        return [each.name if isinstance(each, torch.fx.Node) else "output" for each in nodes]
+        if not isinstance(outputs, tuple | list):
+            return self._from_device(outputs, made)
+        return type(outputs)(map(self._from_device, outputs, cast("Sequence[Any]", made)))
 
     def _to_device(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         device = self.program.device
         try:
-            held = to_device(value, device.format, device.cores)
+            held = to_device(value, device.format)
         except RefusedError as error:
             raise RefusedError(f"{self.running.name}: {error}") from None
         self._report("copy_to_device", self.running.name, held.layout, value)
         return held
 
-    def _from_device(self, value: Any, name: str) -> Any:
+    def _from_device(self, value: Any, node: Any) -> Any:
         if not isinstance(value, DeviceTensor):
             return value
         tensor = value.to_host()
         if tensor is not value.host:
-            self._report("copy_from_device", name, value.layout, tensor)
+            self._report("copy_from_device", node.name, value.layout, tensor)
         return tensor
 
     def _report(self, direction: Direction, name: str, layout: StickLayout, values: torch.Tensor) -> None:
@@ -294,21 +295,10 @@ class _Registers:
         return int(values.storage_offset()) + self._offsets.get(values.untyped_storage().data_ptr(), 0)
 
 
-class _Cut:
-    """Cuts each result to the shape that was planned for it."""
-
-    def __init__(self, layouts: list[StickLayout]) -> None:
-        self._layouts = iter(layouts)
-
-    def __call__(self, values: torch.Tensor) -> torch.Tensor:
-        shape = next(self._layouts).shape
-        return values[tuple(slice(size) for size in shape)]
-
-
-def _strided_arguments(
-    size: Any, stride: Any, storage_offset: int | None = None
-) -> tuple[list[int], list[int], int | None]:
-    return list(size), list(stride), storage_offset
+def _cut(computed: Any, planned: list[StickLayout]) -> Any:
+    """Each result, cut to the shape that was planned for it."""
+    cuts = (tuple(map(slice, layout.shape)) for layout in planned)
+    return map_tensors(lambda values: values[next(cuts)], computed)
 
 
 def _fits(plan: KernelPlan, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]) -> bool:
@@ -317,17 +307,14 @@ def _fits(plan: KernelPlan, operands: list[DeviceTensor], shapes: list[tuple[tup
     return planned == shapes and [layout for _, layout in plan.operands] == [each.layout for each in operands]
 
 
-def _is_tensor(node: torch.fx.Node) -> bool:
-    return isinstance(node_value(node), torch.Tensor)
-
-
 def _is_static(fake: torch.Tensor) -> bool:
     return all(isinstance(size, int) for size in fake.shape)
 
 
 def _crash_or_hang(device: Device, op: str) -> None:
     if crash := device.arithmetic.fault("crash", op):
-        _flush_logs()
+        for handler in device_log.log.handlers + logging.getLogger().handlers:
+            handler.flush()
         os.kill(os.getpid(), signal.Signals[crash.argument or "SIGSEGV"])
     if hang := device.arithmetic.fault("hang", op):
         end = time.monotonic() + float(hang.argument or "inf")
@@ -335,16 +322,7 @@ def _crash_or_hang(device: Device, op: str) -> None:
             time.sleep(0.05)  # one step at a time: KeyboardInterrupt and alarms still get through
 
 
-def _flush_logs() -> None:
-    for handler in device_log.log.handlers + logging.getLogger().handlers:
-        handler.flush()
-
-
 def _first_values(values: torch.Tensor) -> str:
     flat = values.detach().reshape(-1)
     shown = ", ".join(f"{each:.6g}" if isinstance(each, float) else str(each) for each in flat[:_VALUES_SHOWN].tolist())
     return f"[{shown}{', …' if flat.numel() > _VALUES_SHOWN else ''}]"
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"

@@ -6,7 +6,7 @@ of the two devices are compared bit for bit, padding included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -50,7 +50,9 @@ class Audit:
     def _launched_again(self, program: DeviceProgram, launch: Launch) -> Any:
         healthy = self._healthy.get(id(program))
         if healthy is None:
-            healthy = DeviceProgram(program.graph_module, program.device.healthy(), program.graph, program.compile_id)
+            device = program.device
+            device = replace(device, arithmetic=replace(device.arithmetic, faults=()), watch=None)
+            healthy = DeviceProgram(program.graph_module, device, program.graph, program.compile_id)
             self._healthy[id(program)] = healthy
         with torch.random.fork_rng(devices=()):
             torch.set_rng_state(launch.random_state)
