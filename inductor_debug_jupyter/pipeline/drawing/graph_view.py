@@ -28,14 +28,7 @@ from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
-from inductor_debug_jupyter.pipeline.views.view_types import (
-    FrameView,
-    PaintView,
-    PictureNode,
-    PictureView,
-    SearchView,
-    Selection,
-)
+from inductor_debug_jupyter.pipeline.views.view_types import PaintView, PictureView, Row, SearchView, Selection
 
 MAX_SHAPES = 2_000
 """The largest number of shapes that is drawn; beyond, the boxes that were opened longest ago close."""
@@ -276,7 +269,7 @@ class GraphView(Harmless):
             stage=self.stage,
             svg=svg,
             nodes={shape.id: self._node(shape) for shape in drawing.shapes},
-            frames={frame.id: FrameView(box=frame.box, title=frame.title) for frame in drawing.frames},
+            frames={frame.id: Row(box=frame.box, title=frame.title) for frame in drawing.frames},
             note=". ".join(filter(None, [self._note(), problem])),
             anchor="",
             opened=len(drawing.frames),
@@ -284,11 +277,12 @@ class GraphView(Harmless):
             colours=[[by, TITLES[by]] for by in self.colours],
         )
 
-    def _node(self, shape: Shape) -> PictureNode:
+    def _node(self, shape: Shape) -> Row:
+        """One drawn shape: the nodes that it stands for (not those of a closed box), and what a click on it selects."""
         node = self._chosen_by(shape)
         line = node.cell or node.source
         chosen = self.lookup.of_node(self.compile_id, self.stage, node)
-        return PictureNode(
+        return Row(
             kind="copy" if shape.kind == "input" else shape.kind,
             names=list(shape.names) if len(shape.names) <= _NAMES_SENT else [],
             title=self._title(shape, node),

@@ -11,7 +11,7 @@ import zlib
 from base64 import b64encode
 from pathlib import Path
 
-from inductor_debug_jupyter.pipeline.drawing.picture import picture_view
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView
 from inductor_debug_jupyter.pipeline.records import Heatmap
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
@@ -32,7 +32,7 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 def graph_image(lookup: Lookup, compile_id: str, stage: str) -> tuple[str, str]:
     """A graph as a data address, and a note on what was simplified."""
-    picture = picture_view(lookup, compile_id, stage, limit=GRAPH_UNITS)
+    picture = GraphView(lookup, compile_id, stage, first=GRAPH_UNITS).picture()
     return _address("image/svg+xml", picture["svg"].encode()), picture["note"]
 
 

@@ -24,11 +24,12 @@ from inductor_debug_jupyter.pipeline.reports.images import graph_image, heatmap_
 from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed
 from inductor_debug_jupyter.pipeline.store import Artifact
 from inductor_debug_jupyter.pipeline.views.crash import crash_text
-from inductor_debug_jupyter.pipeline.views.guards import GuardRow, guard_rows
+from inductor_debug_jupyter.pipeline.views.guards import guard_rows
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, worst_first
 from inductor_debug_jupyter.pipeline.views.text import header_line, severity_text
 from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line, transfers_summary
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 from inductor_debug_jupyter.pipeline.words import count
 
 ILLUSTRATED_SESSIONS = 12
@@ -207,7 +208,7 @@ class SessionSection:
     header: str
     pictures: list[Picture]
     texts: list[Text]
-    guards: list[GuardRow]
+    guards: list[Row]
     more_guards: int
     moved: str
     transfers: list[str]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import CrashRecord
-from inductor_debug_jupyter.pipeline.views.view_types import CrashView
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 _MEANING = {
     "SIGSEGV": "it read or wrote memory that is not its own",
@@ -45,9 +45,9 @@ def crash_section(crashes: Sequence[CrashRecord]) -> list[str]:
     return ["", f"Crashed ({len(crashes):,})", *(f"  {line}" for line in lines)]
 
 
-def crash_views(crashes: Iterable[CrashRecord]) -> list[CrashView]:
+def crash_views(crashes: Iterable[CrashRecord]) -> list[Row]:
     """For a panel: each crash as a sentence, with the lines to unfold."""
-    return [CrashView(text=crash_line(crash), stderr=stderr_lines(crash)) for crash in crashes]
+    return [Row(text=crash_line(crash), stderr=stderr_lines(crash)) for crash in crashes]
 
 
 def stderr_lines(crash: CrashRecord) -> list[str]:
