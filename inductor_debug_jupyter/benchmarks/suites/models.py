@@ -17,7 +17,6 @@ from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.options import add_options, read_given
 from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
-from inductor_debug_jupyter.pipeline.reports.noise import is_noisy
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_WORDS
@@ -127,7 +126,7 @@ def noise_lines(records: Iterable[BenchmarkRecord]) -> list[str]:
         "measure again on a quiet machine, with more --runs"
         for record in records
         for timing in record.timings
-        if is_noisy(timing)
+        if timing.is_noisy
     ]
 
 
