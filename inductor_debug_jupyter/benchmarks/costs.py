@@ -18,7 +18,7 @@ _CXX_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What one contender cost, over all repeats. ``compile`` is up to the end of the block, ``whole`` everything."""
+    """What one contender cost, over all repeats."""
 
     name: str
     title: str
@@ -30,23 +30,17 @@ class Cost:
         """Whether there is a figure."""
         return bool(self.answers) and not self.error
 
-    @property
-    def compile_cpu(self) -> float:
-        """Median CPU seconds of the compile with what is around it."""
-        return statistics.median(answer.cpu("compile") for answer in self.answers)
+    def cpu(self, *laps: str) -> float:
+        """Median CPU seconds of those stretches, of everything when none is named."""
+        return statistics.median(answer.cpu(*laps) for answer in self.answers)
 
     @property
     def after_cpu(self) -> float:
         """Median CPU seconds of what comes after the compile: closing, saving, a second program."""
-        return statistics.median(answer.cpu("close", "finish") for answer in self.answers)
+        return self.cpu("close", "finish")
 
     @property
-    def whole_cpu(self) -> float:
-        """Median CPU seconds of everything."""
-        return statistics.median(answer.cpu() for answer in self.answers)
-
-    @property
-    def whole_wall(self) -> float:
+    def wall(self) -> float:
         """Median wall seconds of everything."""
         return statistics.median(answer.wall() for answer in self.answers)
 
@@ -75,26 +69,29 @@ def cost_of(name: str, answers: Sequence[Answer]) -> Cost:
     return Cost(name, contender.title, tuple(answers), error)
 
 
-def ratio(cost: Cost, base: Cost | None, *, whole: bool) -> float | None:
-    """Median over the median of ``base``; None where one of them has no figure."""
-    if base is None or not base.measured or not cost.measured:
+@dataclass(frozen=True)
+class Ratios:
+    """A contender's CPU time over a plain compile's: medians of the compile and of everything.
+
+    ``best`` is the best run over the best run (what a machine is busy with only ever adds), ``least`` and ``most`` are
+    those of everything within one repeat.
+    """
+
+    compile: float
+    whole: float
+    best: float
+    least: float
+    most: float
+
+
+def ratios(cost: Cost, plain: Cost | None) -> Ratios | None:
+    """The ratios; None where one of the two has no figure."""
+    if plain is None or not plain.measured or not cost.measured:
         return None
-    return (cost.whole_cpu if whole else cost.compile_cpu) / base.whole_cpu
-
-
-def ratio_range(cost: Cost, base: Cost | None) -> tuple[float, float] | None:
-    """The least and the greatest ratio of everything within one repeat."""
-    if base is None or not base.measured or not cost.measured:
-        return None
-    ratios = [own.cpu() / plain.cpu() for own, plain in zip(cost.answers, base.answers, strict=False)]
-    return min(ratios), max(ratios)
-
-
-def best_ratio(cost: Cost, base: Cost | None) -> float | None:
-    """The best run over the best run of ``base``: what a machine is busy with only ever adds."""
-    if base is None or not base.measured or not cost.measured:
-        return None
-    return cost.spread()[0] / base.spread()[0]
+    each = [own.cpu() / base.cpu() for own, base in zip(cost.answers, plain.answers, strict=False)]
+    base = plain.cpu()
+    best = cost.spread()[0] / plain.spread()[0]
+    return Ratios(cost.cpu("compile") / base, cost.cpu() / base, best, min(each), max(each))
 
 
 @dataclass(frozen=True)
@@ -147,14 +144,12 @@ class LayerCost:
 
 def layer_cost(layers: int, plain: Cost, own: Cost) -> LayerCost:
     """What we add: inside the recorder while it compiles, and afterwards."""
-    told = [answer.own for answer in own.answers]
-    after = [answer.own + answer.cpu("close", "finish") for answer in own.answers]
     return LayerCost(
         layers=layers,
         nodes=own.answers[0].nodes,
-        plain=plain.whole_cpu,
-        block=statistics.median(told),
-        whole=statistics.median(after),
+        plain=plain.cpu(),
+        block=statistics.median(answer.own for answer in own.answers),
+        whole=statistics.median(answer.own + answer.cpu("close", "finish") for answer in own.answers),
     )
 
 
@@ -219,18 +214,12 @@ def cost_rows(costs: Costs) -> list[tuple[str, ...]]:
 def _row(cost: Cost, plain: Cost | None) -> tuple[str, ...]:
     if not cost.measured:
         return (cost.title, *["–"] * 7, f"failed: {cost.error}" if cost.error else "not measured")
-    extremes = ratio_range(cost, plain)
-    return (
-        cost.title,
-        f"{cost.compile_cpu:.2f}",
-        f"{cost.after_cpu:.2f}",
-        f"{cost.whole_wall:.2f}",
-        _times(ratio(cost, plain, whole=False)),
-        _times(ratio(cost, plain, whole=True)),
-        _times(best_ratio(cost, plain)),
-        f"{extremes[0]:.2f}–{extremes[1]:.2f}" if extremes else "–",
-        _given(cost),
-    )
+    over = ["–"] * 4
+    if found := ratios(cost, plain):
+        over = [*(f"{ratio:.2f}×" for ratio in (found.compile, found.whole, found.best))]
+        over.append(f"{found.least:.2f}–{found.most:.2f}")
+    seconds = (f"{each:.2f}" for each in (cost.cpu("compile"), cost.after_cpu, cost.wall))
+    return (cost.title, *seconds, *over, _given(cost))
 
 
 def _given(cost: Cost) -> str:
@@ -259,21 +248,19 @@ def statements(costs: Costs, calls: CallRatios | None) -> list[str]:
 
 
 def _capture_lines(costs: Costs) -> list[str]:
-    own, plain = costs.get("capture"), costs.get("plain")
-    if own is None or (block := ratio(own, plain, whole=False)) is None:
+    plain = costs.get("plain")
+    found = {name: ratios(costs[name], plain) for name in ("capture", "compile_debug") if name in costs}
+    if (own := found.get("capture")) is None:
         return []
-    whole = ratio(own, plain, whole=True) or 0.0
+    block, whole = own.compile, own.whole
     goal = f"goal ≤ {CAPTURE_GOAL:.2f}×"
     lines = [
         f"Our capture in the block: {block:.2f}× a plain compile ({goal}: {_met(block <= CAPTURE_GOAL)})",
         f"Our capture closed, checked, stored and saved: {whole:.2f}× ({goal}: {_met(whole <= CAPTURE_GOAL)})",
     ]
-    debug = costs.get("compile_debug")
-    if debug is not None and (theirs := ratio(debug, plain, whole=True)) is not None:
-        lines.append(
-            f"TORCH_COMPILE_DEBUG=1 costs {theirs:.2f}×: ours is "
-            f"{'cheaper' if whole < theirs else 'not cheaper'} ({_met(whole < theirs)})"
-        )
+    if debug := found.get("compile_debug"):
+        cheaper = "cheaper (met)" if whole < debug.whole else "not cheaper (not met)"
+        lines.append(f"TORCH_COMPILE_DEBUG=1 costs {debug.whole:.2f}×: ours is {cheaper}")
     return lines
 
 
@@ -281,9 +268,11 @@ def _cache_lines(costs: Costs) -> list[str]:
     cached, plain = costs.get("cached"), costs.get("plain")
     if cached is None or plain is None or not cached.measured or not plain.measured:
         return []
-    factor = plain.whole_cpu / cached.whole_cpu
-    seconds = f"{plain.whole_cpu:.2f} s over {cached.whole_cpu:.2f} s"
-    return [f"A compile with the FX and AOT caches off, as in a capture, costs {factor:.1f}× a hit in them ({seconds})"]
+    off, hit = plain.cpu(), cached.cpu()
+    seconds = f"{off:.2f} s over {hit:.2f} s"
+    return [
+        f"A compile with the FX and AOT caches off, as in a capture, costs {off / hit:.1f}× a hit in them ({seconds})"
+    ]
 
 
 def _call_lines(calls: CallRatios) -> list[str]:
@@ -357,22 +346,19 @@ def cost_json(costs: Costs) -> list[dict[str, Any]]:
     for cost in costs.values():
         entry: dict[str, Any] = {"name": cost.name, "title": cost.title, "error": cost.error}
         if cost.measured:
+            found = ratios(cost, plain)
             entry |= {
-                "cpu": cost.compile_cpu,
+                "cpu": cost.cpu("compile"),
                 "after_cpu": cost.after_cpu,
-                "wall": cost.whole_wall,
-                "ratio": ratio(cost, plain, whole=False),
-                "ratio_whole": ratio(cost, plain, whole=True),
-                "ratio_range": ratio_range(cost, plain),
+                "wall": cost.wall,
+                "ratio": found and found.compile,
+                "ratio_whole": found and found.whole,
+                "ratio_range": found and (found.least, found.most),
                 "stages": cost.stages,
                 "runs": [asdict(answer) for answer in cost.answers],
             }
         listed.append(entry)
     return listed
-
-
-def _times(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}×"
 
 
 def _met(yes: bool) -> str:

@@ -11,16 +11,14 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Table
+from rich.text import Text
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> None:
     """Print a table to stdout: as wide as the terminal, or as wide as needed when the output goes elsewhere."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     numbers = set(right)
     for column in columns:
