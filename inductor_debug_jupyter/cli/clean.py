@@ -8,11 +8,10 @@ import sys
 from collections import Counter
 
 from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import printable, size_text
 from inductor_debug_jupyter.cli.time_options import parse_age
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
-from inductor_debug_jupyter.pipeline.harmless import encodable
+from inductor_debug_jupyter.pipeline.harmless import encodable, one_line
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.store import CleanReport
 from inductor_debug_jupyter.pipeline.store.cleaning import ORPHANED, UNFINISHED
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     plan = store.clean(older_than, keep_last, dry_run=True)
     if not plan.sessions and not plan.deleted:
         if not args.quiet:
-            print(f"Nothing to delete in {printable(str(store.folder))}.")
+            print(f"Nothing to delete in {one_line(str(store.folder))}.")
             _print_kept(plan)
         return 0
     if args.dry_run:
@@ -67,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 def _confirmed(plan: CleanReport, folder: str) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("clean deletes files and cannot ask without a terminal; say --yes, or --dry-run to look first")
-    question = f"Delete {_amount(plan)} from {printable(folder)}? [y/N] "
+    question = f"Delete {_amount(plan)} from {one_line(folder)}? [y/N] "
     answer = input(encodable(question, sys.stdout.encoding))  # readline writes past sys.stdout
     return answer.strip().lower() in {"y", "yes"}
 
@@ -78,13 +77,13 @@ def _amount(report: CleanReport) -> str:
     files = words.count(len(report.deleted) - sum(left.values()), "file")
     sessions = [f"{words.count(len(report.sessions), 'session')} with {files}"] if report.sessions else []
     what = " and ".join([*sessions, *(f"{words.count(number, 'file')} {reason}" for reason, number in left.items())])
-    return f"{what} ({size_text(report.freed)})"
+    return f"{what} ({words.size(report.freed)})"
 
 
 def _print_report(report: CleanReport, done: str) -> None:
     print(f"{_amount(report)} {done}{':' if report.sessions else '.'}")
     for session in report.sessions:
-        print(f"  {printable(session)}")
+        print(f"  {one_line(session)}")
     _print_kept(report)
 
 
@@ -96,4 +95,4 @@ def _print_kept(report: CleanReport) -> None:
         print(f"Kept {words.count(len(shared), 'file')}: also used by sessions that stay.")
     for file in report.kept:
         if file not in shared:
-            print(f"Kept {printable(file.path)}: {file.reason}.")
+            print(f"Kept {one_line(file.path)}: {file.reason}.")

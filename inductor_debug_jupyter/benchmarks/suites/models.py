@@ -8,11 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from inductor_debug_jupyter.benchmarks.command_line import named, whole_number
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, benchmark_model
-from inductor_debug_jupyter.benchmarks.printing import (
-    Progress,
-    print_line,
-    print_table,
-)
+from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.options import add_options, read_given

@@ -17,7 +17,7 @@ from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import NodeRecord
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.view_types import PaintView, Row
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 NOTHING = "nothing"
 TITLES = {
@@ -60,8 +60,8 @@ def offered(lookup: Lookup, compile_id: str, stage: str, errors: Errors) -> list
     return [*found, "error"] if errors.get((compile_id, stage)) else found
 
 
-def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[str, str], errors: Errors) -> PaintView:
-    """The legend, and the class of every shape that has one.
+def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[str, str], errors: Errors) -> Row:
+    """The legend (text, sign and colour of each class), and drawn id → index in it for every shape that has a class.
 
     Raises:
         UsageError: the graph does not offer that scheme.
@@ -76,11 +76,11 @@ def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[st
         "error": lambda: _numbers([errors[key].get(node.name) for node in drawn.ops], "{:.1e}".format),
     }
     if by == NOTHING:
-        return PaintView(by=by, title="", legend=[], of={})
+        return Row(by=by, title="", legend=[], of={})
     return _painted(by, schemes[by](), drawing)
 
 
-def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> PaintView:
+def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> Row:
     mixed = len(scheme.legend)
     of: dict[str, int] = {}
     for shape in drawing.shapes[: drawing.units]:
@@ -90,7 +90,7 @@ def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> PaintView:
     legend = list(scheme.legend)
     if mixed in of.values():
         legend.append(Row(text="mixed", sign="◐", colour=_GREY))
-    return PaintView(by=by, title=TITLES[by], legend=legend, of=of)
+    return Row(by=by, title=TITLES[by], legend=legend, of=of)
 
 
 def _placement(drawn: Drawn, lookup: Lookup, key: tuple[str, str]) -> _Scheme:

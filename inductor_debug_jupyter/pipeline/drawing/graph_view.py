@@ -28,7 +28,7 @@ from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
-from inductor_debug_jupyter.pipeline.views.view_types import PaintView, PictureView, Row, SearchView, Selection
+from inductor_debug_jupyter.pipeline.views.view_types import PictureView, Row, Selection
 
 MAX_SHAPES = 2_000
 """The largest number of shapes that is drawn; beyond, the boxes that were opened longest ago close."""
@@ -162,7 +162,7 @@ class GraphView(Harmless):
         """The schemes that the graph can be coloured by."""
         return offered(self.lookup, self.compile_id, self.stage, self.errors)
 
-    def colour(self, by: str) -> PaintView:
+    def colour(self, by: str) -> Row:
         """Colour by ``placement``, ``dtype``, ``memory`` or ``error``; ``nothing`` shows findings only.
 
         Raises:
@@ -173,11 +173,11 @@ class GraphView(Harmless):
         self._observers.tell(self)
         return painted
 
-    def paint(self) -> PaintView:
+    def paint(self) -> Row:
         """The colours of the current drawing."""
         return self._painted(self.coloured_by)
 
-    def _painted(self, by: str) -> PaintView:
+    def _painted(self, by: str) -> Row:
         return paint(by, self.drawing, self.drawn, self.lookup, (self.compile_id, self.stage), self.errors)
 
     # Looking ----------------------------------------------------------------------------------------------------
@@ -210,17 +210,18 @@ class GraphView(Harmless):
         positions = self._positions_of_line.get(f"{selection['label']}:{selection['line']}", [])
         return list(dict.fromkeys(self.drawing.unit_at(position).id for position in positions))
 
-    def search(self, text: str) -> SearchView:
-        """The nodes whose name, op or module has every word of ``text``."""
+    def search(self, text: str) -> Row:
+        """The nodes whose name, op or module has every word of ``text``: how many, the names of the first, where drawn.
+
+        ``of`` has the number of hits in each drawn shape that has any.
+        """
         wanted = text.lower().split()
         found = [name for name, words_of in self._search_texts if all(word in words_of for word in wanted)]
         of: dict[str, int] = {}
         for name in found if wanted else ():
             for shape in self.drawing.drawn_as(name, self.drawn)[:1]:
                 of[shape] = of.get(shape, 0) + 1
-        return SearchView(
-            text=text, count=len(found) if wanted else 0, names=found[:_NAMES_SENT] if wanted else [], of=of
-        )
+        return Row(text=text, count=len(found) if wanted else 0, names=found[:_NAMES_SENT] if wanted else [], of=of)
 
     def __str__(self) -> str:
         """The open boxes and drawn ops as an outline."""

@@ -45,16 +45,21 @@ def _session(record: SessionRecord, artifacts: tuple[Artifact, ...]) -> dict[str
     return {
         "model": record.name,
         "timestamp": record.created,
-        "summary": {
-            "total_graphs": len(record.captures),
-            "graph_breaks": len(record.graph_breaks),
-            "constraint_violations": len(record.findings),
-            "kernel_diff_passed": kernel_diff_passed(record),
-        },
+        "summary": session_summary(record),
         "guards": _plain(record.guards),
         "constraints": _plain(record.findings),
         "kernel_diff": _plain(record.diff),
         "artifacts": _plain(artifacts),
+    }
+
+
+def session_summary(record: SessionRecord) -> dict[str, Any]:
+    """The four figures of a session."""
+    return {
+        "total_graphs": len(record.captures),
+        "graph_breaks": len(record.graph_breaks),
+        "constraint_violations": len(record.findings),
+        "kernel_diff_passed": kernel_diff_passed(record),
     }
 
 

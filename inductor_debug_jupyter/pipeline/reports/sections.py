@@ -11,13 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from inductor_debug_jupyter.pipeline.records import (
-    BenchmarkRecord,
-    DiffRecord,
-    SessionRecord,
-    SourceLine,
-    Violation,
-)
+from inductor_debug_jupyter.pipeline.records import BenchmarkRecord, DiffRecord, SessionRecord, SourceLine, Violation
 from inductor_debug_jupyter.pipeline.reports.collect import ReportData
 from inductor_debug_jupyter.pipeline.reports.images import graph_image, heatmap_image, stored_image
 from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed

@@ -21,6 +21,7 @@ from inductor_debug_jupyter.pipeline.records import (
     TensorSpec,
     Violation,
 )
+from inductor_debug_jupyter.pipeline.repro.graph_script import comment
 from inductor_debug_jupyter.pipeline.repro.single_op import single_op
 
 _SCRIPT = Template('''\
@@ -167,25 +168,20 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
     line = place.line
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     return _SCRIPT.substitute(
-        title=_comment(violation.title),
-        target=_comment(target),
-        rule=_comment(violation.rule_id),
-        observed=_comment(violation.observed),
-        allowed=_comment(violation.allowed),
-        where=_comment(f"{line}: {line.text.strip()}" if line else f"node {place.node}"),
+        title=comment(violation.title),
+        target=comment(target),
+        rule=comment(violation.rule_id),
+        observed=comment(violation.observed),
+        allowed=comment(violation.allowed),
+        where=comment(f"{line}: {line.text.strip()}" if line else f"node {place.node}"),
         size=f"{len(graph.calls)} of the graph's {len(whole.calls)} ops",
-        torch_version=_comment(torch_version),
+        torch_version=comment(torch_version),
         graph=_graph_class(graph, text),
-        inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in inputs),
+        inputs="\n".join(f"        {_input(node)},  # {comment(node.origin or node.name)}" for node in inputs),
         evidence=violation.evidence,
         headline=repr(f"{target} {_SAYS[violation.severity]}: {violation.title}"),
         finding=_FINDINGS[violation.severity],
     )
-
-
-def _comment(text: str) -> str:
-    """Any text as one line that is safe inside a docstring or a comment."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
 
 
 def _input(node: NodeRecord) -> str:

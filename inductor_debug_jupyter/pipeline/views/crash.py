@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import CrashRecord
+from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 _MEANING = {
@@ -43,6 +43,15 @@ def crash_section(crashes: Sequence[CrashRecord]) -> list[str]:
         return []
     lines = [line for crash in crashes for line in crash_text(crash).splitlines()]
     return ["", f"Crashed ({len(crashes):,})", *(f"  {line}" for line in lines)]
+
+
+def closing_lines(record: DiffRecord | LocalizationRecord) -> list[str]:
+    """The end of a comparison's or a search's text: crashes, notes and pictures."""
+    lines = crash_section(record.crashes)
+    for title, texts in (("Notes", record.notes), ("Pictures", record.images)):
+        if texts:
+            lines += ["", title, *(f"  {plain(text)}" for text in texts)]
+    return lines
 
 
 def crash_views(crashes: Iterable[CrashRecord]) -> list[Row]:

@@ -7,16 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import (
-    DiffRecord,
-    Heatmap,
-    LocalizationRecord,
-    OutputDiff,
-    Verdict,
-)
+from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, LocalizationRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.diff import VERDICTS
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
-from inductor_debug_jupyter.pipeline.views.crash import crash_section, crash_views
+from inductor_debug_jupyter.pipeline.views.crash import closing_lines, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
 from inductor_debug_jupyter.pipeline.views.view_types import Row, copied
 from inductor_debug_jupyter.pipeline.words import clip, count, duration
@@ -82,11 +76,7 @@ def diff_text(record: DiffRecord, *, limit: int | None = _OUTPUTS_SHOWN, timings
         lines += ["", *_output_lines(output)]
     if limit is not None and len(ordered) > limit:
         lines += ["", f"… and {count(len(ordered) - limit, 'output')} more, none of them worse"]
-    lines += crash_section(record.crashes)
-    if record.notes:
-        lines += ["", "Notes", *(f"  {plain(note)}" for note in record.notes)]
-    if record.images:
-        lines += ["", "Pictures", *(f"  {plain(path)}" for path in record.images)]
+    lines += closing_lines(record)
     if timings:
         took = f"reference {duration(record.reference_seconds)}, candidate {duration(record.candidate_seconds)}"
         lines += ["", f"Took (compiling included): {took}"]

@@ -17,10 +17,10 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
+from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
+from inductor_debug_jupyter.pipeline.records.guards import TENSOR_CHECK, checked_value
 from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
-from inductor_debug_jupyter.pipeline.views.panel import plain_lines
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
 from inductor_debug_jupyter.pipeline.views.recompiles import (
     CompileBar,
@@ -51,10 +51,6 @@ _IDENTITY_KINDS = {"ID_MATCH", "CLOSURE_MATCH", "FUNCTION_MATCH", "NN_MODULE", "
 _NUMBER = re.compile(r" == -?(?:\d|inf|nan)")
 _HELD_ELSEWHERE = re.compile(r"\._(?:modules|parameters|buffers)\b|^G\['__import_|\['__builtins_dict")
 _OBJECT = re.compile(r"^___check_(?P<what>obj|type)_id\((?P<of>.+), \d+\)(?:, type=(?P<type>.+))?$")
-_TENSOR = re.compile(
-    r"^check_tensor\(.+\), (?P<dtype>[\w.]+), device=(?P<device>[^,]+), requires_grad=(?P<grad>\w+),"
-    r" size=(?P<size>\[.*?\]), stride=(?P<stride>\[.*?\])\)$"
-)
 _LAYER = re.compile(r"(?<=[^\W\d]\.)\d+(?=\.|$)")
 _UNMARKED = re.compile(r"^hasattr\(.+, '_dynamo_\w+_indices'\) == False$")
 _GLOBAL_STATE = re.compile(r"^(___check_global_state\(\)) against .*$")
@@ -135,9 +131,8 @@ def trouble_of(guard: Guard) -> str:
 
 def readable_check(check: str) -> str:
     """A check without addresses and dispatch keys: a tensor's dtype, sizes and strides, or which type it must be."""
-    if match := _TENSOR.match(check):
-        device = "" if match["device"] == "None" else f", device={match['device']}"
-        return f"{match['dtype']} size={match['size']} stride={match['stride']} requires_grad={match['grad']}{device}"
+    if match := TENSOR_CHECK.match(check):
+        return checked_value(check) + ("" if match["device"] == "None" else f", device={match['device']}")
     if match := _OBJECT.match(check):
         type_name = re.sub(r"^<class '(.+)'>$", r"\1", match["type"] or "")
         if match["what"] == "type":
@@ -307,12 +302,12 @@ def _row(index: int, same: Sequence[Guard]) -> Row:
 
 def _break_event(item: GraphBreak) -> Row:
     note = plain(item.torch_id)
-    return _event(item, plain_lines(item.reason), [], [plain(hint) for hint in item.hints], item.count, note)
+    return _event(item, one_line(item.reason), [], [plain(hint) for hint in item.hints], item.count, note)
 
 
 def _recompile_event(item: Recompile) -> Row:
     hints = [advice(item).text] if item.check else []
-    more = [plain_lines(reason) for reason in item.reasons[1:]]
+    more = [one_line(reason) for reason in item.reasons[1:]]
     return _event(item, recompile_text(item), more, hints, 1, recompile_note(item))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
+from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import (
     OP_STATUSES,
     CompileCapture,
@@ -21,10 +21,10 @@ from inductor_debug_jupyter.pipeline.views import text
 from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.labels import label_of
-from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, plain_lines, verdict_kind
+from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, verdict_kind
 from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, where_text
 from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
-from inductor_debug_jupyter.pipeline.views.view_types import OverviewView, Row
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 from inductor_debug_jupyter.pipeline.words import ICONS
 
 NEXT_STEPS = 3
@@ -34,13 +34,16 @@ _LEAST_SHARE = 0.005
 """A phase with a smaller share of the time is counted as :data:`_OTHER`."""
 
 
-def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> OverviewView:
-    """The Overview tab: verdict, next steps, tiles, phases, and the captured and missing stages."""
+def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Row:
+    """The Overview tab: verdict, next steps, tiles, phases, and the captured and missing stages.
+
+    ``breaks`` and ``recompiles`` are the first of very many; ``counts`` counts all.
+    """
     lookup = lookup or Lookup(record)
     breaks = [_break_item(item, lookup) for item in record.graph_breaks[:_MAX_ITEMS]]
     recompiles = [_recompile_item(item, lookup) for item in record.recompiles[:_MAX_ITEMS]]
     crashes = record.diff.crashes if record.diff is not None else ()
-    return OverviewView(
+    return Row(
         verdict=_verdict(record),
         kind=verdict_kind(record),
         next=_next_steps(lookup, breaks, recompiles),
@@ -193,7 +196,7 @@ def _next_steps(lookup: Lookup, breaks: list[Row], recompiles: list[Row]) -> lis
 
 def _break_item(item: GraphBreak, lookup: Lookup) -> Row:
     many = f" (×{item.count})" if item.count > 1 else ""
-    return _line_item(item, plain_lines(item.reason) + many, [plain(hint) for hint in item.hints], lookup)
+    return _line_item(item, one_line(item.reason) + many, [plain(hint) for hint in item.hints], lookup)
 
 
 def _recompile_item(item: Recompile, lookup: Lookup) -> Row:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import (
-    Place,
-    SessionRecord,
-    Violation,
-)
+from inductor_debug_jupyter.pipeline.harmless import one_line, plain
+from inductor_debug_jupyter.pipeline.records import Place, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
 from inductor_debug_jupyter.pipeline.views.labels import label_of
@@ -89,31 +85,31 @@ def _worst_tab(findings: str, diff: str) -> str:
 
 def _figures(record: SessionRecord) -> list[Row]:
     """The figures of the header; clicking one opens its ``tab`` (empty: not a link)."""
-    figures: list[Row] = []
-
-    def add(figure: str, tab: str, kind: str = "") -> None:
-        figures.append(Row(text=figure, tab=tab, kind=kind))
-
-    if record.captures:
-        add(words.count(len(record.captures), "graph"), "graph" if _has_graph(record) else "overview")
-        guards_tab = "guards" if _has_guards(record) else "overview"
-        add(words.count(len(record.graph_breaks), "break"), guards_tab, "warning" if record.graph_breaks else "")
-    if record.recompiles:
-        add(words.count(len(record.recompiles), "recompile"), "guards", "warning")
+    found = [*_compile_figures(record)]
     for severity, number in text.severity_counts(record.findings).items():
         if number:
-            add(f"{ICONS[severity]} {words.count(number, severity)}", "findings", severity)
+            found.append((f"{ICONS[severity]} {words.count(number, severity)}", "findings", severity))
     if not record.findings:
-        add(text.verdict_text(record), "overview", verdict_kind(record))
+        found.append((text.verdict_text(record), "overview", verdict_kind(record)))
     if record.diff is not None:
-        add(text.diff_verdict(record.diff), "diff", diff_kind(record))
+        found.append((text.diff_verdict(record.diff), "diff", diff_kind(record)))
     if record.notes:
-        add(words.count(len(record.notes), "note"), "overview")
+        found.append((words.count(len(record.notes), "note"), "overview", ""))
     if memory := text.memory_text(record):
-        add(memory, "memory" if record.memory else "")
+        found.append((memory, "memory" if record.memory else "", ""))
     if record.seconds:
-        add(words.duration(record.seconds), "")
-    return figures
+        found.append((words.duration(record.seconds), "", ""))
+    return [Row(text=figure, tab=tab, kind=kind) for figure, tab, kind in found]
+
+
+def _compile_figures(record: SessionRecord) -> Iterator[tuple[str, str, str]]:
+    """Text, tab and kind of what the compiler did."""
+    if record.captures:
+        yield words.count(len(record.captures), "graph"), "graph" if _has_graph(record) else "overview", ""
+        guards_tab = "guards" if _has_guards(record) else "overview"
+        yield words.count(len(record.graph_breaks), "break"), guards_tab, "warning" if record.graph_breaks else ""
+    if record.recompiles:
+        yield words.count(len(record.recompiles), "recompile"), "guards", "warning"
 
 
 def verdict_kind(record: SessionRecord) -> str:
@@ -121,11 +117,6 @@ def verdict_kind(record: SessionRecord) -> str:
     if not record.captures:
         return "warning"
     return _worst_severity(record) or ("good" if record.target else "")
-
-
-def plain_lines(message: str) -> str:
-    """Several lines joined into one plain line."""
-    return " ".join(plain(part.strip()) for part in message.splitlines() if part.strip())
 
 
 def findings_view(record: SessionRecord, lookup: Lookup | None = None, *, max_places: int | None = None) -> list[Row]:
@@ -143,9 +134,9 @@ def _finding(index: int, finding: Violation, lookup: Lookup, max_places: int | N
         icon=ICONS[finding.severity],
         where=where,
         count=len(finding.places),
-        explanation=plain_lines(finding.explanation),
-        hints=[plain_lines(hint) for hint in finding.hints],
-        fixits=[plain_lines(fixit) for fixit in finding.fixits],
+        explanation=one_line(finding.explanation),
+        hints=[one_line(hint) for hint in finding.hints],
+        fixits=[one_line(fixit) for fixit in finding.fixits],
         places=[_place(place) for place in finding.places[:max_places]],
         selection=lookup.of_finding(index),
         groups=_groups(finding, first),

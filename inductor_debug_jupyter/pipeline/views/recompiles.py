@@ -10,14 +10,8 @@ from collections.abc import Sequence
 from typing import Final, TypedDict
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import (
-    CompileCapture,
-    Guard,
-    Recompile,
-    SessionRecord,
-    SymbolRecord,
-)
+from inductor_debug_jupyter.pipeline.harmless import one_line, plain
+from inductor_debug_jupyter.pipeline.records import CompileCapture, Guard, Recompile, SessionRecord, SymbolRecord
 from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
@@ -42,7 +36,7 @@ class CompileBar(TypedDict):
 
 def recompile_text(item: Recompile) -> str:
     """``n was 2, now 3 (0/0: n == 2)``; torch's own reason where the values are not known."""
-    reason = " ".join(plain(part.strip()) for part in (item.reasons or ("no reason recorded",))[0].splitlines() if part)
+    reason = one_line(item.reasons[0] if item.reasons else "no reason recorded")
     if not item.check or not (item.old or item.new):
         return reason
     if item.aspect == "relation":

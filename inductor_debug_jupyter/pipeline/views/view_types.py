@@ -51,31 +51,6 @@ class HeaderView(TypedDict):
     tab: str
 
 
-class OverviewView(TypedDict):
-    """The first page. ``breaks`` and ``recompiles`` are the first of very many; ``counts`` has all."""
-
-    verdict: str
-    kind: str
-    next: list[Row]
-    tiles: list[Row]
-    phases: list[Row]
-    crashes: list[Row]
-    counts: dict[str, int]
-    captures: list[Row]
-    breaks: list[Row]
-    recompiles: list[Row]
-    notes: list[str]
-    repros: list[str]
-
-
-class GraphChoice(TypedDict):
-    """One graph that can be drawn."""
-
-    compile_id: str
-    stage: str
-    title: str
-
-
 class PictureView(TypedDict):
     """A laid-out graph. Keys of ``nodes`` and ``frames`` are the ``<title>`` of the SVG's groups.
 
@@ -93,21 +68,3 @@ class PictureView(TypedDict):
     opened: int
     closed: int
     colours: list[list[str]]
-
-
-class PaintView(TypedDict):
-    """A colouring: the legend (text, sign and colour of each class), and drawn id → index in it."""
-
-    by: str
-    title: str
-    legend: list[Row]
-    of: dict[str, int]
-
-
-class SearchView(TypedDict):
-    """The hits of a search: how many nodes, the names of the first, and drawn id → number of hits in it."""
-
-    text: str
-    count: int
-    names: list[str]
-    of: dict[str, int]
