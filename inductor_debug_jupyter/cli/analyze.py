@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from inductor_debug_jupyter.cli.terminal import print_json, print_table
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.harmless import one_line
-from inductor_debug_jupyter.pipeline.options import add_options
+from inductor_debug_jupyter.pipeline.options import add_options, whole_number
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
@@ -44,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the analysis."""
-    limit = parse_limit(args.limit)
+    everything = args.limit.strip() == "all"
+    limit = None if everything else whole_number(args.limit, "--limit", 1, or_else=", or all")
     views: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
         "guards": (_print_guards, _guards_data),
         "constraints": (_print_constraints, _constraints_data),
@@ -60,15 +60,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         show(record, store, limit)
     return 0
-
-
-def parse_limit(text: str) -> int | None:
-    """A whole number from 1 up, or ``all``."""
-    if text.strip() == "all":
-        return None
-    if not re.fullmatch(r"[0-9]+", text.strip()) or int(text) < 1:
-        raise OptionError(f"--limit: {text!r} is not allowed; allowed: a whole number from 1 up, or all")
-    return int(text)
 
 
 def _near(word: str) -> str:

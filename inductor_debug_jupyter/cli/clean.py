@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections import Counter
 
-from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.time_options import parse_age
+from inductor_debug_jupyter.cli.command import chosen_store, parse_age
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.harmless import encodable, one_line
-from inductor_debug_jupyter.pipeline.options import add_options
+from inductor_debug_jupyter.pipeline.options import add_options, whole_number
 from inductor_debug_jupyter.pipeline.store import CleanReport
 from inductor_debug_jupyter.pipeline.store.cleaning import ORPHANED, UNFINISHED
 
@@ -22,13 +20,6 @@ EXAMPLES = """\
   inductor-debug clean --dry-run --older-than 7d   # what would go
   inductor-debug clean --keep-last 20 --yes        # in a script: no question
 """
-
-
-def parse_count(text: str) -> int:
-    """Read a whole number from 0 up."""
-    if not re.fullmatch(r"[0-9]+", text.strip()):
-        raise OptionError(f"--keep-last: {text!r} is not allowed; allowed: a whole number from 0 up")
-    return int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan, ask, delete, report."""
     store = chosen_store(args)
     older_than = None if args.older_than is None else parse_age(args.older_than, "--older-than")
-    keep_last = None if args.keep_last is None else parse_count(args.keep_last)
+    keep_last = None if args.keep_last is None else whole_number(args.keep_last, "--keep-last", 0)
     plan = store.clean(older_than, keep_last, dry_run=True)
     if not plan.sessions and not plan.deleted:
         if not args.quiet:

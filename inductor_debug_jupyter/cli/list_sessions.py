@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from inductor_debug_jupyter.cli.command import chosen_store
+from inductor_debug_jupyter.cli.command import chosen_store, parse_since
 from inductor_debug_jupyter.cli.terminal import age_text, print_json, print_table
-from inductor_debug_jupyter.cli.time_options import parse_since
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.harmless import one_line

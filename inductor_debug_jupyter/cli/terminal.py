@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from inductor_debug_jupyter.pipeline.harmless import Screen, ascii_json, one_line
 
@@ -86,23 +86,11 @@ def print_table(
     print_own(drawn.get())
 
 
-class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to the current ``sys.stderr``."""
-
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, _: TextIO) -> None:
-        pass
-
-
 @contextlib.contextmanager
 def logs_on_stderr(program: str, level: int) -> Iterator[None]:
     """Write this package's log records, from ``level`` on, to stderr as lines of ``program``."""
     logger = logging.getLogger("inductor_debug_jupyter")
-    handler = _StderrHandler()
+    handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))
     previous = logger.level
     logger.addHandler(handler)

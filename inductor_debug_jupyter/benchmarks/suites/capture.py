@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.benchmarks.children import Answer, Children
-from inductor_debug_jupyter.benchmarks.command_line import one_of, some_of, whole_number, whole_numbers
+from inductor_debug_jupyter.benchmarks.command_line import one_of, some_of, whole_numbers
 from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
 from inductor_debug_jupyter.benchmarks.costs import (
     COLUMNS,
@@ -37,6 +37,7 @@ from inductor_debug_jupyter.benchmarks.costs import (
     statements,
 )
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
+from inductor_debug_jupyter.pipeline.options import whole_number
 
 _CALLS = "calls"
 _PARTS = (*CONTENDERS, _CALLS)

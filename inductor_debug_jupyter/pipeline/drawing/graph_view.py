@@ -28,7 +28,7 @@ from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
-from inductor_debug_jupyter.pipeline.views.view_types import PictureView, Row, Selection
+from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
 MAX_SHAPES = 2_000
 """The largest number of shapes that is drawn; beyond, the boxes that were opened longest ago close."""
@@ -68,7 +68,7 @@ class GraphView(Harmless):
         self.tree = Tree(self.drawn.ops, self.drawn.graph.modules)
         self._opened: dict[str, None] = dict.fromkeys(_first_open(self.tree, first))
         self._shown: tuple[str, ...] = ()
-        self._pictures: dict[tuple[str, ...], tuple[Drawing, PictureView]] = {}
+        self._pictures: dict[tuple[str, ...], tuple[Drawing, Row]] = {}
         self._observers = Observers()
         self._drawing: Drawing | None = None
 
@@ -190,8 +190,12 @@ class GraphView(Harmless):
             self._drawing = draw(self.drawn, self.tree, set(self.opened), self._marks, severities)
         return self._drawing
 
-    def picture(self, *, timeout: float = SECONDS) -> PictureView:
-        """The SVG, and the nodes of each of its shapes. Takes as long as the layout does."""
+    def picture(self, *, timeout: float = SECONDS) -> Row:
+        """The SVG, and the nodes of each of its shapes and frames by the ``<title>`` of their groups in it.
+
+        ``anchor`` is the box that was opened or closed last, whose position a panel keeps; ``opened`` and ``closed``
+        count boxes; ``colours`` has name and title of each colouring. Takes as long as the layout does.
+        """
         key = self.opened
         if key not in self._pictures:
             drawing = self.drawing
@@ -264,8 +268,8 @@ class GraphView(Harmless):
         calls, units = len(self.drawn.graph.calls), self.drawing.units
         return f"{words.count(calls, 'op')} in {words.count(units, 'shape')}" if units < calls else ""
 
-    def _picture(self, drawing: Drawing, svg: str, problem: str) -> PictureView:
-        return PictureView(
+    def _picture(self, drawing: Drawing, svg: str, problem: str) -> Row:
+        return Row(
             compile_id=self.compile_id,
             stage=self.stage,
             svg=svg,

@@ -38,11 +38,6 @@ class SourceLine(InWords):
     function: str = ""
     label: str = ""
 
-    @property
-    def in_cell(self) -> bool:
-        """Whether the line is in a notebook cell."""
-        return self.label.startswith("In [")
-
     def __str__(self) -> str:
         return f"{self.label or self.file}, line {self.line}"
 

@@ -36,12 +36,7 @@ _ALIASES = {"c++": "cpp", "triton": "python", "cuda": "cpp"}
 
 
 def html_report(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> str:
-    """Sessions and benchmarks as one HTML page.
-
-    Args:
-        artifacts: the artifact folder; the one that the settings name by default.
-        sessions: ids, their beginnings, or ``last``; all by default.
-    """
+    """Sessions and benchmarks as one HTML page; for the arguments see :func:`collect`."""
     return render(collect(artifacts, sessions))
 
 

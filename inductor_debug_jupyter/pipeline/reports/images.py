@@ -69,11 +69,7 @@ def _colour(value: float | None, top: float, scale: tuple[Colour, ...]) -> Colou
         return _NO_ERROR
     share = max(0.0, 1 + math.log10(value / top) / _DECADES) * (len(scale) - 1)
     low = min(int(share), len(scale) - 2)
-    return _between(scale[low], scale[low + 1], share - low)
-
-
-def _between(first: Colour, second: Colour, share: float) -> Colour:
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(first, second, strict=True))
+    red, green, blue = (round(a + (b - a) * (share - low)) for a, b in zip(scale[low], scale[low + 1], strict=True))
     return red, green, blue
 
 

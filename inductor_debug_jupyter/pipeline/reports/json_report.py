@@ -17,12 +17,7 @@ from inductor_debug_jupyter.pipeline.store import Artifact
 
 
 def json_report(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> dict[str, Any]:
-    """Sessions and benchmarks as data that ``json.dumps`` takes.
-
-    Args:
-        artifacts: the artifact folder; the one that the settings name by default.
-        sessions: ids, their beginnings, or ``last``; all by default.
-    """
+    """Sessions and benchmarks as data that ``json.dumps`` takes; for the arguments see :func:`collect`."""
     return report_data(collect(artifacts, sessions))
 
 

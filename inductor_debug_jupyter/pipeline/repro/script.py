@@ -8,6 +8,7 @@ not.
 
 from __future__ import annotations
 
+import math
 import re
 from string import Template
 from typing import Final
@@ -194,11 +195,7 @@ def _input(node: NodeRecord) -> str:
 def _tensor(spec: TensorSpec) -> str:
     shape = [size if isinstance(size, int) else 2 for size in spec.shape]
     if spec.stride is None or any(isinstance(step, str) for step in spec.stride) or shape != list(spec.shape):
-        stride: list[int] = []
-        step = 1
-        for size in reversed(shape):
-            stride.insert(0, step)
-            step *= max(size, 1)
+        stride = [math.prod(max(size, 1) for size in shape[at + 1 :]) for at in range(len(shape))]
     else:
         stride = [int(step) for step in spec.stride]
     return f"dense({shape}, {stride}, torch.{spec.dtype})"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 import msgspec
@@ -218,19 +217,10 @@ def _hint(guard: Guard) -> str:
     if guard.kind == "SHAPE_ENV":
         return "A relation between sizes that this line made: sizes for which it does not hold compile once more."
     if trouble in ("number", "value"):
-        return advice(_Pinned(guard.checks[0], guard.expression, guard.value)).text
+        # as if the check had failed, with no new value
+        failed = Recompile("", (), check=guard.checks[0], expression=guard.expression, old=guard.value)
+        return advice(failed).text
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Pinned:
-    """A guard's check in the form that :func:`advice` takes: as if it had failed, with no new value."""
-
-    check: str
-    expression: str
-    old: str
-    new: str = ""
-    aspect: str = ""
 
 
 def _graphs(record: SessionRecord) -> dict[str, CompileCapture | None]:

@@ -11,13 +11,13 @@ from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, label_and_number, line_key, where_text
-from inductor_debug_jupyter.pipeline.views.view_types import HeaderView, Row, TabView, copied
+from inductor_debug_jupyter.pipeline.views.view_types import Row, TabView, copied
 from inductor_debug_jupyter.pipeline.words import ICONS, RANK
 
 
-def header_view(record: SessionRecord) -> HeaderView:
-    """The header's figures with the tabs they lead to, the tabs that have data, and the tab with the worst news."""
-    return HeaderView(
+def header_view(record: SessionRecord) -> Row:
+    """The title, the figures with the tabs they lead to, the tabs that have data, and the ``tab`` that opens first."""
+    return Row(
         title=text.title_text(record),
         figures=_figures(record),
         tabs=list(_tabs(record)),

@@ -18,7 +18,9 @@ def copied(record: object, *fields: str) -> Row:
 def _copied(value: Any) -> Any:
     if isinstance(value, str):
         return plain(value)
-    return [_copied(each) for each in value] if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return value
+    return [_copied(each) for each in value] if value and isinstance(value[0], str | tuple) else list(value)
 
 
 class Selection(TypedDict):
@@ -40,31 +42,3 @@ class TabView(TypedDict):
     title: str
     badge: str
     kind: str
-
-
-class HeaderView(TypedDict):
-    """The title, the figures and the tabs that have data; ``tab`` opens first."""
-
-    title: str
-    figures: list[Row]
-    tabs: list[TabView]
-    tab: str
-
-
-class PictureView(TypedDict):
-    """A laid-out graph. Keys of ``nodes`` and ``frames`` are the ``<title>`` of the SVG's groups.
-
-    ``anchor`` is the box that was opened or closed last: a panel keeps its position. ``opened`` is the number of open
-    boxes, ``closed`` that of closed boxes that are drawn; ``colours`` has name and title of each colouring.
-    """
-
-    compile_id: str
-    stage: str
-    svg: str
-    nodes: dict[str, Row]
-    frames: dict[str, Row]
-    note: str
-    anchor: str
-    opened: int
-    closed: int
-    colours: list[list[str]]
