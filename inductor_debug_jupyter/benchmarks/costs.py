@@ -35,11 +35,6 @@ class Cost:
         return statistics.median(answer.cpu(*laps) for answer in self.answers)
 
     @property
-    def after_cpu(self) -> float:
-        """Median CPU seconds of what comes after the compile: closing, saving, a second program."""
-        return self.cpu("close", "finish")
-
-    @property
     def wall(self) -> float:
         """Median wall seconds of everything."""
         return statistics.median(answer.wall() for answer in self.answers)
@@ -69,29 +64,27 @@ def cost_of(name: str, answers: Sequence[Answer]) -> Cost:
     return Cost(name, contender.title, tuple(answers), error)
 
 
-@dataclass(frozen=True)
-class Ratios:
-    """A contender's CPU time over a plain compile's: medians of the compile and of everything.
+def figures(cost: Cost, plain: Cost | None) -> dict[str, Any]:
+    """A contender's figures and every single run, as plain data.
 
-    ``best`` is the best run over the best run (what a machine is busy with only ever adds), ``least`` and ``most`` are
-    those of everything within one repeat.
+    Ratios are CPU time over a plain compile's: medians of the compile and of everything, the best run over the best run
+    (what a machine is busy with only ever adds), and the least and the most within one repeat.
     """
-
-    compile: float
-    whole: float
-    best: float
-    least: float
-    most: float
-
-
-def ratios(cost: Cost, plain: Cost | None) -> Ratios | None:
-    """The ratios; None where one of the two has no figure."""
-    if plain is None or not plain.measured or not cost.measured:
-        return None
-    each = [own.cpu() / base.cpu() for own, base in zip(cost.answers, plain.answers, strict=False)]
+    found: dict[str, Any] = {"name": cost.name, "title": cost.title, "error": cost.error}
+    if not cost.measured:
+        return found
+    found |= {"cpu": cost.cpu("compile"), "after_cpu": cost.cpu("close", "finish"), "wall": cost.wall}
+    found |= {"stages": cost.stages, "runs": [asdict(answer) for answer in cost.answers]}
+    if plain is None or not plain.measured:
+        return found | dict.fromkeys(("ratio", "ratio_whole", "ratio_best", "ratio_range"))
     base = plain.cpu()
-    best = cost.spread()[0] / plain.spread()[0]
-    return Ratios(cost.cpu("compile") / base, cost.cpu() / base, best, min(each), max(each))
+    each = [own.cpu() / other.cpu() for own, other in zip(cost.answers, plain.answers, strict=False)]
+    return found | {
+        "ratio": found["cpu"] / base,
+        "ratio_whole": cost.cpu() / base,
+        "ratio_best": cost.spread()[0] / plain.spread()[0],
+        "ratio_range": (min(each), max(each)),
+    }
 
 
 @dataclass(frozen=True)
@@ -214,11 +207,12 @@ def cost_rows(costs: Costs) -> list[tuple[str, ...]]:
 def _row(cost: Cost, plain: Cost | None) -> tuple[str, ...]:
     if not cost.measured:
         return (cost.title, *["–"] * 7, f"failed: {cost.error}" if cost.error else "not measured")
+    found = figures(cost, plain)
+    seconds = (f"{found[name]:.2f}" for name in ("cpu", "after_cpu", "wall"))
     over = ["–"] * 4
-    if found := ratios(cost, plain):
-        over = [*(f"{ratio:.2f}×" for ratio in (found.compile, found.whole, found.best))]
-        over.append(f"{found.least:.2f}–{found.most:.2f}")
-    seconds = (f"{each:.2f}" for each in (cost.cpu("compile"), cost.after_cpu, cost.wall))
+    if found["ratio_range"]:
+        over = [f"{found[name]:.2f}×" for name in ("ratio", "ratio_whole", "ratio_best")]
+        over.append("–".join(f"{end:.2f}" for end in found["ratio_range"]))
     return (cost.title, *seconds, *over, _given(cost))
 
 
@@ -249,18 +243,19 @@ def statements(costs: Costs, calls: CallRatios | None) -> list[str]:
 
 def _capture_lines(costs: Costs) -> list[str]:
     plain = costs.get("plain")
-    found = {name: ratios(costs[name], plain) for name in ("capture", "compile_debug") if name in costs}
-    if (own := found.get("capture")) is None:
+    found = {name: figures(costs[name], plain) for name in ("capture", "compile_debug") if name in costs}
+    own = found.get("capture", {})
+    if not own.get("ratio"):
         return []
-    block, whole = own.compile, own.whole
+    block, whole = own["ratio"], own["ratio_whole"]
     goal = f"goal ≤ {CAPTURE_GOAL:.2f}×"
     lines = [
         f"Our capture in the block: {block:.2f}× a plain compile ({goal}: {_met(block <= CAPTURE_GOAL)})",
         f"Our capture closed, checked, stored and saved: {whole:.2f}× ({goal}: {_met(whole <= CAPTURE_GOAL)})",
     ]
-    if debug := found.get("compile_debug"):
-        cheaper = "cheaper (met)" if whole < debug.whole else "not cheaper (not met)"
-        lines.append(f"TORCH_COMPILE_DEBUG=1 costs {debug.whole:.2f}×: ours is {cheaper}")
+    if theirs := found.get("compile_debug", {}).get("ratio_whole"):
+        cheaper = "cheaper (met)" if whole < theirs else "not cheaper (not met)"
+        lines.append(f"TORCH_COMPILE_DEBUG=1 costs {theirs:.2f}×: ours is {cheaper}")
     return lines
 
 
@@ -337,28 +332,6 @@ def fit_line(line: Fit | None) -> str:
         f"{'Linear' if linear else 'Not shown to be linear'}: we add {line.start:+.3f} s {line.slope:+.3f} s a layer "
         f"(R² {line.r_squared:.3f}, at most {line.worst:.0%} off the line{power})"
     )
-
-
-def cost_json(costs: Costs) -> list[dict[str, Any]]:
-    """Every contender with its figures and every single run."""
-    plain = costs.get("plain")
-    listed = []
-    for cost in costs.values():
-        entry: dict[str, Any] = {"name": cost.name, "title": cost.title, "error": cost.error}
-        if cost.measured:
-            found = ratios(cost, plain)
-            entry |= {
-                "cpu": cost.cpu("compile"),
-                "after_cpu": cost.after_cpu,
-                "wall": cost.wall,
-                "ratio": found and found.compile,
-                "ratio_whole": found and found.whole,
-                "ratio_range": found and (found.least, found.most),
-                "stages": cost.stages,
-                "runs": [asdict(answer) for answer in cost.answers],
-            }
-        listed.append(entry)
-    return listed
 
 
 def _met(yes: bool) -> str:

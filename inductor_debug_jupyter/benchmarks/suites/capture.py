@@ -27,9 +27,9 @@ from inductor_debug_jupyter.benchmarks.costs import (
     Cost,
     LayerCost,
     call_ratios,
-    cost_json,
     cost_of,
     cost_rows,
+    figures,
     fit,
     fit_line,
     layer_cost,
@@ -169,7 +169,11 @@ def _answer(
         "small": plan.small,
         "repeats": plan.repeats,
         "measurements": [
-            {"layers": layers, "contenders": cost_json(each), "statements": statements(each, None)}
+            {
+                "layers": layers,
+                "contenders": [figures(cost, each.get("plain")) for cost in each.values()],
+                "statements": statements(each, None),
+            }
             for layers, each in costs.items()
         ],
         "calls": asdict(calls) if calls else None,
