@@ -13,10 +13,9 @@ PROGRAM = "inductor_debug_jupyter.benchmarks"
 SUITES = {
     "models": "whole models on eager, Inductor and the mock: compile time, latency, graphs, findings, numbers",
     "capture": "what seeing a compile costs: plain, our capture, TORCH_COMPILE_DEBUG, TORCH_TRACE + tlparse, depyf",
-    "compare": "compare_tensors beside reading both once, assert_close, allclose and numpy, 1e4 to 1e9 elements",
 }
 """Suite → one line for the help. A new one is a module in ``suites`` with ``add_arguments`` and ``run``."""
-PROOFS = ("stages", "devices", "ops", "simulator", "localize", "guards", "panel", "fixits", "nodes", "truth")
+PROOFS = ("stages", "devices", "ops", "simulator", "localize", "guards", "panel", "fixits", "nodes", "truth", "compare")
 """What proves this package lives under ``tests/``, which is not in the wheel; a checkout runs it by these names too."""
 
 

@@ -22,12 +22,13 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import msgspec
 import torch
 
-from inductor_debug_jupyter.benchmarks.children import LAPS, SIDES, Answer, Job, Meter, answer_path, dump, read_job
+from inductor_debug_jupyter.benchmarks.children import ANSWER, LAPS, SIDES, Answer, Job, Meter
 from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
+from inductor_debug_jupyter.benchmarks.encoder import encoder
 from inductor_debug_jupyter.benchmarks.models import Built
-from inductor_debug_jupyter.benchmarks.models.encoder import encoder
 from inductor_debug_jupyter.benchmarks.printing import error_line
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import graph_cache_hits
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
@@ -35,12 +36,12 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 def main(argument: str) -> int:
     """Do the job; whatever it raises is its answer."""
-    job = read_job(argument)
+    job = msgspec.json.decode(argument, type=Job)
     try:
         answer = _compile_costs(job) if job.kind == "compile" else _call_times(job)
     except Exception as error:  # also what a contender does to torch is its result
         answer = Answer(error=error_line(error))
-    answer_path(job.folder).write_bytes(dump(answer))
+    (Path(job.folder) / ANSWER).write_bytes(msgspec.json.encode(answer))
     return int(bool(answer.error))
 
 
@@ -59,7 +60,8 @@ def _compile_costs(job: Job) -> Answer:
         meter = Meter()
         own = watch.enter_context(recorder_timed()) if job.timed else None
         watched = watch.enter_context(contender.watching(folder))
-        _train_once(built, torch.compile(built.module))
+        compiled: Any = torch.compile(built.module)
+        compiled(*built.inputs).sum().backward()
         laps = [meter.lap()]
         watch.close()
         laps.append(meter.lap())
@@ -75,10 +77,6 @@ def _compile_costs(job: Job) -> Answer:
     )
 
 
-def _train_once(built: Built, compiled: Any) -> None:
-    compiled(*built.inputs).sum().backward()
-
-
 def _first_compile(backend: str) -> None:
     """Frame 0: makes torch load everything that a compile needs."""
     linear = torch.nn.Linear(4, 4)
@@ -89,12 +87,6 @@ def _first_compile(backend: str) -> None:
     torch.compile(small, backend=backend)(torch.randn(2, 4)).backward()
 
 
-def _call_times(job: Job) -> Answer:
-    with caches_bypassed():
-        times = call_times(job.layers, Path(job.folder), calls=job.calls, small=job.small)
-    return Answer(torch_version=str(torch.__version__), calls=times)
-
-
 # How fast compiled functions run --------------------------------------------------------------------------------
 
 
@@ -103,7 +95,12 @@ Call = Callable[[], None]
 _WARM_UP = 5
 
 
-def call_times(layers: int, folder: Path, *, calls: int, small: bool = False) -> dict[str, float]:
+def _call_times(job: Job) -> Answer:
+    with caches_bypassed():
+        return Answer(torch_version=str(torch.__version__), calls=_median_seconds(job))
+
+
+def _median_seconds(job: Job) -> dict[str, float]:
     """How fast a function runs that was compiled under a capture, beside two that were not: the second is the control.
 
     Median CPU seconds of one forward and backward call, keyed as :class:`~.children.Answer` says. Each side has a code
@@ -113,12 +110,12 @@ def call_times(layers: int, folder: Path, *, calls: int, small: bool = False) ->
     """
     from inductor_debug_jupyter.pipeline.session import capture
 
-    built = encoder(layers, small=small)
+    built, calls = encoder(job.layers, small=job.small), job.calls
     sides = {name: _side(built) for name in SIDES}
     for name in ("plain", "control"):
         _seconds(sides[name], _WARM_UP)
     around = _seconds(sides["plain"], calls)
-    with capture(artifacts=str(folder / "artifacts")):
+    with capture(artifacts=str(Path(job.folder) / "artifacts")):
         _seconds(sides["captured"], _WARM_UP)
         under = _seconds(sides["captured"], calls)
     first = _seconds(sides["captured"], 1)

@@ -65,7 +65,7 @@ class Children:
         return folder
 
     def _run(self, job: Job, extra: Mapping[str, str]) -> Answer:
-        command = [self._python, "-m", "inductor_debug_jupyter.benchmarks.child", dump(job).decode()]
+        command = [self._python, "-m", "inductor_debug_jupyter.benchmarks.child", msgspec.json.encode(job).decode()]
         try:
             done = subprocess.run(  # noqa: S603 - the interpreter is the user's own choice
                 command,
@@ -78,8 +78,8 @@ class Children:
             return Answer(error=f"not ready after {TIMEOUT:.0f} s")
         except OSError as error:
             return Answer(error=f"{self._python} cannot be started: {error.strerror}")
-        if (path := answer_path(job.folder)).exists():
-            return read_answer(path.read_bytes())
+        if (path := Path(job.folder) / ANSWER).exists():
+            return msgspec.json.decode(path.read_bytes(), type=Answer)
         said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing was said"]
         return Answer(error=f"the process ended with {done.returncode}: {said[-1]}")
 
@@ -96,6 +96,8 @@ class Children:
 # What a child process is asked, and what it answers: JSON both ways ---------------------------------------------------
 
 
+ANSWER = "answer.json"
+"""The file in which the child leaves its answer: stdout belongs to whatever it measures."""
 LAPS = ("compile", "close", "finish")
 """The stretches of one measurement: what is around the compile and the compile itself, leaving it, what comes after."""
 SIDES = ("plain", "control", "captured")
@@ -143,26 +145,6 @@ class Answer:
     def wall(self, *laps: str) -> float:
         """Wall seconds of those stretches, all of them when none is named."""
         return sum(self.laps[name].wall for name in laps or LAPS if name in self.laps)
-
-
-def answer_path(folder: str | Path) -> Path:
-    """Where the child leaves its answer: stdout belongs to whatever it measures."""
-    return Path(folder) / "answer.json"
-
-
-def dump(job_or_answer: Job | Answer) -> bytes:
-    """As JSON."""
-    return msgspec.json.encode(job_or_answer)
-
-
-def read_job(data: str | bytes) -> Job:
-    """A job from JSON."""
-    return msgspec.json.decode(data, type=Job)
-
-
-def read_answer(data: bytes) -> Answer:
-    """An answer from JSON."""
-    return msgspec.json.decode(data, type=Answer)
 
 
 # CPU and wall time ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
-from inductor_debug_jupyter.pipeline.options import OptionParser
+from inductor_debug_jupyter.pipeline.options import OptionParser, whole_number
 
 
 class Suite(Protocol):
@@ -73,13 +73,6 @@ def _run(name: str, summaries: Mapping[str, str], package: str, arguments: list[
 
 
 # Arguments that several suites read, and the sentence for a bad one -------------------------------------------------
-
-
-def whole_number(text: str, flag: str, least: int) -> int:
-    """A whole number from ``least`` up."""
-    if not text.strip().isdecimal() or int(text) < least:
-        raise OptionError(f"{flag}: {text!r} is not allowed; allowed: a whole number from {least} up")
-    return int(text)
 
 
 def whole_numbers(text: str, flag: str, least: int) -> list[int]:

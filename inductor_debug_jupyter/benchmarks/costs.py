@@ -18,7 +18,7 @@ _CXX_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What one contender cost, over all repeats. ``compile`` is up to the end of the block, ``whole`` everything."""
+    """What one contender cost, over all repeats."""
 
     name: str
     title: str
@@ -30,23 +30,12 @@ class Cost:
         """Whether there is a figure."""
         return bool(self.answers) and not self.error
 
-    @property
-    def compile_cpu(self) -> float:
-        """Median CPU seconds of the compile with what is around it."""
-        return statistics.median(answer.cpu("compile") for answer in self.answers)
+    def cpu(self, *laps: str) -> float:
+        """Median CPU seconds of those stretches, of everything when none is named."""
+        return statistics.median(answer.cpu(*laps) for answer in self.answers)
 
     @property
-    def after_cpu(self) -> float:
-        """Median CPU seconds of what comes after the compile: closing, saving, a second program."""
-        return statistics.median(answer.cpu("close", "finish") for answer in self.answers)
-
-    @property
-    def whole_cpu(self) -> float:
-        """Median CPU seconds of everything."""
-        return statistics.median(answer.cpu() for answer in self.answers)
-
-    @property
-    def whole_wall(self) -> float:
+    def wall(self) -> float:
         """Median wall seconds of everything."""
         return statistics.median(answer.wall() for answer in self.answers)
 
@@ -75,26 +64,27 @@ def cost_of(name: str, answers: Sequence[Answer]) -> Cost:
     return Cost(name, contender.title, tuple(answers), error)
 
 
-def ratio(cost: Cost, base: Cost | None, *, whole: bool) -> float | None:
-    """Median over the median of ``base``; None where one of them has no figure."""
-    if base is None or not base.measured or not cost.measured:
-        return None
-    return (cost.whole_cpu if whole else cost.compile_cpu) / base.whole_cpu
+def figures(cost: Cost, plain: Cost | None) -> dict[str, Any]:
+    """A contender's figures and every single run, as plain data.
 
-
-def ratio_range(cost: Cost, base: Cost | None) -> tuple[float, float] | None:
-    """The least and the greatest ratio of everything within one repeat."""
-    if base is None or not base.measured or not cost.measured:
-        return None
-    ratios = [own.cpu() / plain.cpu() for own, plain in zip(cost.answers, base.answers, strict=False)]
-    return min(ratios), max(ratios)
-
-
-def best_ratio(cost: Cost, base: Cost | None) -> float | None:
-    """The best run over the best run of ``base``: what a machine is busy with only ever adds."""
-    if base is None or not base.measured or not cost.measured:
-        return None
-    return cost.spread()[0] / base.spread()[0]
+    Ratios are CPU time over a plain compile's: medians of the compile and of everything, the best run over the best run
+    (what a machine is busy with only ever adds), and the least and the most within one repeat.
+    """
+    found: dict[str, Any] = {"name": cost.name, "title": cost.title, "error": cost.error}
+    if not cost.measured:
+        return found
+    found |= {"cpu": cost.cpu("compile"), "after_cpu": cost.cpu("close", "finish"), "wall": cost.wall}
+    found |= {"stages": cost.stages, "runs": [asdict(answer) for answer in cost.answers]}
+    if plain is None or not plain.measured:
+        return found | dict.fromkeys(("ratio", "ratio_whole", "ratio_best", "ratio_range"))
+    base = plain.cpu()
+    each = [own.cpu() / other.cpu() for own, other in zip(cost.answers, plain.answers, strict=False)]
+    return found | {
+        "ratio": found["cpu"] / base,
+        "ratio_whole": cost.cpu() / base,
+        "ratio_best": cost.spread()[0] / plain.spread()[0],
+        "ratio_range": (min(each), max(each)),
+    }
 
 
 @dataclass(frozen=True)
@@ -147,14 +137,12 @@ class LayerCost:
 
 def layer_cost(layers: int, plain: Cost, own: Cost) -> LayerCost:
     """What we add: inside the recorder while it compiles, and afterwards."""
-    told = [answer.own for answer in own.answers]
-    after = [answer.own + answer.cpu("close", "finish") for answer in own.answers]
     return LayerCost(
         layers=layers,
         nodes=own.answers[0].nodes,
-        plain=plain.whole_cpu,
-        block=statistics.median(told),
-        whole=statistics.median(after),
+        plain=plain.cpu(),
+        block=statistics.median(answer.own for answer in own.answers),
+        whole=statistics.median(answer.own + answer.cpu("close", "finish") for answer in own.answers),
     )
 
 
@@ -219,18 +207,13 @@ def cost_rows(costs: Costs) -> list[tuple[str, ...]]:
 def _row(cost: Cost, plain: Cost | None) -> tuple[str, ...]:
     if not cost.measured:
         return (cost.title, *["–"] * 7, f"failed: {cost.error}" if cost.error else "not measured")
-    extremes = ratio_range(cost, plain)
-    return (
-        cost.title,
-        f"{cost.compile_cpu:.2f}",
-        f"{cost.after_cpu:.2f}",
-        f"{cost.whole_wall:.2f}",
-        _times(ratio(cost, plain, whole=False)),
-        _times(ratio(cost, plain, whole=True)),
-        _times(best_ratio(cost, plain)),
-        f"{extremes[0]:.2f}–{extremes[1]:.2f}" if extremes else "–",
-        _given(cost),
-    )
+    found = figures(cost, plain)
+    seconds = (f"{found[name]:.2f}" for name in ("cpu", "after_cpu", "wall"))
+    over = ["–"] * 4
+    if found["ratio_range"]:
+        over = [f"{found[name]:.2f}×" for name in ("ratio", "ratio_whole", "ratio_best")]
+        over.append("–".join(f"{end:.2f}" for end in found["ratio_range"]))
+    return (cost.title, *seconds, *over, _given(cost))
 
 
 def _given(cost: Cost) -> str:
@@ -259,21 +242,20 @@ def statements(costs: Costs, calls: CallRatios | None) -> list[str]:
 
 
 def _capture_lines(costs: Costs) -> list[str]:
-    own, plain = costs.get("capture"), costs.get("plain")
-    if own is None or (block := ratio(own, plain, whole=False)) is None:
+    plain = costs.get("plain")
+    found = {name: figures(costs[name], plain) for name in ("capture", "compile_debug") if name in costs}
+    own = found.get("capture", {})
+    if not own.get("ratio"):
         return []
-    whole = ratio(own, plain, whole=True) or 0.0
+    block, whole = own["ratio"], own["ratio_whole"]
     goal = f"goal ≤ {CAPTURE_GOAL:.2f}×"
     lines = [
         f"Our capture in the block: {block:.2f}× a plain compile ({goal}: {_met(block <= CAPTURE_GOAL)})",
         f"Our capture closed, checked, stored and saved: {whole:.2f}× ({goal}: {_met(whole <= CAPTURE_GOAL)})",
     ]
-    debug = costs.get("compile_debug")
-    if debug is not None and (theirs := ratio(debug, plain, whole=True)) is not None:
-        lines.append(
-            f"TORCH_COMPILE_DEBUG=1 costs {theirs:.2f}×: ours is "
-            f"{'cheaper' if whole < theirs else 'not cheaper'} ({_met(whole < theirs)})"
-        )
+    if theirs := found.get("compile_debug", {}).get("ratio_whole"):
+        cheaper = "cheaper (met)" if whole < theirs else "not cheaper (not met)"
+        lines.append(f"TORCH_COMPILE_DEBUG=1 costs {theirs:.2f}×: ours is {cheaper}")
     return lines
 
 
@@ -281,9 +263,11 @@ def _cache_lines(costs: Costs) -> list[str]:
     cached, plain = costs.get("cached"), costs.get("plain")
     if cached is None or plain is None or not cached.measured or not plain.measured:
         return []
-    factor = plain.whole_cpu / cached.whole_cpu
-    seconds = f"{plain.whole_cpu:.2f} s over {cached.whole_cpu:.2f} s"
-    return [f"A compile with the FX and AOT caches off, as in a capture, costs {factor:.1f}× a hit in them ({seconds})"]
+    off, hit = plain.cpu(), cached.cpu()
+    seconds = f"{off:.2f} s over {hit:.2f} s"
+    return [
+        f"A compile with the FX and AOT caches off, as in a capture, costs {off / hit:.1f}× a hit in them ({seconds})"
+    ]
 
 
 def _call_lines(calls: CallRatios) -> list[str]:
@@ -348,31 +332,6 @@ def fit_line(line: Fit | None) -> str:
         f"{'Linear' if linear else 'Not shown to be linear'}: we add {line.start:+.3f} s {line.slope:+.3f} s a layer "
         f"(R² {line.r_squared:.3f}, at most {line.worst:.0%} off the line{power})"
     )
-
-
-def cost_json(costs: Costs) -> list[dict[str, Any]]:
-    """Every contender with its figures and every single run."""
-    plain = costs.get("plain")
-    listed = []
-    for cost in costs.values():
-        entry: dict[str, Any] = {"name": cost.name, "title": cost.title, "error": cost.error}
-        if cost.measured:
-            entry |= {
-                "cpu": cost.compile_cpu,
-                "after_cpu": cost.after_cpu,
-                "wall": cost.whole_wall,
-                "ratio": ratio(cost, plain, whole=False),
-                "ratio_whole": ratio(cost, plain, whole=True),
-                "ratio_range": ratio_range(cost, plain),
-                "stages": cost.stages,
-                "runs": [asdict(answer) for answer in cost.answers],
-            }
-        listed.append(entry)
-    return listed
-
-
-def _times(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}×"
 
 
 def _met(yes: bool) -> str:

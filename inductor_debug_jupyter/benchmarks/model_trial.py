@@ -25,13 +25,7 @@ from inductor_debug_jupyter.benchmarks.models import BenchmarkModel, Built
 from inductor_debug_jupyter.benchmarks.printing import Progress, error_line
 from inductor_debug_jupyter.pipeline.backends import mock_backend
 from inductor_debug_jupyter.pipeline.errors import StoreError
-from inductor_debug_jupyter.pipeline.records import (
-    BackendTiming,
-    BenchmarkRecord,
-    DiffRecord,
-    Note,
-    SessionRecord,
-)
+from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord, DiffRecord, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore, save_benchmark

@@ -11,16 +11,14 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Table
+from rich.text import Text
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> None:
     """Print a table to stdout: as wide as the terminal, or as wide as needed when the output goes elsewhere."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     numbers = set(right)
     for column in columns:
@@ -46,49 +44,35 @@ class Progress:
         self.total = total
         self.done = 0
         self._start = time.perf_counter()
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         console = Console(stderr=True, markup=False, highlight=False)
-        self._bar = _bar(console) if sys.stderr.isatty() and console.is_terminal else None
-        self._task = self._bar.add_task("", total=total) if self._bar else None
+        self._in_lines = not (sys.stderr.isatty() and console.is_terminal)
+        self._bar = RichProgress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=self._in_lines)
+        self._task = self._bar.add_task("", total=total)
 
     def step(self, what: str) -> None:
         """The next step begins."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=self.done, description=what)
-        else:
-            elapsed = time.perf_counter() - self._start
-            sys.stderr.write(f"[{self.done + 1}/{self.total}] {elapsed:6.1f} s  {what}\n")
-            sys.stderr.flush()
+        self._bar.update(self._task, completed=self.done, description=what)
         self.done += 1
+        self._write(f"[{self.done}/{self.total}] {time.perf_counter() - self._start:6.1f} s  {what}")
 
     def remark(self, text: str) -> None:
         """What a step found, at once: a long run may be interrupted. On a terminal the table at the end is enough."""
-        if self._bar is None:
-            sys.stderr.write(f"    {text}\n")
+        self._write(f"    {text}")
+
+    def _write(self, line: str) -> None:
+        if self._in_lines:
+            sys.stderr.write(f"{line}\n")
             sys.stderr.flush()
 
     def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._bar is not None and self._task is not None:
-            if error is None:
-                self._bar.update(self._task, completed=self.total, description="done")
-            self._bar.stop()
-
-
-def _bar(console: Console) -> RichProgress:
-    return RichProgress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
+        self._bar.stop()
 
 
 def error_line(error: BaseException) -> str:

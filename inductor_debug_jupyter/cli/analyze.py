@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from typing import Any
 
 from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import print_json, print_table, printable
+from inductor_debug_jupyter.cli.terminal import print_json, print_table
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.options import add_options
+from inductor_debug_jupyter.pipeline.harmless import one_line
+from inductor_debug_jupyter.pipeline.options import add_options, whole_number
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the analysis."""
-    limit = parse_limit(args.limit)
+    everything = args.limit.strip() == "all"
+    limit = None if everything else whole_number(args.limit, "--limit", 1, or_else=", or all")
     views: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
         "guards": (_print_guards, _guards_data),
         "constraints": (_print_constraints, _constraints_data),
@@ -61,15 +62,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def parse_limit(text: str) -> int | None:
-    """A whole number from 1 up, or ``all``."""
-    if text.strip() == "all":
-        return None
-    if not re.fullmatch(r"[0-9]+", text.strip()) or int(text) < 1:
-        raise OptionError(f"--limit: {text!r} is not allowed; allowed: a whole number from 1 up, or all")
-    return int(text)
-
-
 def _near(word: str) -> str:
     import difflib
 
@@ -80,7 +72,7 @@ def _near(word: str) -> str:
 def _print_guards(record: SessionRecord, _store: ArtifactStore, limit: int | None) -> None:
     from inductor_debug_jupyter.pipeline.views.guards import guards_text
 
-    print(f"Session {printable(record.id)}")
+    print(f"Session {one_line(record.id)}")
     print(guards_text(record, limit=limit))
     if record.captures and not record.guards:
         print("\nNo guards were recorded in this session, so nothing can be said about what would recompile.")
@@ -96,7 +88,7 @@ def _print_constraints(record: SessionRecord, _store: ArtifactStore, limit: int 
     from inductor_debug_jupyter.pipeline.views.places import worst_first
     from inductor_debug_jupyter.pipeline.views.text import header_line, line_text
 
-    print(f"Session {printable(record.id)}: {header_line(record, timings=False)}")
+    print(f"Session {one_line(record.id)}: {header_line(record, timings=False)}")
     found = [finding for _, finding in worst_first(record.findings)]
     if not found:
         return
@@ -111,8 +103,8 @@ def _print_constraints(record: SessionRecord, _store: ArtifactStore, limit: int 
     if record.repros:
         print("\nRepro scripts:")
         for path in record.repros:
-            print(f"  {printable(path)}")
-    print(f"\nWith hints and code: inductor-debug show {printable(record.id)}")
+            print(f"  {one_line(path)}")
+    print(f"\nWith hints and code: inductor-debug show {one_line(record.id)}")
 
 
 def _print_left_out(total: int, limit: int | None) -> None:
@@ -135,7 +127,7 @@ def _print_summary(record: SessionRecord, store: ArtifactStore, limit: int | Non
     from inductor_debug_jupyter.pipeline.views.text import header_line
 
     data = _summary_data(record, store)
-    print(f"Session {printable(record.id)}: {header_line(record)}")
+    print(f"Session {one_line(record.id)}: {header_line(record)}")
     print(f"KernelDiff: {_diff_words(record)}")
     print(f"Guards: {data['guards'] or 'none were recorded'}")
     graphs = data["graphs"]
@@ -160,13 +152,13 @@ def _print_summary(record: SessionRecord, store: ArtifactStore, limit: int | Non
         )
     folder = data["folder"]
     counts = [words.count(folder[f"{noun}s"], noun) for noun in ("session", "finding", "benchmark", "artifact")]
-    print(f"\n{printable(folder['path'])}: {', '.join(counts)}")
+    print(f"\n{one_line(folder['path'])}: {', '.join(counts)}")
 
 
 def _summary_data(record: SessionRecord, store: ArtifactStore) -> dict[str, Any]:
     from collections import Counter
 
-    from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed
+    from inductor_debug_jupyter.pipeline.reports.json_report import session_summary
     from inductor_debug_jupyter.pipeline.store.benchmarks import ROOM
 
     graphs = [
@@ -176,13 +168,7 @@ def _summary_data(record: SessionRecord, store: ArtifactStore) -> dict[str, Any]
     ]
     sessions = store.sessions()
     return {
-        "summary": {
-            "total_graphs": len(record.captures),
-            "graph_breaks": len(record.graph_breaks),
-            "recompiles": len(record.recompiles),
-            "constraint_violations": len(record.findings),
-            "kernel_diff_passed": kernel_diff_passed(record),
-        },
+        "summary": {**session_summary(record), "recompiles": len(record.recompiles)},
         "guards": len(record.guards),
         "kernels": sum(len(capture.kernels) for capture in record.captures),
         "rules": dict(Counter(finding.rule_id for finding in record.findings).most_common()),
@@ -203,4 +189,4 @@ def _diff_words(record: SessionRecord) -> str:
     from inductor_debug_jupyter.pipeline.views.diff import VERDICT_WORDS
 
     diff = record.diff
-    return printable(f"{VERDICT_WORDS[diff.verdict]} ({diff.reference} against {diff.candidate})")
+    return one_line(f"{VERDICT_WORDS[diff.verdict]} ({diff.reference} against {diff.candidate})")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections import Counter
 
-from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import printable, size_text
-from inductor_debug_jupyter.cli.time_options import parse_age
+from inductor_debug_jupyter.cli.command import chosen_store, parse_age
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
-from inductor_debug_jupyter.pipeline.harmless import encodable
-from inductor_debug_jupyter.pipeline.options import add_options
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.harmless import encodable, one_line
+from inductor_debug_jupyter.pipeline.options import add_options, whole_number
 from inductor_debug_jupyter.pipeline.store import CleanReport
 from inductor_debug_jupyter.pipeline.store.cleaning import ORPHANED, UNFINISHED
 
@@ -23,13 +20,6 @@ EXAMPLES = """\
   inductor-debug clean --dry-run --older-than 7d   # what would go
   inductor-debug clean --keep-last 20 --yes        # in a script: no question
 """
-
-
-def parse_count(text: str) -> int:
-    """Read a whole number from 0 up."""
-    if not re.fullmatch(r"[0-9]+", text.strip()):
-        raise OptionError(f"--keep-last: {text!r} is not allowed; allowed: a whole number from 0 up")
-    return int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,11 +35,11 @@ def run(args: argparse.Namespace) -> int:
     """Plan, ask, delete, report."""
     store = chosen_store(args)
     older_than = None if args.older_than is None else parse_age(args.older_than, "--older-than")
-    keep_last = None if args.keep_last is None else parse_count(args.keep_last)
+    keep_last = None if args.keep_last is None else whole_number(args.keep_last, "--keep-last", 0)
     plan = store.clean(older_than, keep_last, dry_run=True)
     if not plan.sessions and not plan.deleted:
         if not args.quiet:
-            print(f"Nothing to delete in {printable(str(store.folder))}.")
+            print(f"Nothing to delete in {one_line(str(store.folder))}.")
             _print_kept(plan)
         return 0
     if args.dry_run:
@@ -67,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 def _confirmed(plan: CleanReport, folder: str) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("clean deletes files and cannot ask without a terminal; say --yes, or --dry-run to look first")
-    question = f"Delete {_amount(plan)} from {printable(folder)}? [y/N] "
+    question = f"Delete {_amount(plan)} from {one_line(folder)}? [y/N] "
     answer = input(encodable(question, sys.stdout.encoding))  # readline writes past sys.stdout
     return answer.strip().lower() in {"y", "yes"}
 
@@ -78,13 +68,13 @@ def _amount(report: CleanReport) -> str:
     files = words.count(len(report.deleted) - sum(left.values()), "file")
     sessions = [f"{words.count(len(report.sessions), 'session')} with {files}"] if report.sessions else []
     what = " and ".join([*sessions, *(f"{words.count(number, 'file')} {reason}" for reason, number in left.items())])
-    return f"{what} ({size_text(report.freed)})"
+    return f"{what} ({words.size(report.freed)})"
 
 
 def _print_report(report: CleanReport, done: str) -> None:
     print(f"{_amount(report)} {done}{':' if report.sessions else '.'}")
     for session in report.sessions:
-        print(f"  {printable(session)}")
+        print(f"  {one_line(session)}")
     _print_kept(report)
 
 
@@ -96,4 +86,4 @@ def _print_kept(report: CleanReport) -> None:
         print(f"Kept {words.count(len(shared), 'file')}: also used by sessions that stay.")
     for file in report.kept:
         if file not in shared:
-            print(f"Kept {printable(file.path)}: {file.reason}.")
+            print(f"Kept {one_line(file.path)}: {file.reason}.")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inductor_debug_jupyter.cli.terminal import print_json, print_table, printable
+from inductor_debug_jupyter.cli.terminal import print_json, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.harmless import one_line
 from inductor_debug_jupyter.pipeline.options import OPTIONS, Option, add_options, read_given
 from inductor_debug_jupyter.pipeline.settings import find_config, resolve, unknown_variables
 
@@ -88,7 +89,7 @@ def _print(lines: list[Line], config: Path | None, *, quiet: bool) -> None:
     )
     if quiet:
         return
-    where = f"Config file: {printable(str(config))}" if config else "No config file here or in a folder above"
+    where = f"Config file: {one_line(str(config))}" if config else "No config file here or in a folder above"
     print(f"\n{where}. strict is on by default for mock_backend and aot_mock_backend.")
 
 

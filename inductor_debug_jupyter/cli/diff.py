@@ -26,13 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--equal-nan", action=argparse.BooleanOptionalAction, help="NaN on both sides is equal; default that it is"
     )
     parser.add_argument("--pictures", metavar="FOLDER", help="also write heatmaps there, as PNG")
-    parser.add_argument("--format", default="text", metavar="text|json", help="default text")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default text")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison; 1 when something is wrong or was not compared."""
-    if args.format not in {"text", "json"}:
-        raise OptionError(f"--format: {args.format!r} is not allowed; allowed: text, json")
     atol, rtol = (_number(getattr(args, name), f"--{name}") for name in ("atol", "rtol"))
     from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, compare_recordings
 

@@ -18,7 +18,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from inductor_debug_jupyter.cli.terminal import size_text
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, LayoutError, OptionError, StoreError, in_a_line
 from inductor_debug_jupyter.pipeline.options import OPTIONS
@@ -118,7 +117,7 @@ def _artifact_folder(store: ArtifactStore) -> Check:
     except (OSError, StoreError) as error:
         reason = str(error) if isinstance(error, StoreError) else f"{folder}: {error.strerror or error}"
         return Check(name, "broken", reason, "captures stay in memory and are gone with the process")
-    free = size_text(shutil.disk_usage(place).free)
+    free = words.size(shutil.disk_usage(place).free)
     held = words.count(len(sessions), "session") if folder.exists() else "made by the first capture"
     return Check(name, "ok", f"{folder}: {held}, {free} free")
 
@@ -179,8 +178,8 @@ def _inductor_cache() -> Check:
         found = f"{where}: {error.strerror or error}"
         return Check(name, "broken", found, "torch.compile fails; set TORCHINDUCTOR_CACHE_DIR to a folder of yours")
     files, size = _tree_size(folder)
-    free = size_text(shutil.disk_usage(folder).free)
-    return Check(name, "ok", f"{folder}: {words.count(files, 'file')}, {size_text(size)}, {free} free")
+    free = words.size(shutil.disk_usage(folder).free)
+    return Check(name, "ok", f"{folder}: {words.count(files, 'file')}, {words.size(size)}, {free} free")
 
 
 def _tree_size(folder: Path) -> tuple[int, int]:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from inductor_debug_jupyter.cli.command import chosen_store
-from inductor_debug_jupyter.cli.terminal import age_text, print_json, print_table, printable, size_text
-from inductor_debug_jupyter.cli.time_options import parse_since
+from inductor_debug_jupyter.cli.command import chosen_store, parse_since
+from inductor_debug_jupyter.cli.terminal import age_text, print_json, print_table
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.harmless import one_line
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.store import Artifact, ArtifactStore, SavedSession
 
@@ -79,7 +79,7 @@ def _list_sessions(store: ArtifactStore, args: argparse.Namespace) -> None:
         if not args.quiet and len(chosen) < len(sessions):
             print(f"… and {words.count(len(sessions) - len(chosen), 'session')} that {_filter_text(args)} left out")
     elif not args.quiet:
-        folder = printable(str(store.folder))
+        folder = one_line(str(store.folder))
         if sessions:
             print(f"None of the {words.count(len(sessions), 'session')} in {folder} passes {_filter_text(args)}.")
         else:
@@ -88,7 +88,7 @@ def _list_sessions(store: ArtifactStore, args: argparse.Namespace) -> None:
 
 
 def _filter_text(args: argparse.Namespace) -> str:
-    return printable(" ".join(_filters(args)))
+    return one_line(" ".join(_filters(args)))
 
 
 def _print_sessions(sessions: Sequence[SavedSession]) -> None:
@@ -103,7 +103,7 @@ def _print_sessions(sessions: Sequence[SavedSession]) -> None:
                 session.target,
                 str(session.graphs),
                 str(session.findings),
-                size_text(session.bytes),
+                words.size(session.bytes),
             )
             for session in sessions
         ],
@@ -125,7 +125,7 @@ def _list_artifacts(store: ArtifactStore, name: str, form: str) -> None:
                 artifact.sha256[:12],
                 artifact.room,
                 age_text(now - artifact.created),
-                size_text(artifact.bytes),
+                words.size(artifact.bytes),
                 str(store.folder / artifact.path),
             )
             for artifact in artifacts

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 
 from inductor_debug_jupyter.cli.terminal import without_colour
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
+from inductor_debug_jupyter.pipeline.words import clip
 
 RAISES_TAG = "raises-exception"
 CELL_SECONDS = 900
@@ -105,7 +107,7 @@ class _Progress:
         if cell_index not in self._positions:
             return
         for text in output_texts(cell.outputs):
-            self._write(_indented(without_colour(text)))
+            self._write(textwrap.indent(without_colour(text), "    "))
         failed = execute_reply["content"]["status"] == "error"
         if RAISES_TAG in cell.metadata.get("tags", ()):
             self.failures += failed
@@ -147,9 +149,4 @@ def _kernel_manager(environ: Mapping[str, str]) -> Any:
 
 def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("# NBVAL")]
-    line = lines[0] if lines else ""
-    return line if len(line) <= 100 else line[:99] + "…"
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" if line.strip() else "" for line in text.splitlines())
+    return clip(lines[0], 100) if lines else ""

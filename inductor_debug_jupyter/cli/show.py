@@ -8,9 +8,10 @@ import sys
 
 from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.cli.list_sessions import artifact_data
-from inductor_debug_jupyter.cli.terminal import print_json, print_own, printable, size_text, wants_colour
+from inductor_debug_jupyter.cli.terminal import print_json, print_own, wants_colour
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
-from inductor_debug_jupyter.pipeline.harmless import ascii_json
+from inductor_debug_jupyter.pipeline.harmless import ascii_json, one_line
 from inductor_debug_jupyter.pipeline.options import add_options
 from inductor_debug_jupyter.pipeline.records import dump_session
 from inductor_debug_jupyter.pipeline.store import Artifact, ArtifactStore, SavedSession
@@ -82,8 +83,8 @@ def _print_artifact(store: ArtifactStore, artifact: Artifact) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data if text is None or data.endswith(b"\n") else data + b"\n")
     elif text is None:
-        place = printable(str(store.folder / artifact.path))
-        print(f"{place} is no text ({size_text(len(data))}); open it there, or send this command's output to a file")
+        place = one_line(str(store.folder / artifact.path))
+        print(f"{place} is no text ({words.size(len(data))}); open it there, or send this command's output to a file")
     else:
         print(text, end="" if text.endswith("\n") else "\n")
 

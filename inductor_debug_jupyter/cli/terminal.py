@@ -1,4 +1,4 @@
-"""How values look on a terminal: sizes, ages, tables, logs, and text that cannot steer the terminal."""
+"""How values look on a terminal: ages, tables, logs, and text that cannot steer the terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
-from inductor_debug_jupyter.pipeline.harmless import Screen, ascii_json, plain
+from inductor_debug_jupyter.pipeline.harmless import Screen, ascii_json, one_line
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
 
@@ -27,11 +27,6 @@ def without_colour(text: str) -> str:
     return _ANSI.sub("", text)
 
 
-def printable(text: str) -> str:
-    """Make one line of any text, without control characters."""
-    return plain(" ".join(text.split()))
-
-
 def print_own(text: str) -> None:
     """Print a text that has our own colour codes and is harmless otherwise, with a newline at its end."""
     stream = sys.stdout
@@ -42,16 +37,6 @@ def print_own(text: str) -> None:
 def print_json(data: Any) -> None:
     """Print data as indented JSON in ASCII: a script reads what was there, and no terminal is steered."""
     print(ascii_json(json.dumps(data, indent=2)))
-
-
-def size_text(size: int) -> str:
-    """``482 B``, ``12.3 KiB``, ``4.0 MiB``."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
 
 
 def age_text(seconds: float) -> str:
@@ -87,7 +72,7 @@ def print_table(
     for column in columns:
         table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
+        table.add_row(*(Text(one_line(cell), style=(styles or {}).get(cell, "")) for cell in row))
     console = Console(
         file=io.StringIO(),
         force_terminal=sys.stdout.isatty(),
@@ -101,23 +86,11 @@ def print_table(
     print_own(drawn.get())
 
 
-class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to the current ``sys.stderr``."""
-
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, _: TextIO) -> None:
-        pass
-
-
 @contextlib.contextmanager
 def logs_on_stderr(program: str, level: int) -> Iterator[None]:
     """Write this package's log records, from ``level`` on, to stderr as lines of ``program``."""
     logger = logging.getLogger("inductor_debug_jupyter")
-    handler = _StderrHandler()
+    handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))
     previous = logger.level
     logger.addHandler(handler)

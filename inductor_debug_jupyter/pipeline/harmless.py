@@ -35,6 +35,11 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else UNPRINTABLE for char in expanded)
 
 
+def one_line(text: str) -> str:
+    """A text of any number of lines as one plain line."""
+    return plain(" ".join(text.split()))
+
+
 def plain_lines(text: str) -> str:
     """Like :func:`plain`, of a text with several lines; tabs stay."""
     if text.replace("\n", "").replace("\t", "").isprintable():

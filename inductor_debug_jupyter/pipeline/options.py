@@ -345,6 +345,17 @@ MAGIC_OPTIONS = (
 )
 
 
+def whole_number(text: str, flag: str, least: int, or_else: str = "") -> int:
+    """The value of a flag that is no setting: a whole number from ``least`` up.
+
+    Raises:
+        OptionError: it is something else; ``or_else`` names other words that are allowed.
+    """
+    if not re.fullmatch(r"[0-9]+", text.strip()) or int(text) < least:
+        raise OptionError(f"{flag}: {text!r} is not allowed; allowed: a whole number from {least} up{or_else}")
+    return int(text)
+
+
 class OptionParser(argparse.ArgumentParser):
     """argparse that raises :class:`OptionError` instead of leaving the process, and suggests the nearest flag."""
 
@@ -373,29 +384,15 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
         condition = re.match(r"with --([a-z-]+): ", option.help)
         if condition is not None and condition[1].replace("-", "_") not in names:
             option = replace(option, help=option.help.removeprefix(condition[0]))
+        common: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS}
         if option.is_switch:
-            parser.add_argument(
-                option.flag, dest=name, action="store_const", const="1", default=argparse.SUPPRESS, help=option.help
-            )
+            parser.add_argument(option.flag, action="store_const", const="1", help=option.help, **common)
             if option.off_flag:
-                parser.add_argument(
-                    option.off_flag,
-                    dest=name,
-                    action="store_const",
-                    const="0",
-                    default=argparse.SUPPRESS,
-                    help=f"the opposite of {option.flag} (the default)",
-                )
+                opposite = f"the opposite of {option.flag} (the default)"
+                parser.add_argument(option.off_flag, action="store_const", const="0", help=opposite, **common)
         else:
-            optional: dict[str, Any] = {} if option.bare is None else {"nargs": "?", "const": option.bare}
-            parser.add_argument(
-                option.flag,
-                dest=name,
-                metavar=option.metavar,
-                default=argparse.SUPPRESS,
-                help=_help(option),
-                **optional,
-            )
+            common |= {} if option.bare is None else {"nargs": "?", "const": option.bare}
+            parser.add_argument(option.flag, metavar=option.metavar, help=_help(option), **common)
 
 
 def _help(option: Option) -> str:

@@ -91,13 +91,8 @@ def test_the_view_has_rows_and_a_summary():
     view = json.loads(json.dumps(transfers_view(session.record)))
     assert view["summary"] == "1 transfer to the device (256 B), 1 transfer back (256 B), 1 kernel"
     first = view["transfers"][0]
-    assert (first["shape"], first["device_layout"], first["padding"], first["size"]) == (
-        "[65]",
-        "[2, 64]",
-        "49%",
-        "256 B",
-    )
-    assert first["values"] == "[0, 1, 2, 3, 4, 5, 6, 7, …]"
+    assert (first["padding"], first["size"]) == ("49%", "256 B")
+    assert "values=[0, 1, 2, 3, 4, 5, 6, 7, …]" in first["line"]
     assert json.loads(view["kernels"][0]["spec"])["copy_range"] == [2, 64]
     assert first["line"].startswith(CLONE_LINE)
 
@@ -115,16 +110,18 @@ def test_choosing_a_row_selects_its_node():
     with capture(keep_inputs=True) as session:
         torch.compile(model, backend=stick())(torch.randn(2, 64)).sum().backward()
     view = transfers_view(session.record)
-    chosen = [(row["name"], row["selection"]["stage"], row["selection"]["node"]) for row in view["transfers"]]
-    assert ("primals_1", "forward", "primals_1") in chosen
-    assert ("tangents_1", "backward", "tangents_1") in chosen
-    kernels = {(row["graph"], row["node"]): row["selection"] for row in view["kernels"]}
-    assert kernels["forward", "addmm"]["line"] == session.captures[0].graph("forward").node("addmm").source.line
+    chosen = [(row["selection"]["stage"], row["selection"]["node"], row["line"]) for row in view["transfers"]]
+    assert any((stage, node) == ("forward", "primals_1") and "name=primals_1" in line for stage, node, line in chosen)
+    assert any(
+        (stage, node) == ("backward", "tangents_1") and "name=tangents_1" in line for stage, node, line in chosen
+    )
+    (addmm,) = (row["selection"] for row in view["kernels"] if "node=addmm " in row["line"])
+    assert addmm["line"] == session.captures[0].graph("forward").node("addmm").source.line
     # A comparison compiles again, under an id that was not captured: the same op of the same name is meant.
     before = len(session.kernel_specs)
     session.diff("eager", StickAdapter(faults=(), check=False))
     again = transfers_view(session.record)["kernels"][before:]
-    assert {row["op"] for row in again} >= {"aten.addmm.default"}
+    assert any("op=aten.addmm.default" in row["line"] for row in again)
     assert all(row["selection"]["compile_id"] == "0/0" for row in again if row["selection"])
     assert any(row["selection"] for row in again)
 

@@ -11,8 +11,7 @@ import torch
 
 from inductor_debug_jupyter.benchmarks.__main__ import main
 from inductor_debug_jupyter.benchmarks.model_trial import Trial
-from inductor_debug_jupyter.benchmarks.models import benchmark_model
-from inductor_debug_jupyter.benchmarks.models.model import transformers
+from inductor_debug_jupyter.benchmarks.models import benchmark_model, transformers
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.reports import json_report
 from inductor_debug_jupyter.pipeline.store import ArtifactStore, load_benchmarks

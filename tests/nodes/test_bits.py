@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.benchmarks.models.model import transformers
+from inductor_debug_jupyter.benchmarks.models import transformers
 from inductor_debug_jupyter.pipeline.diff import flatten_outputs
 from inductor_debug_jupyter.pipeline.nodes import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node

@@ -17,6 +17,7 @@ SUITES = {
     "panel": "the panel in JupyterLab and Chromium: time until it is usable, click to highlight, notebook growth",
     "fixits": "BERT and ResNet-18 onto stick128, Mamba onto systolic128: findings, memory, numbers around fix_all",
     "nodes": "a question about one node of a model: the first, later ones from checkpoints, and traced anew",
+    "compare": "compare_tensors beside reading both once, assert_close, allclose and numpy, 1e4 to 1e9 elements",
     "truth": "a zoo of drawn faults: verdict, op and line right, nobody else blamed; the same models clean: no alarm",
 }
 

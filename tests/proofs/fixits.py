@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.benchmarks.command_line import named
-from inductor_debug_jupyter.benchmarks.models.model import transformers
+from inductor_debug_jupyter.benchmarks.models import transformers
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.fixits import FixResult
 from inductor_debug_jupyter.pipeline.records import SessionRecord

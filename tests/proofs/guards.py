@@ -22,10 +22,10 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.benchmarks.children import Meter
-from inductor_debug_jupyter.benchmarks.command_line import whole_number
-from inductor_debug_jupyter.benchmarks.models.encoder import encoder
+from inductor_debug_jupyter.benchmarks.encoder import encoder
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.guards import GuardInspector
+from inductor_debug_jupyter.pipeline.options import whole_number
 from inductor_debug_jupyter.pipeline.records import CompileCapture, Guard, SessionRecord, SourceLine
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, compiling_here
 from inductor_debug_jupyter.pipeline.views.guards import guards_text, guards_view

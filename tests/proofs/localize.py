@@ -7,8 +7,9 @@ import warnings
 
 import torch
 
-from inductor_debug_jupyter.benchmarks.command_line import some_of, whole_number
+from inductor_debug_jupyter.benchmarks.command_line import some_of
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
+from inductor_debug_jupyter.pipeline.options import whole_number
 from tests.proofs.localize_cases import (
     SWEPT,
     CleanRun,

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.benchmarks.models.model import Built, transformers
+from inductor_debug_jupyter.benchmarks.models import Built, transformers
 from inductor_debug_jupyter.pipeline.adapters import StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.stick import parse_fault
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness

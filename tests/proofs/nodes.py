@@ -16,11 +16,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inductor_debug_jupyter.benchmarks.command_line import named, whole_number
+from inductor_debug_jupyter.benchmarks.command_line import named
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built, benchmark_model
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.nodes import NodeHandle, node_handle
 from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
+from inductor_debug_jupyter.pipeline.options import whole_number
 from inductor_debug_jupyter.pipeline.session import DebugSession, capture
 from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves
 from inductor_debug_jupyter.pipeline.words import size

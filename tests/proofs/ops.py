@@ -17,12 +17,13 @@ from typing import Any, Literal
 
 import torch
 
-from inductor_debug_jupyter.benchmarks.command_line import one_of, whole_number
+from inductor_debug_jupyter.benchmarks.command_line import one_of
 from inductor_debug_jupyter.benchmarks.printing import Progress, error_line, print_line, print_table
 from inductor_debug_jupyter.pipeline.adapters import StickAdapter
 from inductor_debug_jupyter.pipeline.backends import mock_backend
 from inductor_debug_jupyter.pipeline.backends.ledger import forget_compiles
 from inductor_debug_jupyter.pipeline.errors import AdapterError, OptionError
+from inductor_debug_jupyter.pipeline.options import whole_number
 from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs, random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 from tests.proofs.inside_torch.operators import (

@@ -13,9 +13,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from inductor_debug_jupyter.benchmarks.command_line import one_of, whole_number
+from inductor_debug_jupyter.benchmarks.command_line import one_of
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
+from inductor_debug_jupyter.pipeline.options import whole_number
 from inductor_debug_jupyter.pipeline.records import GraphRecord, load_session
 from tests.proofs.lab import INSTALL, JupyterLab, find_chromium
 from tests.proofs.panel_page import LabWindow, Panel, chromium

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from inductor_debug_jupyter.benchmarks.models.model import Built
+from inductor_debug_jupyter.benchmarks.models import Built
 from tests.proofs import localize_cases
 from tests.proofs.kernel_faults import KernelFault
 

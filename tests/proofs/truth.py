@@ -11,8 +11,8 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 
-from inductor_debug_jupyter.benchmarks.command_line import whole_number
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
+from inductor_debug_jupyter.pipeline.options import whole_number
 from tests.proofs.zoo.cases import SAMPLE, Case, drawn, parse_case
 from tests.proofs.zoo.pool import try_cases
 from tests.proofs.zoo.scoring import COLUMNS, Score, rows_by, score

@@ -17,7 +17,6 @@ from inductor_debug_jupyter.pipeline.drawing.geometry import Geometry, Rect
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView
 from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import place, run_graphviz, to_dot
 from inductor_debug_jupyter.pipeline.drawing.own_layout import layered
-from inductor_debug_jupyter.pipeline.drawing.picture import picture_view
 from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
 from inductor_debug_jupyter.pipeline.errors import LayoutError, NotFoundError
 from inductor_debug_jupyter.pipeline.records import (
@@ -134,14 +133,14 @@ def test_a_label_reads_as_it_was_written() -> None:
 
 
 def test_the_evil_name_is_text_in_the_picture(make_record: Make) -> None:
-    picture = picture_view(Lookup(make_record()), "0/0", "forward")
+    picture = GraphView(Lookup(make_record()), "0/0", "forward").picture()
     root = ElementTree.fromstring(picture["svg"])
     assert not [element for element in root.iter() if element.tag.endswith("img")]
     assert "<img src=x onerror=alert(1)>" in texts(picture["svg"])
 
 
 def test_every_drawn_shape_says_what_it_selects(make_record: Make) -> None:
-    picture = picture_view(Lookup(make_record()), "0/0", "forward")
+    picture = GraphView(Lookup(make_record()), "0/0", "forward").picture()
     drawn = {one.group(1) for one in re.finditer(r"<title>(n\d+)</title>", picture["svg"])}
     assert drawn == set(picture["nodes"])
     (mm,) = [node for node in picture["nodes"].values() if node["names"] == ["mm"]]
@@ -152,7 +151,7 @@ def test_every_drawn_shape_says_what_it_selects(make_record: Make) -> None:
 
 def test_a_graph_that_is_not_there_is_not_found(make_record: Make) -> None:
     with pytest.raises(NotFoundError, match="0/0"):
-        picture_view(Lookup(make_record()), "0/0", "joint")
+        GraphView(Lookup(make_record()), "0/0", "joint")
 
 
 @needs_dot

@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.benchmarks.children import Answer, Children
-from inductor_debug_jupyter.benchmarks.command_line import one_of, some_of, whole_number, whole_numbers
+from inductor_debug_jupyter.benchmarks.command_line import one_of, some_of, whole_numbers
 from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
 from inductor_debug_jupyter.benchmarks.costs import (
     COLUMNS,
     LAYER_COLUMNS,
     CallRatios,
     Cost,
+    LayerCost,
     call_ratios,
-    cost_json,
     cost_of,
     cost_rows,
+    figures,
     fit,
     fit_line,
     layer_cost,
@@ -36,6 +37,7 @@ from inductor_debug_jupyter.benchmarks.costs import (
     statements,
 )
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
+from inductor_debug_jupyter.pipeline.options import whole_number
 
 _CALLS = "calls"
 _PARTS = (*CONTENDERS, _CALLS)
@@ -93,11 +95,16 @@ def run(args: argparse.Namespace) -> int:
         measurement = _Measurement(plan, Children(Path(folder), args.python), progress)
         costs = {layers: measurement.costs(layers) for layers in plan.layers}
         calls = measurement.calls() if plan.call_children else None
-    answer = _answer(plan, costs, calls)
+    growth = [
+        layer_cost(layers, each["plain"], each["capture"])
+        for layers, each in costs.items()
+        if all(name in each and each[name].measured for name in _GROWTH)
+    ]
+    answer = _answer(plan, costs, calls, growth)
     if form == "json":
         print_line(json.dumps(answer, indent=2))
     else:
-        _print(plan, costs, answer)
+        _print(plan, costs, growth, answer)
     return int(any(cost.error for all_ in costs.values() for cost in all_.values() if cost.name in _GROWTH))
 
 
@@ -151,13 +158,10 @@ def _failure(answers: list[Answer]) -> list[Answer]:
     return [answer for answer in answers[-1:] if answer.error]
 
 
-def _answer(plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatios | None) -> dict[str, Any]:
+def _answer(
+    plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatios | None, growth: list[LayerCost]
+) -> dict[str, Any]:
     """Everything that was found, as plain data."""
-    growth = [
-        layer_cost(layers, each["plain"], each["capture"])
-        for layers, each in costs.items()
-        if all(name in each and each[name].measured for name in _GROWTH)
-    ]
     line = fit(growth)
     torch_version = next((a.torch_version for each in costs.values() for c in each.values() for a in c.answers), "")
     return {
@@ -165,7 +169,11 @@ def _answer(plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatios | 
         "small": plan.small,
         "repeats": plan.repeats,
         "measurements": [
-            {"layers": layers, "contenders": cost_json(each), "statements": statements(each, None)}
+            {
+                "layers": layers,
+                "contenders": [figures(cost, each.get("plain")) for cost in each.values()],
+                "statements": statements(each, None),
+            }
             for layers, each in costs.items()
         ],
         "calls": asdict(calls) if calls else None,
@@ -185,7 +193,7 @@ def _statements(plan: _Plan, costs: dict[int, dict[str, Cost]], calls: CallRatio
     return [*lines, growth] if len(costs) > 1 else lines
 
 
-def _print(plan: _Plan, costs: dict[int, dict[str, Cost]], answer: dict[str, Any]) -> None:
+def _print(plan: _Plan, costs: dict[int, dict[str, Cost]], growth: list[LayerCost], answer: dict[str, Any]) -> None:
     print_line(f"torch {answer['torch']}, {plan.repeats} repeats, medians of CPU seconds\n")
     for layers, each in costs.items():
         if len(costs) > 1:
@@ -194,12 +202,7 @@ def _print(plan: _Plan, costs: dict[int, dict[str, Cost]], answer: dict[str, Any
             print_table(COLUMNS, cost_rows(each), right=COLUMNS[1:7])
         print_line("")
     if len(costs) > 1:
-        growth = [layer_cost(layers, each["plain"], each["capture"]) for layers, each in costs.items() if _both(each)]
         print_table(LAYER_COLUMNS, layer_rows(growth), right=LAYER_COLUMNS)
         print_line("")
     for line in answer["statements"]:
         print_line(line)
-
-
-def _both(each: dict[str, Cost]) -> bool:
-    return all(name in each and each[name].measured for name in _GROWTH)

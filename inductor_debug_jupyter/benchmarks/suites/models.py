@@ -6,18 +6,13 @@ import argparse
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from inductor_debug_jupyter.benchmarks.command_line import named, whole_number
+from inductor_debug_jupyter.benchmarks.command_line import named
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, benchmark_model
-from inductor_debug_jupyter.benchmarks.printing import (
-    Progress,
-    print_line,
-    print_table,
-)
+from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.options import add_options, read_given
+from inductor_debug_jupyter.pipeline.options import add_options, read_given, whole_number
 from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
-from inductor_debug_jupyter.pipeline.reports.noise import is_noisy
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_WORDS
@@ -69,11 +64,8 @@ def run(args: argparse.Namespace) -> int:
         print_line(line)
     if len(unsaved) < len(records):
         print_line(f"Stored in {store.folder}. For one page of it: inductor-debug report --format html")
-    return int(bool(unsaved or list(failure_lines(records))) or _numbers_wrong(records))
-
-
-def _numbers_wrong(records: Sequence[BenchmarkRecord]) -> bool:
-    return any(record.diff_verdict == "mismatch" for record in records)
+    numbers_wrong = any(record.diff_verdict == "mismatch" for record in records)
+    return int(bool(unsaved or failure_lines(records) or numbers_wrong))
 
 
 def _chosen(args: argparse.Namespace) -> list[str]:
@@ -127,7 +119,7 @@ def noise_lines(records: Iterable[BenchmarkRecord]) -> list[str]:
         "measure again on a quiet machine, with more --runs"
         for record in records
         for timing in record.timings
-        if is_noisy(timing)
+        if timing.is_noisy
     ]
 
 

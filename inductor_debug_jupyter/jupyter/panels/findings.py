@@ -8,7 +8,7 @@ from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 
 
 class FindingsPanel(Pane):
-    """``rows`` are :class:`~inductor_debug_jupyter.pipeline.views.view_types.FindingView`, in order."""
+    """``rows`` are those of :func:`~inductor_debug_jupyter.pipeline.views.panel.findings_view`."""
 
     _esm = asset("findings.js")
     _css = asset("findings.css")

@@ -29,11 +29,11 @@ _NO_FIND: dict[str, Any] = {"text": "", "count": 0, "names": [], "of": {}}
 class GraphPanel(Pane):
     """Shows ``picture``; Python answers ``wanted`` and ``act``.
 
-    ``picture``, ``paint`` and ``found`` are a
-    :class:`~inductor_debug_jupyter.pipeline.views.view_types.PictureView`, a ``PaintView`` and a ``SearchView``,
-    ``choices`` are ``GraphChoice``. ``wanted`` is what the chooser was set to, ``act`` has ``do`` (``expand``,
-    ``collapse``, ``expand_all``, ``collapse_all``, ``colour``, ``search``, ``choose``) and what it needs. ``lit`` says
-    which shapes show the selection that it names.
+    ``picture``, ``paint`` and ``found`` are what a
+    :class:`~inductor_debug_jupyter.pipeline.drawing.graph_view.GraphView` answers to ``picture``, ``paint`` and
+    ``search``, ``choices`` the graphs with their titles. ``wanted`` is what the chooser was set to, ``act`` has ``do``
+    (``expand``, ``collapse``, ``expand_all``, ``collapse_all``, ``colour``, ``search``, ``choose``) and what it needs.
+    ``lit`` says which shapes show the selection that it names.
     """
 
     _esm = asset("graph.js")

@@ -8,7 +8,7 @@ from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 
 
 class HeaderBar(Pane):
-    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.view_types.HeaderView`, ``error`` the error strip.
+    """``view`` is that of :func:`~inductor_debug_jupyter.pipeline.views.panel.header_view`, ``error`` the error strip.
 
     ``asked`` is the button that was clicked (``quick_run``); its handler sets it back.
     """

@@ -19,7 +19,7 @@ TAB = "diff"
 class KernelDiffPanel(Pane):
     """Shows one comparison.
 
-    ``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.diff.DiffView`; ``chosen`` is the path of the output on
+    ``view`` is :func:`~inductor_debug_jupyter.pipeline.views.diff.diff_view`'s; ``chosen`` is the path of the output on
     show. A click on a cell of the heatmap sets ``picked`` (``path``, and ``row`` and ``column`` in the grid); Python
     answers with ``place``: the index of the first and of the last element that the cell stands for, and the largest
     error among them. Outputs in ``live`` have their tensors still: the browser sets ``wanted`` (measure, dimensions,

@@ -8,7 +8,7 @@ from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 
 
 class OverviewPanel(Pane):
-    """``view`` is an :class:`~inductor_debug_jupyter.pipeline.views.view_types.OverviewView`."""
+    """``view`` is that of :func:`~inductor_debug_jupyter.pipeline.views.overview.overview_view`."""
 
     _esm = asset("overview.js")
     _css = asset("overview.css")

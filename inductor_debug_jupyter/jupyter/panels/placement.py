@@ -10,7 +10,7 @@ TAB = "placement"
 
 
 class PlacementPanel(Pane):
-    """``graphs`` are :class:`~inductor_debug_jupyter.pipeline.views.placement.PlacementView`, one for each graph."""
+    """``graphs`` are those of :func:`~inductor_debug_jupyter.pipeline.views.placement.placement_views`."""
 
     _esm = asset("placement.js")
     _css = asset("placement.css")

@@ -12,7 +12,7 @@ ROWS_SENT = 2_000
 
 
 class TransfersPanel(Pane):
-    """``view`` is a :class:`~inductor_debug_jupyter.pipeline.views.transfers.TransfersView`; filled when first seen."""
+    """``view`` is :func:`~inductor_debug_jupyter.pipeline.views.transfers.transfers_view`'s; filled when first seen."""
 
     _esm = asset("transfers.js")
     _css = asset("transfers.css")

@@ -2,5 +2,5 @@
 
 ``declutter`` (nodes → ops), ``folding`` (ops → boxes), ``drawing`` (boxes → shapes and arrows), ``graphviz_layout`` or,
 without graphviz and for large graphs, ``own_layout`` (shapes → ``geometry``), ``colours``, ``svg``. ``graph_view`` is a
-graph with some boxes open, as a panel shows it; ``picture`` one that nobody clicks in.
+graph with some boxes open, as panels, snapshots and reports show it.
 """

@@ -17,7 +17,7 @@ from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import NodeRecord
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.view_types import LegendEntry, PaintView
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 NOTHING = "nothing"
 TITLES = {
@@ -44,7 +44,7 @@ Errors = Mapping[tuple[str, str], Mapping[str, float]]
 class _Scheme:
     """Classes with sign, colour and text, and the class of each op (None: not known)."""
 
-    legend: list[LegendEntry]
+    legend: list[Row]
     of_op: list[int | None]
     ordered: bool = False
 
@@ -60,8 +60,8 @@ def offered(lookup: Lookup, compile_id: str, stage: str, errors: Errors) -> list
     return [*found, "error"] if errors.get((compile_id, stage)) else found
 
 
-def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[str, str], errors: Errors) -> PaintView:
-    """The legend, and the class of every shape that has one.
+def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[str, str], errors: Errors) -> Row:
+    """The legend (text, sign and colour of each class), and drawn id → index in it for every shape that has a class.
 
     Raises:
         UsageError: the graph does not offer that scheme.
@@ -76,11 +76,11 @@ def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[st
         "error": lambda: _numbers([errors[key].get(node.name) for node in drawn.ops], "{:.1e}".format),
     }
     if by == NOTHING:
-        return PaintView(by=by, title="", legend=[], of={})
+        return Row(by=by, title="", legend=[], of={})
     return _painted(by, schemes[by](), drawing)
 
 
-def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> PaintView:
+def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> Row:
     mixed = len(scheme.legend)
     of: dict[str, int] = {}
     for shape in drawing.shapes[: drawing.units]:
@@ -89,8 +89,8 @@ def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> PaintView:
             of[shape.id] = max(found) if scheme.ordered else found.pop() if len(found) == 1 else mixed
     legend = list(scheme.legend)
     if mixed in of.values():
-        legend.append(LegendEntry(text="mixed", sign="◐", colour=_GREY))
-    return PaintView(by=by, title=TITLES[by], legend=legend, of=of)
+        legend.append(Row(text="mixed", sign="◐", colour=_GREY))
+    return Row(by=by, title=TITLES[by], legend=legend, of=of)
 
 
 def _placement(drawn: Drawn, lookup: Lookup, key: tuple[str, str]) -> _Scheme:
@@ -98,8 +98,8 @@ def _placement(drawn: Drawn, lookup: Lookup, key: tuple[str, str]) -> _Scheme:
     if sides := _sides(lookup, *key):
         target = lookup.record.target or "target"
         legend = [
-            LegendEntry(text=f"runs on {harmless.plain(target)}", sign="●", colour="#56B4E9"),
-            LegendEntry(text="falls back to the CPU", sign="▲", colour="#E69F00"),
+            Row(text=f"runs on {harmless.plain(target)}", sign="●", colour="#56B4E9"),
+            Row(text="falls back to the CPU", sign="▲", colour="#E69F00"),
         ]
         number = {"device": 0, "cpu": 1}
         return _Scheme(legend, [number.get(sides.get(node.name, "")) for node in drawn.ops])
@@ -115,11 +115,11 @@ def _classes(values: Sequence[str | None]) -> _Scheme:
     ranked = sorted(counts, key=lambda value: (-counts[value], value))
     number = {value: min(at, len(_PALETTE)) for at, value in enumerate(ranked)}
     legend = [
-        LegendEntry(text=f"{harmless.plain(value)} · {words.count(counts[value], 'op')}", sign=sign, colour=colour)
+        Row(text=f"{harmless.plain(value)} · {words.count(counts[value], 'op')}", sign=sign, colour=colour)
         for value, sign, colour in zip(ranked, _SIGNS, _PALETTE, strict=False)
     ]
     if len(ranked) > len(_PALETTE):
-        legend.append(LegendEntry(text=words.count(len(ranked) - len(_PALETTE), "other"), sign="○", colour=_GREY))
+        legend.append(Row(text=words.count(len(ranked) - len(_PALETTE), "other"), sign="○", colour=_GREY))
     return _Scheme(legend, [None if value is None else number[value] for value in values])
 
 
@@ -131,9 +131,7 @@ def _numbers(values: Sequence[float | None], as_text: Callable[[float], str]) ->
     steps = [None if value is None else _step(value, low, span) for value in values]
     used = sorted({step for step in steps if step is not None})
     borders = [*(low * math.exp(span * step / len(_STEPS)) for step in range(1, len(_STEPS))), high]
-    legend = [
-        LegendEntry(text=f"≤ {as_text(borders[step])}", sign=_STEP_SIGNS[step], colour=_STEPS[step]) for step in used
-    ]
+    legend = [Row(text=f"≤ {as_text(borders[step])}", sign=_STEP_SIGNS[step], colour=_STEPS[step]) for step in used]
     return _Scheme(legend, [None if step is None else used.index(step) for step in steps], ordered=True)
 
 

@@ -68,8 +68,9 @@ def declutter(graph: GraphRecord) -> Drawn:
         if node.op != "output" and not _attach(node, graph, host, outside):
             host[node.name] = len(ops)
             ops.append(node)
-    before = (_each_once(tuple(host[name] for name in node.inputs if name in host)) for node in ops)
-    reads = (_distinct(tuple(outside[name] for name in node.inputs if name in outside)) for node in ops)
+    before = (tuple(dict.fromkeys(host[name] for name in node.inputs if name in host)) for node in ops)
+    read = ([outside[name] for name in node.inputs if name in outside] for node in ops)
+    reads = (tuple({each.name: each for each in nodes}.values()) for nodes in read)
     return Drawn(graph, tuple(ops), tuple(before), tuple(reads), host)
 
 
@@ -104,11 +105,3 @@ def _kind_of(target: str) -> str:
 def _is_plumbing(kind: str, source: str, graph: GraphRecord) -> bool:
     """Whether a node is part of the op that it reads from; indexing a single tensor is an op of its own."""
     return kind == "hands on" or (kind == "getitem" and len(graph.by_name[source].outputs) != 1)
-
-
-def _each_once(positions: tuple[int, ...]) -> tuple[int, ...]:
-    return positions if len(positions) < 2 else tuple(dict.fromkeys(positions))
-
-
-def _distinct(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
-    return nodes if len(nodes) < 2 else tuple({node.name: node for node in nodes}.values())

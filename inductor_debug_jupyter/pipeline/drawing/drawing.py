@@ -35,8 +35,9 @@ _NAMED = 2
 class Shape:
     """One shape of the picture, and the nodes of the record that it stands for.
 
-    ``kind`` is as in :class:`~inductor_debug_jupyter.pipeline.views.view_types.PictureNode`, or ``input`` for the first
-    drawing of an input. A group has no ``names``, but the id of its ``box`` and the range of its ops.
+    ``kind`` is ``node``, ``group`` (a closed box), ``input``, ``copy`` (an input that is drawn again beside another
+    consumer) or ``portal`` (the near end of a long edge). A group has no ``names``, but the id of its ``box`` and the
+    range of its ops.
     """
 
     id: str

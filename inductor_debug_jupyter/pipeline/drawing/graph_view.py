@@ -28,14 +28,7 @@ from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
-from inductor_debug_jupyter.pipeline.views.view_types import (
-    FrameView,
-    PaintView,
-    PictureNode,
-    PictureView,
-    SearchView,
-    Selection,
-)
+from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
 MAX_SHAPES = 2_000
 """The largest number of shapes that is drawn; beyond, the boxes that were opened longest ago close."""
@@ -75,7 +68,7 @@ class GraphView(Harmless):
         self.tree = Tree(self.drawn.ops, self.drawn.graph.modules)
         self._opened: dict[str, None] = dict.fromkeys(_first_open(self.tree, first))
         self._shown: tuple[str, ...] = ()
-        self._pictures: dict[tuple[str, ...], tuple[Drawing, PictureView]] = {}
+        self._pictures: dict[tuple[str, ...], tuple[Drawing, Row]] = {}
         self._observers = Observers()
         self._drawing: Drawing | None = None
 
@@ -169,7 +162,7 @@ class GraphView(Harmless):
         """The schemes that the graph can be coloured by."""
         return offered(self.lookup, self.compile_id, self.stage, self.errors)
 
-    def colour(self, by: str) -> PaintView:
+    def colour(self, by: str) -> Row:
         """Colour by ``placement``, ``dtype``, ``memory`` or ``error``; ``nothing`` shows findings only.
 
         Raises:
@@ -180,11 +173,11 @@ class GraphView(Harmless):
         self._observers.tell(self)
         return painted
 
-    def paint(self) -> PaintView:
+    def paint(self) -> Row:
         """The colours of the current drawing."""
         return self._painted(self.coloured_by)
 
-    def _painted(self, by: str) -> PaintView:
+    def _painted(self, by: str) -> Row:
         return paint(by, self.drawing, self.drawn, self.lookup, (self.compile_id, self.stage), self.errors)
 
     # Looking ----------------------------------------------------------------------------------------------------
@@ -197,8 +190,12 @@ class GraphView(Harmless):
             self._drawing = draw(self.drawn, self.tree, set(self.opened), self._marks, severities)
         return self._drawing
 
-    def picture(self, *, timeout: float = SECONDS) -> PictureView:
-        """The SVG, and the nodes of each of its shapes. Takes as long as the layout does."""
+    def picture(self, *, timeout: float = SECONDS) -> Row:
+        """The SVG, and the nodes of each of its shapes and frames by the ``<title>`` of their groups in it.
+
+        ``anchor`` is the box that was opened or closed last, whose position a panel keeps; ``opened`` and ``closed``
+        count boxes; ``colours`` has name and title of each colouring. Takes as long as the layout does.
+        """
         key = self.opened
         if key not in self._pictures:
             drawing = self.drawing
@@ -217,17 +214,18 @@ class GraphView(Harmless):
         positions = self._positions_of_line.get(f"{selection['label']}:{selection['line']}", [])
         return list(dict.fromkeys(self.drawing.unit_at(position).id for position in positions))
 
-    def search(self, text: str) -> SearchView:
-        """The nodes whose name, op or module has every word of ``text``."""
+    def search(self, text: str) -> Row:
+        """The nodes whose name, op or module has every word of ``text``: how many, the names of the first, where drawn.
+
+        ``of`` has the number of hits in each drawn shape that has any.
+        """
         wanted = text.lower().split()
         found = [name for name, words_of in self._search_texts if all(word in words_of for word in wanted)]
         of: dict[str, int] = {}
         for name in found if wanted else ():
             for shape in self.drawing.drawn_as(name, self.drawn)[:1]:
                 of[shape] = of.get(shape, 0) + 1
-        return SearchView(
-            text=text, count=len(found) if wanted else 0, names=found[:_NAMES_SENT] if wanted else [], of=of
-        )
+        return Row(text=text, count=len(found) if wanted else 0, names=found[:_NAMES_SENT] if wanted else [], of=of)
 
     def __str__(self) -> str:
         """The open boxes and drawn ops as an outline."""
@@ -270,13 +268,13 @@ class GraphView(Harmless):
         calls, units = len(self.drawn.graph.calls), self.drawing.units
         return f"{words.count(calls, 'op')} in {words.count(units, 'shape')}" if units < calls else ""
 
-    def _picture(self, drawing: Drawing, svg: str, problem: str) -> PictureView:
-        return PictureView(
+    def _picture(self, drawing: Drawing, svg: str, problem: str) -> Row:
+        return Row(
             compile_id=self.compile_id,
             stage=self.stage,
             svg=svg,
             nodes={shape.id: self._node(shape) for shape in drawing.shapes},
-            frames={frame.id: FrameView(box=frame.box, title=frame.title) for frame in drawing.frames},
+            frames={frame.id: Row(box=frame.box, title=frame.title) for frame in drawing.frames},
             note=". ".join(filter(None, [self._note(), problem])),
             anchor="",
             opened=len(drawing.frames),
@@ -284,11 +282,12 @@ class GraphView(Harmless):
             colours=[[by, TITLES[by]] for by in self.colours],
         )
 
-    def _node(self, shape: Shape) -> PictureNode:
+    def _node(self, shape: Shape) -> Row:
+        """One drawn shape: the nodes that it stands for (not those of a closed box), and what a click on it selects."""
         node = self._chosen_by(shape)
         line = node.cell or node.source
         chosen = self.lookup.of_node(self.compile_id, self.stage, node)
-        return PictureNode(
+        return Row(
             kind="copy" if shape.kind == "input" else shape.kind,
             names=list(shape.names) if len(shape.names) <= _NAMES_SENT else [],
             title=self._title(shape, node),

@@ -9,16 +9,10 @@ towards them as far as the row allows. Linear, apart from sorting rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
 from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
-from inductor_debug_jupyter.pipeline.drawing.geometry import (
-    FRAME_TITLE,
-    Geometry,
-    Rect,
-    is_beside,
-    size_of,
-    text_width,
-)
+from inductor_debug_jupyter.pipeline.drawing.geometry import FRAME_TITLE, Geometry, Rect, is_beside, size_of, text_width
 
 _GAP = 12.0
 _ROW_GAP = 22.0
@@ -117,7 +111,7 @@ def _arrange(
 def _rows(level: _Level, beside: set[str]) -> list[list[str]]:
     """Members by rank, each as high as its sources allow; small ones move down to just above their consumer."""
     rank: dict[str, int] = {}
-    order = _sources_first(level)
+    order = [*TopologicalSorter({name: level.before.get(name, ()) for name in level.members}).static_order()]
     for name in order:
         rank[name] = max((rank[source] + 1 for source in level.before.get(name, ())), default=0)
     for name in reversed(order):
@@ -129,18 +123,6 @@ def _rows(level: _Level, beside: set[str]) -> list[list[str]]:
     for name in level.members:
         rows.setdefault(rank[name] - lowest, []).append(name)
     return [rows[at] for at in sorted(rows)]
-
-
-def _sources_first(level: _Level) -> list[str]:
-    """The members in an order in which each comes after all that it reads from."""
-    waiting = {name: len(level.before.get(name, ())) for name in level.members}
-    ready = [name for name, count in waiting.items() if not count]
-    for name in ready:  # grows while it is walked
-        for target in level.after.get(name, ()):
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
-    return ready
 
 
 def _ordered(rows: list[list[str]], level: _Level) -> list[list[str]]:

@@ -2,8 +2,8 @@
 
 A record is a copy: it outlives the model, the compile and the process. Trees, tables and pictures are derived from it.
 
-- captured: compile (one compile, and a whole session), graph, graph_statistics, guards, guard_expressions,
-  deferred_texts (rendered on demand);
+- captured: compile (one compile, and a whole session), graph, guards, guard_expressions, deferred_texts (rendered on
+  demand);
 - found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, bisect,
   crash, conformance, benchmark;
 - ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: the published JSON Schema;
@@ -32,12 +32,12 @@ from inductor_debug_jupyter.pipeline.records.graph import (
     GRAPH_STAGES,
     STAGES,
     GraphRecord,
+    GraphStatistics,
     NodeRecord,
     SourceLine,
     Stage,
     TensorSpec,
 )
-from inductor_debug_jupyter.pipeline.records.graph_statistics import GraphStatistics
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.localization import Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.records.memory import LiveTensor, MemoryRecord

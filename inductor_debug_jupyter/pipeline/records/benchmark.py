@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.records.diff import Verdict
 
+NOISY = 0.25
+"""The largest standard deviation, as a share of the mean, that still measures the backend and not the machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class BackendTiming:
@@ -17,6 +20,11 @@ class BackendTiming:
     latency_std: float
     runs: int
     error: str = ""
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the standard deviation is more than a quarter of the mean: it measures the machine then."""
+        return not self.error and self.latency_std > NOISY * self.latency_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.records.graph_statistics import GraphStatistics, graph_statistics
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 Stage = Literal[
@@ -36,11 +37,6 @@ class SourceLine(InWords):
     text: str = ""
     function: str = ""
     label: str = ""
-
-    @property
-    def in_cell(self) -> bool:
-        """Whether the line is in a notebook cell."""
-        return self.label.startswith("In [")
 
     def __str__(self) -> str:
         return f"{self.label or self.file}, line {self.line}"
@@ -142,6 +138,25 @@ class NodeRecord(InWords):
         return f"{self.name}: {self.target}({', '.join(self.inputs)}){made}"
 
 
+@dataclass(frozen=True, slots=True)
+class GraphStatistics:
+    """Counts of ops and dtypes, and bytes, of one graph. Bytes are None when a size is symbolic.
+
+    ``parameter_bytes`` counts parameters and buffers that the graph reads, ``input_bytes`` its other inputs,
+    ``saved_bytes`` what a backward takes over from its forward, and ``activation_bytes`` all memory that the graph's
+    ops make (views make none).
+    """
+
+    nodes: int
+    calls: int
+    ops: dict[str, int] = field(default_factory=dict)
+    dtypes: dict[str, int] = field(default_factory=dict)
+    parameter_bytes: int | None = 0
+    input_bytes: int | None = 0
+    saved_bytes: int | None = 0
+    activation_bytes: int | None = 0
+
+
 _SHOWN = 60
 """The most nodes of a graph that are shown."""
 
@@ -204,7 +219,7 @@ class GraphRecord(InWords):
     @cached_property
     def statistics(self) -> GraphStatistics:
         """Counts of ops and dtypes, bytes of parameters, inputs and activations."""
-        return graph_statistics(self)
+        return _statistics(self)
 
     def node(self, name: str) -> NodeRecord | None:
         """The node of that name, or None."""
@@ -215,3 +230,41 @@ class GraphRecord(InWords):
         if len(self.nodes) > _SHOWN:
             lines.append(f"  … and {len(self.nodes) - _SHOWN:,} more")
         return "\n".join(lines)
+
+
+def _statistics(graph: GraphRecord) -> GraphStatistics:
+    inputs: dict[str, list[TensorSpec]] = {"parameter": [], "saved": [], "input": []}
+    made: list[TensorSpec] = []
+    taken: set[int] = set()
+    for node in graph.nodes:
+        if node.op in {"placeholder", "get_attr"}:
+            inputs[_kind_of_input(node)] += node.outputs
+        elif node.is_call:
+            made += [spec for spec in node.outputs if spec.storage not in taken or spec.storage < 0]
+        taken.update(spec.storage for spec in node.outputs)
+    return GraphStatistics(
+        nodes=len(graph.nodes),
+        calls=len(graph.calls),
+        ops=dict(Counter(node.target for node in graph.calls).most_common()),
+        dtypes=dict(Counter(spec.dtype for node in graph.calls for spec in node.outputs).most_common()),
+        parameter_bytes=_bytes(inputs["parameter"]),
+        input_bytes=_bytes(inputs["input"]),
+        saved_bytes=_bytes(inputs["saved"]),
+        activation_bytes=_bytes(made),
+    )
+
+
+def _kind_of_input(node: NodeRecord) -> str:
+    if node.op == "get_attr" or node.role in {"parameter", "buffer"}:
+        return "parameter"
+    return "saved" if node.role == "saved" else "input"
+
+
+def _bytes(specs: Iterable[TensorSpec]) -> int | None:
+    total = 0
+    for spec in specs:
+        size = spec.storage_bytes if spec.storage_bytes is not None else spec.nbytes
+        if size is None:
+            return None
+        total += size
+    return total

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
-_TENSOR = re.compile(
+TENSOR_CHECK = re.compile(
     r"^check_tensor\(.+\), (?P<dtype>[\w.]+), device=(?P<device>[^,]+), requires_grad=(?P<grad>\w+),"
     r" size=(?P<size>\[.*?\]), stride=(?P<stride>\[.*?\])\)$"
 )
+"""torch's check of a tensor: dtype, device, sizes and strides."""
 _TYPE = re.compile(r"^___check_(?:obj|type)_id\(.+, \d+\), type=<class '(?P<type>.+)'>$")
 
 
@@ -65,7 +66,7 @@ class SymbolRecord:
 
 def checked_value(check: str) -> str:
     """The value that one check requires, in torch's own words."""
-    if match := _TENSOR.match(check):
+    if match := TENSOR_CHECK.match(check):
         return f"{match['dtype']} size={match['size']} stride={match['stride']} requires_grad={match['grad']}"
     if match := _TYPE.match(check):
         return match["type"]

@@ -2,7 +2,7 @@
 
 - ``collect``: reads the folder. ``generator``: writes the report as a file.
 - ``json_report``: plain data. ``html_report``: the page, from ``sections`` (what each part shows), ``images``
-  (pictures as ``data:`` addresses), ``noise`` (which latencies vary too much) and ``templates/``.
+  (pictures as ``data:`` addresses) and ``templates/``.
 """
 
 from inductor_debug_jupyter.pipeline.reports.collect import ReportData, collect

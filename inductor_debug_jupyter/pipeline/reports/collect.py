@@ -69,7 +69,9 @@ def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = No
         store=store,
         created=datetime.now().astimezone(),
         sessions=tuple(sorted(records, key=lambda record: list(chosen).index(record.id))),
-        artifacts={record.id: _distinct(store.artifacts(record.id)) for record in records},
+        artifacts={
+            record.id: tuple({each.path: each for each in store.artifacts(record.id)}.values()) for record in records
+        },
         benchmarks=benchmarks,
         problems=(*unreadable, *problems),
     )
@@ -89,7 +91,3 @@ def _load(
                 raise
             problems.append(f"session {name}: {error}")
     return records, tuple(problems)
-
-
-def _distinct(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
-    return tuple({artifact.path: artifact for artifact in artifacts}.values())

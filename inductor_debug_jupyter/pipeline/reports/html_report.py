@@ -22,9 +22,10 @@ from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.reports import sections
 from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
-from inductor_debug_jupyter.pipeline.reports.noise import is_noisy
+from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_KINDS, VERDICT_WORDS
 from inductor_debug_jupyter.pipeline.views.places import where_text
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line
 from inductor_debug_jupyter.pipeline.words import ICONS, clip
 from inductor_debug_jupyter.version import __version__
 
@@ -35,12 +36,7 @@ _ALIASES = {"c++": "cpp", "triton": "python", "cuda": "cpp"}
 
 
 def html_report(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> str:
-    """Sessions and benchmarks as one HTML page.
-
-    Args:
-        artifacts: the artifact folder; the one that the settings name by default.
-        sessions: ids, their beginnings, or ``last``; all by default.
-    """
+    """Sessions and benchmarks as one HTML page; for the arguments see :func:`collect`."""
     return render(collect(artifacts, sessions))
 
 
@@ -73,7 +69,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["noisy"] = is_noisy
+    environment.globals["shown"] = sections.SHOWN
     filters: dict[str, Any] = {
         "plain": lambda text: plain(str(text)),
         "size": words.size,
@@ -85,6 +81,10 @@ def _environment() -> Environment:
         "verdict": lambda verdict: f"{VERDICT_ICONS[verdict]} {VERDICT_WORDS[verdict]}",
         "tone": lambda verdict: VERDICT_KINDS[verdict],
         "icon": lambda severity: ICONS.get(severity, ""),
+        "crash": crash_text,
+        "transfer": transfer_line,
+        "kernel": kernel_line,
+        "spec": kernel_json,
     }
     environment.filters.update(filters)
     return environment

@@ -11,7 +11,7 @@ import zlib
 from base64 import b64encode
 from pathlib import Path
 
-from inductor_debug_jupyter.pipeline.drawing.picture import picture_view
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView
 from inductor_debug_jupyter.pipeline.records import Heatmap
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
@@ -32,7 +32,7 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 def graph_image(lookup: Lookup, compile_id: str, stage: str) -> tuple[str, str]:
     """A graph as a data address, and a note on what was simplified."""
-    picture = picture_view(lookup, compile_id, stage, limit=GRAPH_UNITS)
+    picture = GraphView(lookup, compile_id, stage, first=GRAPH_UNITS).picture()
     return _address("image/svg+xml", picture["svg"].encode()), picture["note"]
 
 
@@ -69,11 +69,7 @@ def _colour(value: float | None, top: float, scale: tuple[Colour, ...]) -> Colou
         return _NO_ERROR
     share = max(0.0, 1 + math.log10(value / top) / _DECADES) * (len(scale) - 1)
     low = min(int(share), len(scale) - 2)
-    return _between(scale[low], scale[low + 1], share - low)
-
-
-def _between(first: Colour, second: Colour, share: float) -> Colour:
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(first, second, strict=True))
+    red, green, blue = (round(a + (b - a) * (share - low)) for a, b in zip(scale[low], scale[low + 1], strict=True))
     return red, green, blue
 
 

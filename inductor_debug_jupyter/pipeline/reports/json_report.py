@@ -17,12 +17,7 @@ from inductor_debug_jupyter.pipeline.store import Artifact
 
 
 def json_report(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> dict[str, Any]:
-    """Sessions and benchmarks as data that ``json.dumps`` takes.
-
-    Args:
-        artifacts: the artifact folder; the one that the settings name by default.
-        sessions: ids, their beginnings, or ``last``; all by default.
-    """
+    """Sessions and benchmarks as data that ``json.dumps`` takes; for the arguments see :func:`collect`."""
     return report_data(collect(artifacts, sessions))
 
 
@@ -45,16 +40,21 @@ def _session(record: SessionRecord, artifacts: tuple[Artifact, ...]) -> dict[str
     return {
         "model": record.name,
         "timestamp": record.created,
-        "summary": {
-            "total_graphs": len(record.captures),
-            "graph_breaks": len(record.graph_breaks),
-            "constraint_violations": len(record.findings),
-            "kernel_diff_passed": kernel_diff_passed(record),
-        },
+        "summary": session_summary(record),
         "guards": _plain(record.guards),
         "constraints": _plain(record.findings),
         "kernel_diff": _plain(record.diff),
         "artifacts": _plain(artifacts),
+    }
+
+
+def session_summary(record: SessionRecord) -> dict[str, Any]:
+    """The four figures of a session."""
+    return {
+        "total_graphs": len(record.captures),
+        "graph_breaks": len(record.graph_breaks),
+        "constraint_violations": len(record.findings),
+        "kernel_diff_passed": kernel_diff_passed(record),
     }
 
 

@@ -1,57 +1,38 @@
-"""The data of each part of the page: records sorted, grouped and cut to what a person reads.
+"""The data of each part of the page: records sorted and grouped, with their pictures.
 
-Every choice (what belongs together, how much is shown, the text for an empty part) is made here, and the template only
-lays out. What is left out is counted.
+What belongs together and the text for an empty part is decided here; the template lays out, shows the first of very
+many (:data:`SHOWN`) and counts the rest.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from inductor_debug_jupyter.pipeline.records import (
-    BenchmarkRecord,
-    DiffRecord,
-    OutputDiff,
-    SessionRecord,
-    SourceLine,
-    Violation,
-)
+from inductor_debug_jupyter.pipeline.records import BenchmarkRecord, DiffRecord, SessionRecord, SourceLine, Violation
 from inductor_debug_jupyter.pipeline.reports.collect import ReportData
 from inductor_debug_jupyter.pipeline.reports.images import graph_image, heatmap_image, stored_image
 from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed
 from inductor_debug_jupyter.pipeline.store import Artifact
-from inductor_debug_jupyter.pipeline.views.crash import crash_text
-from inductor_debug_jupyter.pipeline.views.guards import GuardRow, guard_rows
+from inductor_debug_jupyter.pipeline.views.guards import guard_rows
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, worst_first
 from inductor_debug_jupyter.pipeline.views.text import header_line, severity_text
-from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line, transfers_summary
+from inductor_debug_jupyter.pipeline.views.transfers import transfers_summary
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 from inductor_debug_jupyter.pipeline.words import count
 
 ILLUSTRATED_SESSIONS = 12
 """How many of the newest sessions are shown with pictures and code."""
-PICTURES = 4
-GUARDS = 100
-LINES = 5
-OUTPUTS = 40
-KERNELS = 12
-TRANSFERS = 200
+SHOWN: Final = {"guards": 100, "lines": 5, "outputs": 40, "transfers": 200}
+"""How many of each the page shows."""
+_COMPILES = 4
+_KERNELS = 12
 
 
-@dataclass(frozen=True)
-class Card:
-    """One figure of the summary; ``tone`` is ``good``, ``bad`` or empty."""
-
-    title: str
-    value: str
-    note: str = ""
-    tone: str = ""
-
-
-def summary_cards(data: ReportData) -> list[Card]:
+def summary_cards(data: ReportData) -> list[Row]:
     """The figures at the top. Sessions without a check or a comparison are never counted as good."""
     sessions = data.sessions
     names = Counter(record.name or "unnamed" for record in sessions)
@@ -60,20 +41,25 @@ def summary_cards(data: ReportData) -> list[Card]:
     clean = [record for record in checked if all(finding.severity != "error" for finding in record.findings)]
     passes = [passed for record in sessions if (passed := kernel_diff_passed(record)) is not None]
     return [
-        Card("Sessions", str(len(sessions)), count(sum(len(record.captures) for record in sessions), "graph")),
-        Card("Models", str(len(names)), ", ".join(list(names)[:4]) + (", …" if len(names) > 4 else "")),
-        Card("Findings", str(len(findings)), severity_text(findings) or "none"),
+        _card("Sessions", str(len(sessions)), count(sum(len(record.captures) for record in sessions), "graph")),
+        _card("Models", str(len(names)), ", ".join(list(names)[:4]) + (", …" if len(names) > 4 else "")),
+        _card("Findings", str(len(findings)), severity_text(findings) or "none"),
         _rate("Without errors", len(clean), len(checked), "checked session", "nothing was checked"),
         _rate("KernelDiff", sum(passes), len(passes), "comparison", "nothing was compared"),
-        Card("Benchmarks", str(len(data.benchmarks)), _speedups(newest(data.benchmarks))),
+        _card("Benchmarks", str(len(data.benchmarks)), _speedups(newest(data.benchmarks))),
     ]
 
 
-def _rate(title: str, good: int, total: int, noun: str, nothing: str) -> Card:
+def _card(title: str, value: str, note: str, tone: str = "") -> Row:
+    """One figure; ``tone`` is ``good``, ``bad`` or empty."""
+    return Row(title=title, value=value, note=note, tone=tone)
+
+
+def _rate(title: str, good: int, total: int, noun: str, nothing: str) -> Row:
     if not total:
-        return Card(title, "–", nothing)
+        return _card(title, "–", nothing)
     tone = "good" if good == total else "bad"
-    return Card(title, f"{100 * good / total:.0f}%", f"{good} of {count(total, noun)}", tone)
+    return _card(title, f"{100 * good / total:.0f}%", f"{good} of {count(total, noun)}", tone)
 
 
 def _speedups(benchmarks: Sequence[BenchmarkRecord]) -> str:
@@ -95,49 +81,30 @@ def older(benchmarks: Sequence[BenchmarkRecord]) -> list[BenchmarkRecord]:
     return [record for record in benchmarks if id(record) not in shown]
 
 
-@dataclass
-class ReportFinding:
-    """A finding with its lines, and the sessions that have it."""
+def findings_by_model(sessions: Iterable[SessionRecord]) -> dict[str, list[Row]]:
+    """Model → kinds (``align`` for ``align.innermost`` and its like) → findings, worst first.
 
-    finding: Violation
-    lines: list[SourceLine]
-    more_lines: int
-    sessions: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class FindingKind:
-    """The findings of one kind: ``align`` for ``align.innermost`` and its like."""
-
-    kind: str
-    findings: list[ReportFinding]
-
-    @property
-    def counts(self) -> str:
-        """``✗ 3 errors``."""
-        return severity_text([each.finding for each in self.findings])
-
-
-def findings_by_model(sessions: Iterable[SessionRecord]) -> dict[str, list[FindingKind]]:
-    """Model → kinds → findings, worst first; the same finding of several sessions is listed once."""
-    models: dict[str, dict[tuple[object, ...], ReportFinding]] = {}
+    The same finding of several sessions is listed once, with its lines and the ids of those sessions.
+    """
+    models: dict[str, dict[tuple[object, ...], Row]] = {}
     for record in sessions:
         for _, finding in worst_first(record.findings):
             lines = _lines_of(finding)
             where = tuple((label_of(line), line.line) for line in lines)
             key = (finding.rule_id, finding.title, finding.observed, where)
-            new = ReportFinding(finding, lines[:LINES], max(0, len(lines) - LINES))
-            listed = models.setdefault(record.name or "unnamed", {}).setdefault(key, new)
-            if record.id not in listed.sessions:
-                listed.sessions.append(record.id)
-    return {model: _by_kind(list(found.values())) for model, found in models.items()}
+            listed = models.setdefault(record.name or "unnamed", {})
+            listed.setdefault(key, Row(finding=finding, lines=lines, sessions={}))["sessions"][record.id] = None
+    return {model: _by_kind(found.values()) for model, found in models.items()}
 
 
-def _by_kind(findings: list[ReportFinding]) -> list[FindingKind]:
-    kinds: dict[str, list[ReportFinding]] = {}
+def _by_kind(findings: Iterable[Row]) -> list[Row]:
+    kinds: dict[str, list[Row]] = {}
     for each in findings:
-        kinds.setdefault(each.finding.rule_id.partition(".")[0], []).append(each)
-    return [FindingKind(kind, found) for kind, found in kinds.items()]
+        kinds.setdefault(each["finding"].rule_id.partition(".")[0], []).append(each)
+    return [
+        Row(kind=kind, findings=found, counts=severity_text([each["finding"] for each in found]))
+        for kind, found in kinds.items()
+    ]
 
 
 def _lines_of(finding: Violation) -> list[SourceLine]:
@@ -145,80 +112,22 @@ def _lines_of(finding: Violation) -> list[SourceLine]:
     return list({(label_of(line), line.line): line for line in lines if line}.values())
 
 
-@dataclass(frozen=True)
-class ReportOutput:
-    """One compared output, and the picture of its errors."""
-
-    output: OutputDiff
-    heatmap: str
-
-
-@dataclass(frozen=True)
-class ReportDiff:
-    """One comparison."""
-
-    session: SessionRecord
-    diff: DiffRecord
-    outputs: list[ReportOutput]
-    more_outputs: int
-    images: list[str]
-    crashes: list[str]
-
-
-def diffs(data: ReportData) -> list[ReportDiff]:
+def diffs(data: ReportData) -> list[Row]:
     """Every comparison, with heatmaps drawn from the record, or else the PNGs that were stored."""
-    return [_report_diff(record, record.diff, data.store.folder) for record in data.sessions if record.diff]
+    return [_diff(record, record.diff, data.store.folder) for record in data.sessions if record.diff]
 
 
-def _report_diff(record: SessionRecord, diff: DiffRecord, folder: Path) -> ReportDiff:
-    outputs = [
-        ReportOutput(output, heatmap_image(output.heatmap, passed=output.passed) if output.heatmap else "")
-        for output in diff.outputs[:OUTPUTS]
+def _diff(record: SessionRecord, diff: DiffRecord, folder: Path) -> Row:
+    heatmaps = [
+        (output, heatmap_image(output.heatmap, passed=output.passed))
+        for output in diff.outputs[: SHOWN["outputs"]]
+        if output.heatmap
     ]
-    drawn = any(each.heatmap for each in outputs)
-    images = [] if drawn else [image for path in diff.images if (image := stored_image(path, folder))]
-    crashes = [crash_text(crash) for crash in diff.crashes]
-    return ReportDiff(record, diff, outputs, max(0, len(diff.outputs) - OUTPUTS), images, crashes)
+    images = [] if heatmaps else [image for path in diff.images if (image := stored_image(path, folder))]
+    return Row(session=record, diff=diff, heatmaps=heatmaps, images=images)
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A graph, drawn."""
-
-    title: str
-    address: str
-    note: str
-
-
-@dataclass(frozen=True)
-class Text:
-    """A stage's text or a kernel, to be highlighted."""
-
-    title: str
-    text: str
-    language: str
-
-
-@dataclass(frozen=True)
-class SessionSection:
-    """The page's section on one session."""
-
-    record: SessionRecord
-    header: str
-    pictures: list[Picture]
-    texts: list[Text]
-    guards: list[GuardRow]
-    more_guards: int
-    moved: str
-    transfers: list[str]
-    specs: list[tuple[str, str]]
-    more_moved: int
-    missing: list[tuple[str, str, str]]
-    artifacts: tuple[Artifact, ...]
-    illustrated: bool
-
-
-def session_sections(data: ReportData) -> list[SessionSection]:
+def session_sections(data: ReportData) -> list[Row]:
     """One section for each session, the newest first."""
     return [
         _session_section(record, data.artifacts[record.id], illustrated=position < ILLUSTRATED_SESSIONS)
@@ -226,30 +135,24 @@ def session_sections(data: ReportData) -> list[SessionSection]:
     ]
 
 
-def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], *, illustrated: bool) -> SessionSection:
-    guards = guard_rows(record.guards)
-    return SessionSection(
+def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], *, illustrated: bool) -> Row:
+    return Row(
         record=record,
         header=header_line(record),
         pictures=_pictures(record) if illustrated else [],
         texts=_texts(record) if illustrated else [],
-        guards=guards[:GUARDS],
-        more_guards=max(0, len(guards) - GUARDS),
+        guards=guard_rows(record.guards),
         moved=transfers_summary(record.transfers, record.kernel_specs),
-        transfers=[transfer_line(transfer) for transfer in record.transfers[:TRANSFERS]],
-        specs=[(kernel_line(kernel), kernel_json(kernel)) for kernel in record.kernel_specs[:TRANSFERS]],
-        more_moved=max(0, len(record.transfers) - TRANSFERS) + max(0, len(record.kernel_specs) - TRANSFERS),
         missing=[
             (capture.compile_id, stage, reason)
             for capture in record.captures
             for stage, reason in capture.missing.items()
         ],
         artifacts=artifacts,
-        illustrated=illustrated,
     )
 
 
-def _pictures(record: SessionRecord) -> list[Picture]:
+def _pictures(record: SessionRecord) -> list[Row]:
     """One picture for each of the first compiles: the graph that a device is given."""
     lookup = Lookup(record)
     chosen: dict[str, str] = {}
@@ -257,24 +160,24 @@ def _pictures(record: SessionRecord) -> list[Picture]:
         for compile_id, have in lookup.graphs:
             if have == stage:
                 chosen.setdefault(compile_id, stage)
-    return [_picture(lookup, compile_id, stage) for compile_id, stage in list(chosen.items())[:PICTURES]]
+    return [_picture(lookup, compile_id, stage) for compile_id, stage in list(chosen.items())[:_COMPILES]]
 
 
-def _picture(lookup: Lookup, compile_id: str, stage: str) -> Picture:
+def _picture(lookup: Lookup, compile_id: str, stage: str) -> Row:
     address, note = graph_image(lookup, compile_id, stage)
     ops = count(len(lookup.graphs[compile_id, stage].calls), "op")
-    return Picture(f"{compile_id} {stage}, {ops}", address, note)
+    return Row(title=f"{compile_id} {stage}, {ops}", address=address, note=note)
 
 
-def _texts(record: SessionRecord) -> list[Text]:
-    found: list[Text] = []
-    for capture in record.captures[:PICTURES]:
+def _texts(record: SessionRecord) -> list[tuple[str, str, str]]:
+    """Title, text and language of each stage and kernel of the first compiles."""
+    found: list[tuple[str, str, str]] = []
+    for capture in record.captures[:_COMPILES]:
         for stage in capture.stages:
             if (text := capture.text(stage)) is not None:
-                language = "text" if stage.startswith("ir_") else "python"
-                found.append(Text(f"{capture.compile_id} {stage}", text, language))
+                found.append((f"{capture.compile_id} {stage}", text, "text" if stage.startswith("ir_") else "python"))
         found += [
-            Text(f"{capture.compile_id} kernel {kernel.name}", kernel.code, kernel.language)
-            for kernel in capture.kernels[:KERNELS]
+            (f"{capture.compile_id} kernel {kernel.name}", kernel.code, kernel.language)
+            for kernel in capture.kernels[:_KERNELS]
         ]
     return found

@@ -10,8 +10,7 @@ import re
 from base64 import b64encode
 from html import escape
 
-from inductor_debug_jupyter.pipeline.drawing.graph_view import FIRST_VIEW
-from inductor_debug_jupyter.pipeline.drawing.picture import picture_view
+from inductor_debug_jupyter.pipeline.drawing.graph_view import FIRST_VIEW, GraphView
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.text import session_text
@@ -47,7 +46,7 @@ def _image(record: SessionRecord, room: int) -> str:
         return ""
     compile_id, stage = lookup.first_graph
     for limit in _LIMITS:
-        picture = picture_view(lookup, compile_id, stage, limit=limit)
+        picture = GraphView(lookup, compile_id, stage, first=limit).picture()
         data = b64encode(_standalone(picture["svg"]).encode()).decode()
         if len(data) <= room:
             caption = escape(f"Graph {compile_id} {stage}. {picture['note']}".strip())

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.errors import ReproError
+from inductor_debug_jupyter.pipeline.harmless import one_line
 from inductor_debug_jupyter.pipeline.repro.values import MAKERS, expression
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 
@@ -106,11 +107,11 @@ def graph_script(
     imports, init, forward = _graph_source(gm)
     written = [f"{expression(value, seed, exact=exact)}," for seed, value in enumerate(inputs)]
     script = _SCRIPT.substitute(
-        title=_comment(check.title),
-        size=_comment(size or f"{len(calls_of(gm))} ops"),
-        torch_version=_comment(torch.__version__),
+        title=comment(check.title),
+        size=comment(size or f"{len(calls_of(gm))} ops"),
+        torch_version=comment(torch.__version__),
         imports="".join(f"{line}\n" for line in (*check.imports, *imports)),
-        needs=_comment(check.needs),
+        needs=comment(check.needs),
         setup="".join(f"\n{line}" for line in setup),
         makers=MAKERS,
         graph=textwrap.indent(init + forward, "    "),
@@ -129,10 +130,9 @@ def calls_of(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return [node for node in gm.graph.nodes if node.op.startswith("call_")]
 
 
-def _comment(text: str) -> str:
-    """Any text as one line that is safe inside a docstring."""
-    line = "".join(char if char.isprintable() else " " for char in " ".join(text.split()))
-    return line.replace("\\", "\\\\").replace('"', "'")
+def comment(text: str) -> str:
+    """Any text as one line that is safe inside a docstring or a comment."""
+    return one_line(text).replace("\\", "\\\\").replace('"', "'")
 
 
 def _graph_source(gm: torch.fx.GraphModule) -> tuple[list[str], str, str]:

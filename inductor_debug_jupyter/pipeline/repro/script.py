@@ -8,6 +8,7 @@ not.
 
 from __future__ import annotations
 
+import math
 import re
 from string import Template
 from typing import Final
@@ -21,6 +22,7 @@ from inductor_debug_jupyter.pipeline.records import (
     TensorSpec,
     Violation,
 )
+from inductor_debug_jupyter.pipeline.repro.graph_script import comment
 from inductor_debug_jupyter.pipeline.repro.single_op import single_op
 
 _SCRIPT = Template('''\
@@ -167,25 +169,20 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
     line = place.line
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     return _SCRIPT.substitute(
-        title=_comment(violation.title),
-        target=_comment(target),
-        rule=_comment(violation.rule_id),
-        observed=_comment(violation.observed),
-        allowed=_comment(violation.allowed),
-        where=_comment(f"{line}: {line.text.strip()}" if line else f"node {place.node}"),
+        title=comment(violation.title),
+        target=comment(target),
+        rule=comment(violation.rule_id),
+        observed=comment(violation.observed),
+        allowed=comment(violation.allowed),
+        where=comment(f"{line}: {line.text.strip()}" if line else f"node {place.node}"),
         size=f"{len(graph.calls)} of the graph's {len(whole.calls)} ops",
-        torch_version=_comment(torch_version),
+        torch_version=comment(torch_version),
         graph=_graph_class(graph, text),
-        inputs="\n".join(f"        {_input(node)},  # {_comment(node.origin or node.name)}" for node in inputs),
+        inputs="\n".join(f"        {_input(node)},  # {comment(node.origin or node.name)}" for node in inputs),
         evidence=violation.evidence,
         headline=repr(f"{target} {_SAYS[violation.severity]}: {violation.title}"),
         finding=_FINDINGS[violation.severity],
     )
-
-
-def _comment(text: str) -> str:
-    """Any text as one line that is safe inside a docstring or a comment."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
 
 
 def _input(node: NodeRecord) -> str:
@@ -198,11 +195,7 @@ def _input(node: NodeRecord) -> str:
 def _tensor(spec: TensorSpec) -> str:
     shape = [size if isinstance(size, int) else 2 for size in spec.shape]
     if spec.stride is None or any(isinstance(step, str) for step in spec.stride) or shape != list(spec.shape):
-        stride: list[int] = []
-        step = 1
-        for size in reversed(shape):
-            stride.insert(0, step)
-            step *= max(size, 1)
+        stride = [math.prod(max(size, 1) for size in shape[at + 1 :]) for at in range(len(shape))]
     else:
         stride = [int(step) for step in spec.stride]
     return f"dense({shape}, {stride}, torch.{spec.dtype})"

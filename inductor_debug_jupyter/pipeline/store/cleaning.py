@@ -15,12 +15,11 @@ oldest sessions when the folder is larger than its limit.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,10 +86,9 @@ def clean_folder(
     if not dry_run:
         for group in doomed:
             index.forget_session(group.session_id)
-    deleted += _delete_unfinished(folder, now, dry_run=dry_run)
     known = {artifact.path for group in groups for artifact in group.artifacts}
-    deleted += _delete_orphans(folder, known, now - (older_than or 0.0), dry_run=dry_run)
-    kept += _strangers(folder, known, deleted)
+    left, strange = _clean_unlisted(folder, known, now=now, older_than=older_than or 0.0, dry_run=dry_run)
+    deleted, kept = deleted + left, kept + strange
     return CleanReport(tuple(group.session_id for group in doomed), tuple(deleted), tuple(kept), kept_sessions, dry_run)
 
 
@@ -146,38 +144,35 @@ def _answer(artifact: Artifact, reason: str) -> CleanedFile:
     return CleanedFile(artifact.path, artifact.bytes, reason)
 
 
-def _delete_unfinished(folder: Path, now: float, *, dry_run: bool) -> list[CleanedFile]:
-    """Temporary files that were not changed for an hour; in the folder itself too, where :meth:`probe` writes."""
-    found = [
-        (entry, f"{place}/{entry.name}".lstrip("/"))
-        for place in ("", *ROOMS)
-        for entry in _files(folder / place)
-        if TEMPORARY.fullmatch(entry.name) and now - entry.stat(follow_symlinks=False).st_mtime >= _ABANDONED
-    ]
-    return _delete_entries(found, UNFINISHED, dry_run=dry_run)
+def _clean_unlisted(
+    folder: Path, known: set[str], *, now: float, older_than: float, dry_run: bool
+) -> tuple[list[CleanedFile], list[CleanedFile]]:
+    """Delete what killed writers left: temporary files after an hour, files of ours without a row when old enough.
+
+    The rest is kept: not ours, or being written. Under the index's lock no process is placing a file. Temporary files
+    are looked for in the folder itself too, where :meth:`probe` writes.
+    """
+    deleted: list[CleanedFile] = []
+    kept: list[CleanedFile] = []
+    for entry, path in _unlisted(folder, known):
+        status, is_temporary = entry.stat(follow_symlinks=False), TEMPORARY.fullmatch(entry.name) is not None
+        age = now - status.st_mtime
+        is_left = age >= _ABANDONED if is_temporary else age >= older_than and _is_ours(folder, path)
+        if is_left and (dry_run or _unlink(Path(entry.path))):
+            deleted.append(CleanedFile(path, status.st_size, UNFINISHED if is_temporary else ORPHANED))
+        elif path != entry.name:
+            writing = ": a process may be writing it" if is_temporary else ""
+            kept.append(CleanedFile(path, status.st_size, f"not in the index{writing}"))
+    return deleted, kept
 
 
-def _delete_orphans(folder: Path, known: set[str], newest: float, *, dry_run: bool) -> list[CleanedFile]:
-    """Files of ours without a row, not changed since ``newest``. Under the index's lock no process is placing one."""
-    entries = ((entry, f"{room}/{entry.name}") for room in ROOMS for entry in _files(folder / room))
-    found = [
-        (entry, path)
-        for entry, path in entries
-        if path not in known and entry.stat(follow_symlinks=False).st_mtime <= newest and _is_ours(folder, path)
-    ]
-    return _delete_entries(found, ORPHANED, dry_run=dry_run)
-
-
-def _delete_entries(found: Iterable[tuple[os.DirEntry[str], str]], reason: str, *, dry_run: bool) -> list[CleanedFile]:
-    """Delete the files; one that cannot be deleted is left to :func:`_strangers`."""
-    deleted = []
-    for entry, path in found:
-        size = entry.stat(follow_symlinks=False).st_size
-        with contextlib.suppress(OSError):
-            if not dry_run:
-                Path(entry.path).unlink(missing_ok=True)
-            deleted.append(CleanedFile(path, size, reason))
-    return deleted
+def _unlisted(folder: Path, known: set[str]) -> Iterator[tuple[os.DirEntry[str], str]]:
+    """The files of our subfolders that no row names, and temporary files of the folder itself, with their paths."""
+    yield from ((entry, entry.name) for entry in _files(folder) if TEMPORARY.fullmatch(entry.name))
+    for room in ROOMS:
+        for entry in _files(folder / room):
+            if (path := f"{room}/{entry.name}") not in known:
+                yield entry, path
 
 
 def _is_ours(folder: Path, path: str) -> bool:
@@ -213,13 +208,15 @@ def _sweep_one(folder: Path, index: Index, writing: Unfinished, *, is_abandoned:
         _unlink(room / writing.temporary)
 
 
-def _unlink(path: Path) -> None:
-    """Delete a file; one that cannot be deleted does no harm."""
+def _unlink(path: Path) -> bool:
+    """Delete a file whose writer was killed, and say whether it is gone; one that cannot be deleted does no harm."""
     try:
         path.unlink(missing_ok=True)
-        _log.debug("deleted %s, whose writer was killed", path)
     except OSError as error:
         _log.info("%s, whose writer was killed, stays: %s", path, error)
+        return False
+    _log.debug("deleted %s, whose writer was killed", path)
+    return True
 
 
 def shrink(folder: Path, index: Index, limit: int, *, now: float, keep: str) -> str:
@@ -244,17 +241,6 @@ def shrink(folder: Path, index: Index, limit: int, *, now: float, keep: str) -> 
         f"the artifact folder {folder} was larger than its limit of {limit / 1024**2:,.0f} MiB: {done}{rest}; "
         "session.save() pins a session, INDUCTOR_DEBUG_ARTIFACTS_LIMIT sets the limit"
     )
-
-
-def _strangers(folder: Path, known: Iterable[str], deleted: Iterable[CleanedFile]) -> Iterator[CleanedFile]:
-    """Files in our subfolders without a row: not ours, or being written."""
-    ours = {*known, *(file.path for file in deleted)}
-    for room in ROOMS:
-        for entry in _files(folder / room):
-            path = f"{room}/{entry.name}"
-            if path not in ours:
-                unfinished = ": a process may be writing it" if TEMPORARY.fullmatch(entry.name) else ""
-                yield CleanedFile(path, entry.stat(follow_symlinks=False).st_size, f"not in the index{unfinished}")
 
 
 def _files(place: Path) -> Iterator[os.DirEntry[str]]:

@@ -273,23 +273,22 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
     WAL wants to create files beside the index, which a read-only folder refuses: there the index is opened as one that
     cannot change.
     """
-    last: sqlite3.Error | None = None
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
-        )
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master")
-        except sqlite3.OperationalError as error:
-            connection.close()
-            last = error
-        except BaseException:
-            connection.close()
-            raise
-        else:
-            return connection
-    assert last is not None
-    raise last
+    place = path.absolute().as_uri()
+    try:
+        return _opened(f"{place}?mode=ro")
+    except sqlite3.OperationalError:
+        return _opened(f"{place}?mode=ro&immutable=1")
+
+
+def _opened(address: str) -> sqlite3.Connection:
+    """A connection that has read from the index once."""
+    connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:

@@ -86,23 +86,38 @@ def varying(failed: _FailedCheck) -> str:
 
 def advice(failed: _FailedCheck) -> Advice:
     """The advice for a failed check, by the aspect of the value that changed."""
-    aspect, name = failed.aspect.partition(" at index")[0], readable_expression(_GLOBAL.sub(r"\1", failed.expression))
-    if aspect == "relation":
-        return _of_relation(failed)
-    if aspect == "size":
-        return _of_size(failed, name)
-    if aspect in _OF_TENSORS:
-        return Advice(aspect, _OF_TENSORS[aspect].format(name=name, old=_dtype(failed.old), new=_dtype(failed.new)))
-    if aspect == "dispatch key set":
-        return _of_dispatch(failed, name)
-    if not failed.expression and aspect:
-        return _of_state(aspect)
-    if aspect in ("identity", "type", "aliasing", "contents"):
-        return _of_object(failed, aspect, name)
-    return _of_value(failed, name)
+    case, name = _case(failed), readable_expression(_GLOBAL.sub(r"\1", failed.expression))
+    kind = case.partition(":")[0]
+    field = _FIELD.match(failed.expression)
+    sentence = _SENTENCES.get(case, "Process-wide state ({aspect}) changed between the calls: set it once before.")
+    text = sentence.format(
+        name=name,
+        old=_dtype(failed.old) if case == "dtype" else failed.old,
+        new=failed.new,
+        was=failed.old or "of another type",
+        index=_size_index(failed),
+        relation=as_written(failed.old),
+        varies=varying(failed),
+        whole=name.rpartition(".")[0],
+        made=name.removesuffix(".__code__"),
+        field=field["name"] if field else "",
+        aspect=plain(failed.aspect),
+    )
+    return Advice(kind, text, removable=case not in _NEEDED)
 
 
-_OF_TENSORS = {
+_SENTENCES = {
+    "size": "Leave the dimension open: torch._dynamo.mark_dynamic({name}, {index}) before the first call, or"
+    " torch.compile(..., dynamic=True).",
+    "size 0 or 1": "A dimension of size 0 or 1 always gets a graph of its own: that can't be removed; it compiles once."
+    " Pad {name} to 2 or more where it happens often.",
+    "parameter size": "{name} has another size: a module with other parameters is compiled for itself. It can be left"
+    " open with torch._dynamo.config.force_parameter_static_shapes = False.",
+    **dict.fromkeys(
+        ("size relation", "number relation"),
+        "A line of the model depends on {varies}, so there is a graph for each way it can go ({relation}). That can't"
+        " be removed without changing the line.",
+    ),
     "dtype": "Give it one dtype: {name}.to(torch.{old}) before the call. Where both dtypes are wanted there are two"
     " graphs; that can't be removed.",
     "stride": "Give it one memory layout: {name}.contiguous() before the call.",
@@ -110,181 +125,134 @@ _OF_TENSORS = {
     " call. Where both are wanted there are two graphs; that can't be removed.",
     "rank": "Give it one number of dimensions, with {name}.unsqueeze(0) or reshape before the call. A graph has a fixed"
     " number of dimensions; for others there is another graph, and that can't be removed.",
-}
-
-_SWITCHES = {
-    "grad_mode": "Call it always with gradients or always under torch.no_grad(). Training and inference are two graphs;"
+    "conjugate": "Give it real memory: {name}.resolve_conj().resolve_neg() before the call.",
+    "layout": "Give it one layout: {name}.to_dense() before the call.",
+    "device": "Move it to one device before the call: {name}.to(device).",
+    "inference tensor": "{name} was made under torch.inference_mode() one time and not the other: make it and call it"
+    " in the same mode, or use torch.no_grad().",
+    "autocast": "Call it always inside or always outside of torch.autocast. Where both are wanted there are two graphs;"
+    " that can't be removed.",
+    "grad mode": "Call it always with gradients or always under torch.no_grad(). Training and inference are two graphs;"
     " where both are wanted, that can't be removed.",
-    "num_threads": "Call torch.set_num_threads() once, before the first call.",
-    "default_dtype": "Call torch.set_default_dtype() once, before the first call.",
-    "deterministic_algorithms": "Call torch.use_deterministic_algorithms() once, before the first call.",
+    "num threads": "Call torch.set_num_threads() once, before the first call.",
+    "default dtype": "Call torch.set_default_dtype() once, before the first call.",
+    "deterministic algorithms": "Call torch.use_deterministic_algorithms() once, before the first call.",
     "marking": "Mark the dimension before the first call, and on every tensor that is passed in its place.",
     "torch function modes": "Call it always inside or always outside of `with torch.device(...)` and other torch"
     " function modes; where both are wanted there are two graphs, and that can't be removed.",
+    "constant": "Each value of {name} compiles once; that can't be removed.",
+    "identity": "Only that very object will do: make {made} once, before the calls, and pass the same one each time.",
+    "type": "Pass {name} with one type each time: it was {was}, now {new}.",
+    "contents": "The model asks what is in {name}, and each answer is a graph: pass the same contents each time.",
+    "aliasing:different": "Pass different tensors each time: .clone() the one that comes twice.",
+    "aliasing": "Pass the same tensor twice each time, or never: .clone() one of them always.",
+    "length": "The model goes through {name} in Python, so each length is a graph. Pass the same length and keys each"
+    " time, or one stacked tensor with torch._dynamo.mark_dynamic(tensor, 0).",
+    "keys": "Pass {name} with the same keys in the same order each time.",
+    "training": "train() and eval() compile once each: two graphs, and that can't be removed.",
+    "flag": "Each of the two values of {name} compiles once, and no more: that can't be removed as long as it is a"
+    " Python flag. One graph for both: pass a bool tensor and use torch.where.",
+    "None": "{name} with and without a value are two graphs; that can't be removed. Pass a neutral value in place of"
+    " None to have one.",
+    "value": "Each value of {name} that occurs compiles once; that can't be removed. Where it takes many values, keep"
+    " it out of what is compiled.",
+    "value:of a part": "Each value of {name} that occurs compiles once.",
+    "range": "A loop over a range is unrolled, so each {whole} is a graph of its own; that can't be removed. Pass the"
+    " same one each time, or say torch.compile(..., dynamic=False): without, torch leaves the range's numbers open"
+    " after the first and gives up on a loop of unknown length.",
+    "slice": "Pass the same {whole} each time. Where it varies, torch compiles once more and then leaves a slice's"
+    " numbers open by itself, unless they decide what is computed.",
+    "global": "Make the global {name} a tensor, torch.tensor({old}), or pass it as one.",
+    "closure": "Close over a tensor, torch.tensor({old}), or pass the number as one.",
+    "attribute:of a module": "Keep {name} in a tensor: register_buffer({field!r}, torch.tensor({old})) and fill_() it;"
+    " or leave it alone after the first call.",
+    "attribute": "Let {name} be a tensor, torch.tensor({old}), in place of a number; or leave it as it is after the"
+    " first call.",
+    **dict.fromkeys(
+        ("int", "float"),
+        "Pass a 0-dim tensor, torch.tensor({old}), in place of the number {name}; torch compiles once more and then"
+        " leaves a plain argument open by itself, unless its value decides what is computed.",
+    ),
 }
+"""Case → what to do. A case is a kind of recompile, with a variant behind a colon."""
+_NEEDED = frozenset(
+    {
+        *("size 0 or 1", "size relation", "number relation", "constant", "training", "flag", "None"),
+        *("value", "value:of a part", "range"),
+    }
+)
+"""The cases in which the program needs the recompile: no advice removes it."""
 
 
-def _of_relation(failed: _FailedCheck) -> Advice:
-    """A condition that a line of the model made of sizes or numbers."""
-    is_size = ".size()[" in failed.check
-    if is_size and failed.new in {"0", "1"}:
-        return _size_of_one(readable_expression(failed.expression))
-    return Advice(
-        "size relation" if is_size else "number relation",
-        f"A line of the model depends on {varying(failed)}, so there is a graph for each way it can go"
-        f" ({as_written(failed.old)}). That can't be removed without changing the line.",
-        removable=False,
-    )
+def _case(failed: _FailedCheck) -> str:
+    """The key of :data:`_SENTENCES`; process-wide state without a sentence of its own goes by its name."""
+    aspect = failed.aspect.partition(" at index")[0]
+    if aspect in ("relation", "size"):
+        return _size_case(failed, aspect)
+    if aspect in ("dtype", "stride", "requires_grad", "rank"):
+        return aspect
+    if aspect == "dispatch key set":
+        return _dispatch_case(f"{failed.old}, {failed.new}")
+    if not failed.expression and aspect:
+        return "autocast" if aspect.startswith("autocast") else aspect.replace("_", " ")
+    if aspect in ("identity", "type", "aliasing", "contents"):
+        return _object_case(failed, aspect)
+    return _value_case(failed)
 
 
-def _size_of_one(name: str) -> Advice:
-    return Advice(
-        "size 0 or 1",
-        f"A dimension of size 0 or 1 always gets a graph of its own: that can't be removed; it compiles once."
-        f" Pad {name} to 2 or more where it happens often.",
-        removable=False,
-    )
-
-
-def _of_size(failed: _FailedCheck, name: str) -> Advice:
-    index = _size_index(failed)
+def _size_case(failed: _FailedCheck, aspect: str) -> str:
+    """A size, or a condition that a line of the model made of sizes or numbers."""
+    if aspect == "relation":
+        is_size = ".size()[" in failed.check
+        if is_size and failed.new in {"0", "1"}:
+            return "size 0 or 1"
+        return "size relation" if is_size else "number relation"
     if {"0", "1"} & {failed.old, failed.new}:
-        return _size_of_one(name)
-    if "_parameters[" in failed.expression or "_buffers[" in failed.expression:
-        return Advice(
-            "parameter size",
-            f"{name} has another size: a module with other parameters is compiled for itself. It can be left open with"
-            " torch._dynamo.config.force_parameter_static_shapes = False.",
-        )
-    return Advice(
-        "size",
-        f"Leave the dimension open: torch._dynamo.mark_dynamic({name}, {index}) before the first call, or"
-        " torch.compile(..., dynamic=True).",
-    )
+        return "size 0 or 1"
+    return "parameter size" if re.search(r"_(?:parameters|buffers)\[", failed.expression) else "size"
 
 
-def _of_dispatch(failed: _FailedCheck, name: str) -> Advice:
-    keys = f"{failed.old}, {failed.new}"
-    if "Conjugate" in keys or "Negative" in keys:
-        return Advice("conjugate", f"Give it real memory: {name}.resolve_conj().resolve_neg() before the call.")
-    if "Sparse" in keys:
-        return Advice("layout", f"Give it one layout: {name}.to_dense() before the call.")
-    if "Meta" in keys or "CUDA" in keys or "PrivateUse" in keys:
-        return Advice("device", f"Move it to one device before the call: {name}.to(device).")
-    return Advice(
-        "inference tensor",
-        f"{name} was made under torch.inference_mode() one time and not the other: make it and call it in the same"
-        " mode, or use torch.no_grad().",
-    )
+def _dispatch_case(keys: str) -> str:
+    for words, case in (("Conjugate Negative", "conjugate"), ("Sparse", "layout"), ("Meta CUDA PrivateUse", "device")):
+        if any(word in keys for word in words.split()):
+            return case
+    return "inference tensor"
 
 
-def _of_state(aspect: str) -> Advice:
-    if aspect.startswith("autocast"):
-        return Advice("autocast", "Call it always inside or always outside of torch.autocast. Where both are wanted"
-                      " there are two graphs; that can't be removed.")  # fmt: skip
-    known = _SWITCHES.get(aspect)
-    kind = aspect.replace("_", " ")
-    return Advice(kind, known or f"Process-wide state ({plain(aspect)}) changed between the calls: set it once before.")
-
-
-def _of_object(failed: _FailedCheck, aspect: str, name: str) -> Advice:
+def _object_case(failed: _FailedCheck, aspect: str) -> str:
     if aspect == "identity" and "." in failed.new and " " not in failed.new:
-        return Advice("constant", f"Each value of {name} compiles once; that can't be removed.", removable=False)
-    if aspect == "identity":
-        what = name.removesuffix(".__code__")
-        sentence = (
-            f"Only that very object will do: make {what} once, before the calls, and pass the same one each time."
-        )
-        return Advice("identity", sentence)
+        return "constant"
     if aspect == "type" and "NoneType" in (failed.old, failed.new):
-        return _of_none(name)
-    if aspect == "type":
-        return Advice("type", f"Pass {name} with one type each time: it was {failed.old or 'of another type'}, now"
-                      f" {failed.new}.")  # fmt: skip
-    if aspect == "contents":
-        return Advice("contents", f"The model asks what is in {name}, and each answer is a graph: pass the same"
-                      " contents each time.")  # fmt: skip
-    if failed.old.startswith("different"):
-        return Advice("aliasing", "Pass different tensors each time: .clone() the one that comes twice.")
-    return Advice("aliasing", "Pass the same tensor twice each time, or never: .clone() one of them always.")
+        return "None"
+    return "aliasing:different" if aspect == "aliasing" and failed.old.startswith("different") else aspect
 
 
-def _of_value(failed: _FailedCheck, name: str) -> Advice:
+def _value_case(failed: _FailedCheck) -> str:
     if failed.check.startswith(("len(", "not ")):
-        return Advice(
-            "length",
-            f"The model goes through {name} in Python, so each length is a graph. Pass the same length and keys each"
-            " time, or one stacked tensor with torch._dynamo.mark_dynamic(tensor, 0).",
-        )
+        return "length"
     if "keys(" in failed.check:
-        return Advice("keys", f"Pass {name} with the same keys in the same order each time.")
+        return "keys"
     if failed.old in ("True", "False"):
-        if failed.expression.endswith(".training"):
-            return Advice(
-                "training", "train() and eval() compile once each: two graphs, and that can't be removed.", False
-            )
-        return Advice(
-            "flag",
-            f"Each of the two values of {name} compiles once, and no more: that can't be removed as long as it is a"
-            " Python flag. One graph for both: pass a bool tensor and use torch.where.",
-            removable=False,
-        )
-    if failed.old == "None" or failed.new == "None":
-        return _of_none(name)
-    if _NUMBER.match(failed.old):
-        return _of_number(failed, name)
-    return Advice(
-        "value",
-        f"Each value of {name} that occurs compiles once; that can't be removed. Where it takes many values, keep it"
-        " out of what is compiled.",
-        removable=False,
-    )
+        return "training" if failed.expression.endswith(".training") else "flag"
+    if "None" in (failed.old, failed.new):
+        return "None"
+    return _number_case(failed) if _NUMBER.match(failed.old) else "value"
 
 
-def _of_none(name: str) -> Advice:
-    return Advice("None", f"{name} with and without a value are two graphs; that can't be removed. Pass a neutral"
-                  " value in place of None to have one.", removable=False)  # fmt: skip
-
-
-def _of_number(failed: _FailedCheck, name: str) -> Advice:
-    if failed.aspect == "part of a range":
-        return Advice(
-            "range",
-            f"A loop over a range is unrolled, so each {name.rpartition('.')[0]} is a graph of its own; that can't be"
-            " removed. Pass the same one each time, or say torch.compile(..., dynamic=False): without, torch leaves the"
-            " range's numbers open after the first and gives up on a loop of unknown length.",
-            removable=False,
-        )
-    if failed.aspect == "part of a slice":
-        return Advice(
-            "slice",
-            f"Pass the same {name.rpartition('.')[0]} each time. Where it varies, torch compiles once more and then"
-            " leaves a slice's numbers open by itself, unless they decide what is computed.",
-        )
+def _number_case(failed: _FailedCheck) -> str:
+    if failed.aspect in ("part of a range", "part of a slice"):
+        return failed.aspect.rpartition(" ")[2]
     if not failed.aspect and failed.expression.endswith(_ENDS_OF_PARTS):  # of a range, or of a module: not known
-        return Advice("value", f"Each value of {name} that occurs compiles once.", removable=False)
+        return "value:of a part"
     if failed.expression.startswith("G["):
-        return Advice("global", f"Make the global {name} a tensor, torch.tensor({failed.old}), or pass it as one.")
+        return "global"
     if _CELL.match(failed.expression):
-        return Advice("closure", f"Close over a tensor, torch.tensor({failed.old}), or pass the number as one.")
-    if failed.aspect == "attribute of a module" and (match := _FIELD.match(failed.expression)):
-        return Advice(
-            "attribute",
-            f"Keep {name} in a tensor: register_buffer({match['name']!r}, torch.tensor({failed.old})) and fill_() it;"
-            " or leave it alone after the first call.",
-        )
+        return "closure"
+    if failed.aspect == "attribute of a module" and _FIELD.match(failed.expression):
+        return "attribute:of a module"
     if failed.aspect.startswith("attribute") or _ATTRIBUTE.search(failed.expression):
-        return Advice(
-            "attribute",
-            f"Let {name} be a tensor, torch.tensor({failed.old}), in place of a number; or leave it as it is after the"
-            " first call.",
-        )
-    kind = "int" if failed.old.lstrip("-").isdigit() else "float"
-    return Advice(
-        kind,
-        f"Pass a 0-dim tensor, torch.tensor({failed.old}), in place of the number {name}; torch compiles once more and"
-        " then leaves a plain argument open by itself, unless its value decides what is computed.",
-    )
+        return "attribute"
+    return "int" if failed.old.lstrip("-").isdigit() else "float"
 
 
 def _size_index(failed: _FailedCheck) -> int | None:

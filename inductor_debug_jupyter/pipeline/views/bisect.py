@@ -1,47 +1,14 @@
-"""The bisect ladder, from eager to the device, as text and as rows."""
+"""The bisect ladder, from eager to the device, as text."""
 
 from __future__ import annotations
-
-from typing import TypedDict
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import BisectRecord, DiffRecord
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.words import clip, duration
 
-_ICONS = {"good": "✓", "bad": "✗", "failed": "✗", "not_run": "·"}
-_WORDS = {"good": "good", "bad": "wrong numbers", "failed": "failed", "not_run": "not run"}
+_OUTCOMES = {"good": "✓ good", "bad": "✗ wrong numbers", "failed": "✗ failed", "not_run": "· not run"}
 _REASON_WIDTH = 100
-
-
-class RungRow(TypedDict):
-    """One rung, ready to show."""
-
-    name: str
-    outcome: str
-    icon: str
-    told: str
-    error: str
-    time: str
-    reason: str
-    is_first_bad: bool
-
-
-def bisect_rows(record: BisectRecord) -> list[RungRow]:
-    """One row for each rung, lowest first; every text is safe to print."""
-    return [
-        RungRow(
-            name=plain(rung.name),
-            outcome=rung.outcome,
-            icon=_ICONS.get(rung.outcome, "?"),
-            told=_WORDS.get(rung.outcome, plain(rung.outcome)),
-            error=_largest_error(rung.diff),
-            time="" if rung.outcome == "not_run" else duration(rung.seconds),
-            reason=plain(rung.reason),
-            is_first_bad=bool(record.first_bad) and rung.name == record.first_bad,
-        )
-        for rung in record.rungs
-    ]
 
 
 def bisect_text(record: BisectRecord, *, timings: bool = True) -> str:
@@ -52,14 +19,15 @@ def bisect_text(record: BisectRecord, *, timings: bool = True) -> str:
         head = f"{plain(record.model)}: the first rung that is not good is {plain(record.first_bad)}"
     else:
         head = f"{plain(record.model)}: every rung agrees with eager"
-    rows = bisect_rows(record)
-    names = max(len("rung"), *(len(row["name"]) for row in rows))
+    names = max(len("rung"), *(len(plain(rung.name)) for rung in record.rungs))
     lines = [head, "", _line("  ", "rung", "against eager", "max error", "time" if timings else "", "", names)]
-    for row in rows:
-        mark = "→ " if row["is_first_bad"] else "  "
-        outcome = f"{row['icon']} {row['told']}"
-        reason = "" if row["outcome"] == "not_run" else clip(row["reason"], _REASON_WIDTH)
-        lines.append(_line(mark, row["name"], outcome, row["error"], row["time"] if timings else "", reason, names))
+    for rung in record.rungs:
+        mark = "→ " if record.first_bad and rung.name == record.first_bad else "  "
+        outcome = _OUTCOMES.get(rung.outcome, f"? {plain(rung.outcome)}")
+        was_run = rung.outcome != "not_run"
+        time = duration(rung.seconds) if timings and was_run else ""
+        reason = clip(plain(rung.reason), _REASON_WIDTH) if was_run else ""
+        lines.append(_line(mark, plain(rung.name), outcome, _largest_error(rung.diff), time, reason, names))
     return "\n".join([*lines, "", plain(record.explanation)])
 
 

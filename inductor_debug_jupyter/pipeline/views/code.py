@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TypedDict
 
 from pygments import lex
 from pygments.lexers import get_lexer_by_name
@@ -22,7 +21,7 @@ from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, KernelRecord, NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views import labels
 from inductor_debug_jupyter.pipeline.views.places import Lookup, kernel_id, line_key
-from inductor_debug_jupyter.pipeline.views.view_types import Selection
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 MAX_LINES = 20_000
 """A longer document is cut, and its note says so."""
@@ -37,50 +36,12 @@ _COLOURS = {"k": "keyword", "s": "string", "c": "comment", "m": "number", "n": "
 """First letter of Pygments' short class → the class that the panel colours."""
 
 
-class DocumentEntry(TypedDict):
-    """One document; ``nodes`` are the post-grad nodes that it computes, ``lines`` their lines (``label:number``)."""
+def documents_view(record: SessionRecord) -> list[Row]:
+    """Every kernel, IR and wrapper code of the session: kernels first, the forward's before the backward's.
 
-    id: str
-    compile_id: str
-    title: str
-    kind: str
-    backward: bool
-    nodes: list[str]
-    lines: list[str]
-
-
-class DocumentView(TypedDict):
-    """One document; a line is a list of ``[class, text]`` pieces."""
-
-    id: str
-    title: str
-    lines: list[list[list[str]]]
-    note: str
-
-
-class NodeRow(TypedDict):
-    """One node of the graph in the middle; ``documents`` are the ids of its kernels."""
-
-    name: str
-    text: str
-    tensor: str
-    line: str
-    documents: list[str]
-    selection: Selection
-    search: str
-
-
-class NodeListView(TypedDict):
-    """The computing nodes of one graph, in order."""
-
-    compile_id: str
-    stage: str
-    rows: list[NodeRow]
-
-
-def documents_view(record: SessionRecord) -> list[DocumentEntry]:
-    """Every kernel, IR and wrapper code of the session: kernels first, the forward's before the backward's."""
-    found: list[DocumentEntry] = []
+    ``nodes`` are the post-grad nodes that a kernel computes, ``lines`` their lines (``label:number``).
+    """
+    found: list[Row] = []
     for capture in record.captures:
         found += [_kernel_entry(capture, number) for number in range(len(capture.kernels))]
         for stage, title in _TEXTS.items():
@@ -88,7 +49,7 @@ def documents_view(record: SessionRecord) -> list[DocumentEntry]:
                 if key in capture.texts:
                     backward = key != stage
                     found.append(
-                        DocumentEntry(
+                        Row(
                             id=f"{capture.compile_id}|{key}",
                             compile_id=capture.compile_id,
                             title=f"{title}{', backward' if backward else ''}",
@@ -101,14 +62,14 @@ def documents_view(record: SessionRecord) -> list[DocumentEntry]:
     return found
 
 
-def _kernel_entry(capture: CompileCapture, number: int) -> DocumentEntry:
+def _kernel_entry(capture: CompileCapture, number: int) -> Row:
     kernel = capture.kernels[number]
     backward = kernel.stage == "backward"
     lines: dict[str, None] = {}
     for node in _nodes_of(capture, kernel):
         lines |= dict.fromkeys(line_key(line) for line in (node.cell, node.source) if line)
     times = f" ×{len(kernel.calls)}" if len(kernel.calls) > 1 else ""
-    return DocumentEntry(
+    return Row(
         id=kernel_id(capture.compile_id, number),
         compile_id=capture.compile_id,
         title=plain(kernel.name) + times,
@@ -124,8 +85,8 @@ def _nodes_of(capture: CompileCapture, kernel: KernelRecord) -> list[NodeRecord]
     return [node for name in kernel.nodes if (node := graph.node(name)) is not None] if graph else []
 
 
-def document_view(record: SessionRecord, document: str) -> DocumentView:
-    """The text of one document.
+def document_view(record: SessionRecord, document: str) -> Row:
+    """The text of one document; a line is a list of ``[class, text]`` pieces.
 
     Raises:
         NotFoundError: there is no such document.
@@ -146,13 +107,13 @@ def document_view(record: SessionRecord, document: str) -> DocumentView:
     raise NotFoundError(f"compile {compile_id} has no document {key!r}")
 
 
-def _document(document: str, title: str, text: str, language: str, note: str) -> DocumentView:
+def _document(document: str, title: str, text: str, language: str, note: str) -> Row:
     rows = text.count("\n") + 1
     if rows > MAX_LINES:
         text = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])
         note = " · ".join(filter(None, [note, f"the first {MAX_LINES:,} of {rows:,} lines"]))
     lines = [[[cls, plain(piece)] for cls, piece in row] for row in highlighted(text, _LEXERS.get(language, ""))]
-    return DocumentView(id=document, title=title, lines=lines, note=words.clip(plain(note), 400))
+    return Row(id=document, title=title, lines=lines, note=words.clip(plain(note), 400))
 
 
 @lru_cache(maxsize=8)
@@ -186,8 +147,8 @@ def _colour(token: _TokenType) -> str:
     return _COLOURS.get(short[:1], "")
 
 
-def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> NodeListView:
-    """The nodes of one graph with their lines and kernels.
+def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> Row:
+    """The computing nodes of one graph, in order; ``documents`` of a node are the ids of its kernels.
 
     Raises:
         NotFoundError: that compile has no graph of that stage.
@@ -201,7 +162,7 @@ def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> NodeListView:
     for node in graph.calls:
         line = node.cell or node.source
         rows.append(
-            NodeRow(
+            Row(
                 name=plain(node.name),
                 text=plain(words.clip(f"{labels.op_of(node)}({node.arguments})", 160)),
                 tensor=labels.short_tensor(node.tensor) if node.tensor else "",
@@ -211,7 +172,7 @@ def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> NodeListView:
                 search=f"{node.name} {node.target} {node.module_path}".lower(),
             )
         )
-    return NodeListView(compile_id=compile_id, stage=stage, rows=rows)
+    return Row(compile_id=compile_id, stage=stage, rows=rows)
 
 
 def _documents_by_node(capture: CompileCapture, stage: str) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inductor_debug_jupyter.pipeline.harmless import one_line
 from inductor_debug_jupyter.pipeline.records import CheckRecord, ConformanceRecord
 
 _MARKS = {"holds": "✓", "fails": "✗", "does_not_apply": "–"}
@@ -24,14 +25,10 @@ def conformance_text(record: ConformanceRecord) -> str:
 
 def check_lines(check: CheckRecord) -> list[str]:
     """One check; one that fails has its advice, and what a crashed process wrote, on further lines."""
-    detail = f": {_one_line(check.detail)}" if check.detail else ""
+    detail = f": {one_line(check.detail)}" if check.detail else ""
     lines = [f"  {_MARKS[check.status]} {check.check_id} – {check.title}{detail}"]
     if check.status == "fails":
-        lines += [f"      → {_one_line(check.advice)}"] if check.advice else []
+        lines += [f"      → {one_line(check.advice)}"] if check.advice else []
         if check.crash is not None and check.crash.stderr:
             lines += [f"      | {line}" for line in check.crash.stderr.splitlines()[:12]]
     return lines
-
-
-def _one_line(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in " ".join(text.split()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import CrashRecord
-from inductor_debug_jupyter.pipeline.views.view_types import CrashView
+from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 _MEANING = {
     "SIGSEGV": "it read or wrote memory that is not its own",
@@ -45,9 +45,18 @@ def crash_section(crashes: Sequence[CrashRecord]) -> list[str]:
     return ["", f"Crashed ({len(crashes):,})", *(f"  {line}" for line in lines)]
 
 
-def crash_views(crashes: Iterable[CrashRecord]) -> list[CrashView]:
+def closing_lines(record: DiffRecord | LocalizationRecord) -> list[str]:
+    """The end of a comparison's or a search's text: crashes, notes and pictures."""
+    lines = crash_section(record.crashes)
+    for title, texts in (("Notes", record.notes), ("Pictures", record.images)):
+        if texts:
+            lines += ["", title, *(f"  {plain(text)}" for text in texts)]
+    return lines
+
+
+def crash_views(crashes: Iterable[CrashRecord]) -> list[Row]:
     """For a panel: each crash as a sentence, with the lines to unfold."""
-    return [CrashView(text=crash_line(crash), stderr=stderr_lines(crash)) for crash in crashes]
+    return [Row(text=crash_line(crash), stderr=stderr_lines(crash)) for crash in crashes]
 
 
 def stderr_lines(crash: CrashRecord) -> list[str]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypedDict
+from typing import Final
 
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import (
-    DiffRecord,
-    ErrorPlace,
-    Heatmap,
-    LocalizationRecord,
-    OutputDiff,
-)
+from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, LocalizationRecord, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.diff import VERDICTS
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
-from inductor_debug_jupyter.pipeline.views.crash import crash_section, crash_views
+from inductor_debug_jupyter.pipeline.views.crash import closing_lines, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
-from inductor_debug_jupyter.pipeline.views.view_types import CrashView
+from inductor_debug_jupyter.pipeline.views.view_types import Row, copied
 from inductor_debug_jupyter.pipeline.words import clip, count, duration
 
 VERDICT_ICONS: Final[dict[str, str]] = {"mismatch": "✗", "not_compared": "?", "rounding": "≈", "match": "✓"}
@@ -39,67 +34,6 @@ _FACTS: Final[tuple[tuple[str, str], ...]] = (
     ("Mean relative error", "mean_relative_error"),
     ("RMSE", "rmse"),
 )
-
-
-class HeatmapView(TypedDict):
-    """A grid of errors; ``tall`` × ``wide`` elements make one cell, ``worst`` is the cell of the worst element."""
-
-    rows: int
-    columns: int
-    values: list[float | None]
-    full_rows: int
-    full_columns: int
-    tall: int
-    wide: int
-    worst: list[int] | None
-    note: str
-
-
-class ElementView(TypedDict):
-    """One element with the reference's and the candidate's value, as text."""
-
-    index: list[int]
-    reference: str
-    candidate: str
-
-
-class OutputView(TypedDict):
-    """One output: its row in the list, and the figures of its explanation."""
-
-    path: str
-    verdict: str
-    icon: str
-    kind: str
-    words: str
-    reason: str
-    headline: str
-    tensors: str
-    at: str
-    reference: str
-    candidate: str
-    facts: list[list[str]]
-    heatmap: HeatmapView | None
-    worst: list[ElementView]
-    nonfinite: list[ElementView]
-    histogram: list[list[float]]
-
-
-class DiffView(TypedDict):
-    """The KernelDiff tab."""
-
-    title: str
-    verdict: str
-    icon: str
-    kind: str
-    words: str
-    summary: str
-    outputs: list[OutputView]
-    left_out: int
-    notes: list[str]
-    images: list[str]
-    culprits: list[dict[str, Any]]
-    crashes: list[CrashView]
-    searched: list[str]
 
 
 def worst_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
@@ -142,11 +76,7 @@ def diff_text(record: DiffRecord, *, limit: int | None = _OUTPUTS_SHOWN, timings
         lines += ["", *_output_lines(output)]
     if limit is not None and len(ordered) > limit:
         lines += ["", f"… and {count(len(ordered) - limit, 'output')} more, none of them worse"]
-    lines += crash_section(record.crashes)
-    if record.notes:
-        lines += ["", "Notes", *(f"  {plain(note)}" for note in record.notes)]
-    if record.images:
-        lines += ["", "Pictures", *(f"  {plain(path)}" for path in record.images)]
+    lines += closing_lines(record)
     if timings:
         took = f"reference {duration(record.reference_seconds)}, candidate {duration(record.candidate_seconds)}"
         lines += ["", f"Took (compiling included): {took}"]
@@ -184,50 +114,40 @@ def _tensor_text(shape: Sequence[int], dtype: str) -> str:
     return f"{plain(dtype)} {'×'.join(map(str, shape))}".rstrip()
 
 
-def diff_view(record: DiffRecord, *, limit: int = 500, localization: LocalizationRecord | None = None) -> DiffView:
-    """The tab with the worst ``limit`` outputs; the others are counted."""
+def diff_view(record: DiffRecord, *, limit: int = 500, localization: LocalizationRecord | None = None) -> Row:
+    """The KernelDiff tab with the worst ``limit`` outputs; the others are counted."""
     ordered = worst_first(record.outputs)
-    return {
-        "title": f"{plain(record.model)}: {plain(record.reference)} against {plain(record.candidate)}",
-        "verdict": record.verdict,
-        "icon": VERDICT_ICONS[record.verdict],
-        "kind": VERDICT_KINDS[record.verdict],
-        "words": VERDICT_WORDS[record.verdict],
-        "summary": _tally(record),
-        "outputs": [_output_view(output) for output in ordered[:limit]],
-        "left_out": max(0, len(ordered) - limit),
-        "notes": [plain(note) for note in record.notes],
-        "images": [plain(path) for path in record.images],
-        "culprits": [] if localization is None else culprit_rows(localization),
-        "crashes": crash_views((*record.crashes, *(() if localization is None else localization.crashes))),
-        "searched": [] if localization is None else search_lines(localization),
-    }
+    return copied(record, "notes", "images") | Row(
+        title=f"{plain(record.model)}: {plain(record.reference)} against {plain(record.candidate)}",
+        **_verdict_parts(record.verdict),
+        summary=_tally(record),
+        outputs=[_output_view(output) for output in ordered[:limit]],
+        left_out=max(0, len(ordered) - limit),
+        culprits=culprit_rows(localization) if localization else [],
+        crashes=crash_views((*record.crashes, *(localization.crashes if localization else ()))),
+        searched=search_lines(localization) if localization else [],
+    )
 
 
-def _output_view(output: OutputDiff) -> OutputView:
+def _verdict_parts(verdict: Verdict) -> Row:
+    return Row(verdict=verdict, icon=VERDICT_ICONS[verdict], kind=VERDICT_KINDS[verdict], words=VERDICT_WORDS[verdict])
+
+
+def _output_view(output: OutputDiff) -> Row:
+    """One output: its row in the list, and the figures of its explanation."""
     at = output.max_error_indices
-    return {
-        "path": plain(output.path),
-        "verdict": output.verdict,
-        "icon": VERDICT_ICONS[output.verdict],
-        "kind": VERDICT_KINDS[output.verdict],
-        "words": VERDICT_WORDS[output.verdict],
-        "reason": plain(output.reason),
-        "headline": _headline(output),
-        "tensors": _tensors_text(output),
-        "at": "" if at is None else f"[{', '.join(map(str, at))}]",
-        "reference": "" if at is None else _value_text(output.reference_value, output.reference_nonfinite),
-        "candidate": "" if at is None else _value_text(output.candidate_value, output.candidate_nonfinite),
-        "facts": _facts(output),
-        "heatmap": None if output.heatmap is None else _heatmap_view(output.heatmap, output),
-        "worst": [_element_view(place) for place in output.worst],
-        "nonfinite": [_element_view(place) for place in output.nonfinite],
-        "histogram": [list(each) for each in output.histogram],
-    }
-
-
-def _element_view(place: ErrorPlace) -> ElementView:
-    return {"index": list(place.index), "reference": plain(place.reference), "candidate": plain(place.candidate)}
+    return copied(output, "path", "reason", "histogram") | Row(
+        **_verdict_parts(output.verdict),
+        headline=_headline(output),
+        tensors=_tensors_text(output),
+        at="" if at is None else f"[{', '.join(map(str, at))}]",
+        reference="" if at is None else _value_text(output.reference_value, output.reference_nonfinite),
+        candidate="" if at is None else _value_text(output.candidate_value, output.candidate_nonfinite),
+        facts=_facts(output),
+        heatmap=None if output.heatmap is None else _heatmap_view(output.heatmap, output),
+        worst=[copied(place, "index", "reference", "candidate") for place in output.worst],
+        nonfinite=[copied(place, "index", "reference", "candidate") for place in output.nonfinite],
+    )
 
 
 def _headline(output: OutputDiff) -> str:
@@ -247,32 +167,31 @@ def _value_text(value: float | None, nonfinite: int) -> str:
 
 
 def _facts(output: OutputDiff) -> list[list[str]]:
+    """Name and text of each figure that is known."""
     if output.mismatch_percentage is None:
         return []
+    known = [
+        ("Tolerance, absolute", output.atol, "{:g}"),
+        ("Tolerance, relative", output.rtol, "{:g}"),
+        ("Would pass with atol", output.smallest_atol, "{:.3g}"),
+        ("Would pass with rtol", output.smallest_rtol, "{:.3g}"),
+        ("Cosine", output.cosine, "{:.9g}"),
+        ("Signal to noise", output.signal_to_noise, "{:.1f} dB"),
+        ("Last places, largest", output.max_ulp, "{:.6g}"),
+        *((f"Quantile {share:g}", error, "{:.3e}") for share, error in output.quantiles),
+        ("Zeros of the other sign", output.signed_zeros or None, "{:,d}"),
+    ]
     facts = [[name, _figure(getattr(output, field))] for name, field in _FACTS]
     facts.append(["Outside tolerance", f"{output.mismatch_percentage:.4g}%"])
-    if output.atol is not None and output.rtol is not None:
-        facts += [["Tolerance, absolute", f"{output.atol:g}"], ["Tolerance, relative", f"{output.rtol:g}"]]
-    if output.smallest_atol is not None:
-        facts.append(["Would pass with atol", f"{output.smallest_atol:.3g}"])
-    if output.smallest_rtol is not None:
-        facts.append(["Would pass with rtol", f"{output.smallest_rtol:.3g}"])
-    if output.cosine is not None:
-        facts.append(["Cosine", f"{output.cosine:.9g}"])
-    if output.signal_to_noise is not None:
-        facts.append(["Signal to noise", f"{output.signal_to_noise:.1f} dB"])
-    if output.max_ulp is not None:
-        facts.append(["Last places, largest", f"{output.max_ulp:.6g}"])
-    facts += [[f"Quantile {share:g}", f"{error:.3e}"] for share, error in output.quantiles]
-    if output.signed_zeros:
-        facts.append(["Zeros of the other sign", f"{output.signed_zeros:,}"])
+    facts += [[name, form.format(value)] for name, value, form in known if value is not None]
     if output.reference_nonfinite or output.candidate_nonfinite:
         seen = f"{output.reference_nonfinite:,} in the reference, {output.candidate_nonfinite:,} in the candidate"
         facts.append(["NaN or infinite", seen])
     return facts
 
 
-def _heatmap_view(heatmap: Heatmap, output: OutputDiff) -> HeatmapView:
+def _heatmap_view(heatmap: Heatmap, output: OutputDiff) -> Row:
+    """A grid of errors; ``tall`` × ``wide`` elements make one cell, ``worst`` is the cell of the worst element."""
     tall, wide = _cell_size(heatmap)
     worst = None
     if output.max_error_indices is not None:
@@ -281,17 +200,8 @@ def _heatmap_view(heatmap: Heatmap, output: OutputDiff) -> HeatmapView:
             position = position * extent + at
         row, column = divmod(position, heatmap.full_columns)
         worst = [row // tall, column // wide]
-    return {
-        "rows": heatmap.rows,
-        "columns": heatmap.columns,
-        "values": list(heatmap.values),
-        "full_rows": heatmap.full_rows,
-        "full_columns": heatmap.full_columns,
-        "tall": tall,
-        "wide": wide,
-        "worst": worst,
-        "note": plain(heatmap.note),
-    }
+    fields = copied(heatmap, "rows", "columns", "values", "full_rows", "full_columns", "note")
+    return fields | Row(tall=tall, wide=wide, worst=worst)
 
 
 def _cell_size(heatmap: Heatmap) -> tuple[int, int]:
@@ -299,7 +209,7 @@ def _cell_size(heatmap: Heatmap) -> tuple[int, int]:
     return -(-heatmap.full_rows // heatmap.rows), -(-heatmap.full_columns // heatmap.columns)
 
 
-def cell_place(record: DiffRecord, path: str, row: int, column: int) -> dict[str, Any] | None:
+def cell_place(record: DiffRecord, path: str, row: int, column: int) -> Row | None:
     """The elements of one heatmap cell: the index of the first and of the last, and the error; None without a cell."""
     found = next((output for output in record.outputs if plain(output.path) == path), None)
     if found is None or (heatmap := found.heatmap) is None:
@@ -320,10 +230,7 @@ def cell_place(record: DiffRecord, path: str, row: int, column: int) -> dict[str
 
 def _index(position: int, shape: Sequence[int]) -> list[int]:
     """The index of the element at that position, counted row by row; at most that of the last element."""
-    total = 1
-    for extent in shape:
-        total *= extent
-    position = min(position, total - 1)
+    position = min(position, math.prod(shape) - 1)
     index = []
     for extent in reversed(shape):
         position, at = divmod(position, extent)

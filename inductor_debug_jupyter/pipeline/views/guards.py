@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 import msgspec
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
+from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
+from inductor_debug_jupyter.pipeline.records.guards import TENSOR_CHECK, checked_value
 from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
-from inductor_debug_jupyter.pipeline.views.panel import plain_lines
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
 from inductor_debug_jupyter.pipeline.views.recompiles import (
     CompileBar,
-    StormView,
-    SymbolRow,
     recompile_note,
     recompile_text,
     storms,
@@ -34,7 +31,7 @@ from inductor_debug_jupyter.pipeline.views.recompiles import (
     timeline,
 )
 from inductor_debug_jupyter.pipeline.views.text import NOTHING_CAPTURED
-from inductor_debug_jupyter.pipeline.views.view_types import Selection
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 TROUBLES: Final[dict[str, str]] = {
     "number": "A number is compiled in: another value compiles again. Where it varies, pass a 0-dim tensor instead.",
@@ -53,66 +50,23 @@ _IDENTITY_KINDS = {"ID_MATCH", "CLOSURE_MATCH", "FUNCTION_MATCH", "NN_MODULE", "
 _NUMBER = re.compile(r" == -?(?:\d|inf|nan)")
 _HELD_ELSEWHERE = re.compile(r"\._(?:modules|parameters|buffers)\b|^G\['__import_|\['__builtins_dict")
 _OBJECT = re.compile(r"^___check_(?P<what>obj|type)_id\((?P<of>.+), \d+\)(?:, type=(?P<type>.+))?$")
-_TENSOR = re.compile(
-    r"^check_tensor\(.+\), (?P<dtype>[\w.]+), device=(?P<device>[^,]+), requires_grad=(?P<grad>\w+),"
-    r" size=(?P<size>\[.*?\]), stride=(?P<stride>\[.*?\])\)$"
-)
 _LAYER = re.compile(r"(?<=[^\W\d]\.)\d+(?=\.|$)")
 _UNMARKED = re.compile(r"^hasattr\(.+, '_dynamo_\w+_indices'\) == False$")
 _GLOBAL_STATE = re.compile(r"^(___check_global_state\(\)) against .*$")
 _WIDTH = 100
 
 
-class GuardRow(TypedDict):
-    """One row. ``graphs`` are the compile ids that have the guard, ``count`` is the number of equal guards.
-
-    ``value`` is the value that the guard demands. ``hint`` is the advice for this guard; where it is empty, the view's
-    hint for its kind of trouble holds.
-    """
-
-    index: int
-    trouble: str
-    kind: str
-    expression: str
-    check: str
-    told: str
-    value: str
-    hint: str
-    graphs: list[str]
-    count: int
-    where: str
-    code: str
-    selection: Selection
-
-
-class GuardEvent(TypedDict):
-    """A graph break (with hints and how often) or a recompile (``text`` is its newest reason, ``more`` the others).
-
-    ``note`` is torch's id of a break, or call and cost of a recompile.
-    """
-
-    compile_id: str
-    text: str
-    more: list[str]
-    hints: list[str]
-    note: str
-    count: int
-    where: str
-    code: str
-    selection: Selection | None
-
-
 class GuardsView(TypedDict):
     """The Guards tab; ``hints`` has a sentence for each kind of trouble."""
 
     summary: str
-    rows: list[GuardRow]
+    rows: list[Row]
     total: int
-    breaks: list[GuardEvent]
-    recompiles: list[GuardEvent]
-    storms: list[StormView]
+    breaks: list[Row]
+    recompiles: list[Row]
+    storms: list[Row]
     timeline: list[CompileBar]
-    symbols: list[SymbolRow]
+    symbols: list[Row]
     graphs: dict[str, str]
     hints: dict[str, str]
 
@@ -133,7 +87,7 @@ def guards_view(record: SessionRecord) -> GuardsView:
     )
 
 
-def guard_rows(guards: Iterable[Guard]) -> list[GuardRow]:
+def guard_rows(guards: Iterable[Guard]) -> list[Row]:
     """One row for each distinct guard, the most troublesome first."""
     folded: dict[tuple[object, ...], list[Guard]] = {}
     for guard in guards:
@@ -176,9 +130,8 @@ def trouble_of(guard: Guard) -> str:
 
 def readable_check(check: str) -> str:
     """A check without addresses and dispatch keys: a tensor's dtype, sizes and strides, or which type it must be."""
-    if match := _TENSOR.match(check):
-        device = "" if match["device"] == "None" else f", device={match['device']}"
-        return f"{match['dtype']} size={match['size']} stride={match['stride']} requires_grad={match['grad']}{device}"
+    if match := TENSOR_CHECK.match(check):
+        return checked_value(check) + ("" if match["device"] == "None" else f", device={match['device']}")
     if match := _OBJECT.match(check):
         type_name = re.sub(r"^<class '(.+)'>$", r"\1", match["type"] or "")
         if match["what"] == "type":
@@ -242,7 +195,7 @@ def guards_text(record: SessionRecord, *, limit: int | None = 10) -> str:
     return "\n".join(lines)
 
 
-def _storm_lines(found: Sequence[StormView]) -> Iterator[str]:
+def _storm_lines(found: Sequence[Row]) -> Iterator[str]:
     if found:
         yield ""
         yield f"Recompile storms ({len(found):,})"
@@ -264,19 +217,10 @@ def _hint(guard: Guard) -> str:
     if guard.kind == "SHAPE_ENV":
         return "A relation between sizes that this line made: sizes for which it does not hold compile once more."
     if trouble in ("number", "value"):
-        return advice(_Pinned(guard.checks[0], guard.expression, guard.value)).text
+        # as if the check had failed, with no new value
+        failed = Recompile("", (), check=guard.checks[0], expression=guard.expression, old=guard.value)
+        return advice(failed).text
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Pinned:
-    """A guard's check in the form that :func:`advice` takes: as if it had failed, with no new value."""
-
-    check: str
-    expression: str
-    old: str
-    new: str = ""
-    aspect: str = ""
 
 
 def _graphs(record: SessionRecord) -> dict[str, CompileCapture | None]:
@@ -320,11 +264,16 @@ def _rank(guard: Guard) -> tuple[int, int, bool]:
     return tier, _RANK[trouble], not guard.checks
 
 
-def _row(index: int, same: Sequence[Guard]) -> GuardRow:
+def _row(index: int, same: Sequence[Guard]) -> Row:
+    """One row for equal guards; ``graphs`` are the compile ids that have the guard.
+
+    ``value`` is the value that the guard demands. ``hint`` is the advice for this guard; where it is empty, the view's
+    hint for its kind of trouble holds.
+    """
     first = same[0]
     line = first.source
     expression, check = _readable(first, any_layer=len({guard.expression for guard in same}) > 1)
-    return GuardRow(
+    return Row(
         index=index,
         trouble=trouble_of(first),
         kind=plain(first.kind),
@@ -341,22 +290,21 @@ def _row(index: int, same: Sequence[Guard]) -> GuardRow:
     )
 
 
-def _break_event(item: GraphBreak) -> GuardEvent:
+def _break_event(item: GraphBreak) -> Row:
     note = plain(item.torch_id)
-    return _event(item, plain_lines(item.reason), [], [plain(hint) for hint in item.hints], item.count, note)
+    return _event(item, one_line(item.reason), [], [plain(hint) for hint in item.hints], item.count, note)
 
 
-def _recompile_event(item: Recompile) -> GuardEvent:
+def _recompile_event(item: Recompile) -> Row:
     hints = [advice(item).text] if item.check else []
-    more = [plain_lines(reason) for reason in item.reasons[1:]]
+    more = [one_line(reason) for reason in item.reasons[1:]]
     return _event(item, recompile_text(item), more, hints, 1, recompile_note(item))
 
 
-def _event(
-    item: GraphBreak | Recompile, message: str, more: list[str], hints: list[str], count: int, note: str
-) -> GuardEvent:
+def _event(item: GraphBreak | Recompile, message: str, more: list[str], hints: list[str], count: int, note: str) -> Row:
+    """A graph break or a recompile; ``note`` is torch's id of a break, or call and cost of a recompile."""
     line = item.source
-    return GuardEvent(
+    return Row(
         compile_id=plain(item.compile_id),
         text=message,
         more=more,
@@ -369,7 +317,7 @@ def _event(
     )
 
 
-def _events(title: str, events: Sequence[GuardEvent]) -> Iterator[str]:
+def _events(title: str, events: Sequence[Row]) -> Iterator[str]:
     if not events:
         return
     yield ""
@@ -384,7 +332,7 @@ def _events(title: str, events: Sequence[GuardEvent]) -> Iterator[str]:
         yield from (f"    do: {hint}" for hint in event["hints"])
 
 
-def _row_lines(rows: Sequence[GuardRow], limit: int | None) -> Iterator[str]:
+def _row_lines(rows: Sequence[Row], limit: int | None) -> Iterator[str]:
     for row in rows[:limit]:
         times = f" ×{row['count']}" if row["count"] > 1 else ""
         where = f"  [{row['where']}]" if row["where"] else ""

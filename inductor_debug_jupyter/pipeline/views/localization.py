@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.records import (
     NodeError,
 )
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
-from inductor_debug_jupyter.pipeline.views.crash import crash_section
+from inductor_debug_jupyter.pipeline.views.crash import closing_lines
 from inductor_debug_jupyter.pipeline.views.places import code_text, where_text
 from inductor_debug_jupyter.pipeline.words import count, duration
 
@@ -56,11 +56,7 @@ def localization_text(record: LocalizationRecord, *, timings: bool = False, limi
         lines += ["", *_culprit_lines(culprit)]
     if len(record.culprits) > limit:
         lines += ["", f"… and {len(record.culprits) - limit} more"]
-    lines += crash_section(record.crashes)
-    if record.notes:
-        lines += ["", "Notes", *(f"  {plain(note)}" for note in record.notes)]
-    if record.images:
-        lines += ["", "Pictures", *(f"  {plain(path)}" for path in record.images)]
+    lines += closing_lines(record)
     if timings:
         kept = f"{record.peak_bytes / 2**20:.1f} MiB kept at most"
         lines += ["", f"Took {duration(record.seconds)}, {count(record.compiles, 'compile')}, {kept}"]

@@ -3,65 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypedDict
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import LiveTensor, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.places import where_text
+from inductor_debug_jupyter.pipeline.views.view_types import Row, copied
 
 _POINTS = 400
 _TENSORS = 8
 
 
-class LiveTensorView(TypedDict):
-    """One tensor that is alive at the peak."""
-
-    node: str
-    name: str
-    size: str
-    bytes: int
-    share: float
-    spec: str
-    role: str
-    module_path: str
-    line: str
-
-
-class MemoryView(TypedDict):
-    """One graph's memory over time.
-
-    ``points`` are (node number, bytes), thinned to what a picture shows; the peak is always among them.
-    """
-
-    title: str
-    compile_id: str
-    stage: str
-    peak: int
-    peak_text: str
-    peak_node: str
-    limit: int | None
-    over: bool
-    points: list[tuple[int, int]]
-    alive: list[LiveTensorView]
-    assumed: str
-
-
-def memory_view(record: MemoryRecord, limit: int | None = None) -> MemoryView:
-    """One graph's memory."""
-    return MemoryView(
+def memory_view(record: MemoryRecord, limit: int | None = None) -> Row:
+    """One graph's memory over time; ``points`` are (node number, bytes), thinned to what a picture shows."""
+    return copied(record, "compile_id", "stage", "peak", "peak_node") | Row(
         title=f"{record.compile_id} {record.stage}".strip(),
-        compile_id=record.compile_id,
-        stage=record.stage,
-        peak=record.peak,
-        peak_text=words.size(record.peak),
-        peak_node=plain(record.peak_node),
         limit=limit,
         over=limit is not None and record.peak > limit,
         points=_thinned(record.timeline),
         alive=[alive_view(tensor, record.peak) for tensor in record.alive],
-        assumed=_assumed(record),
+        assumed=", ".join(f"{name} = {value}" for name, value in (record.assumed or {}).items()),
     )
 
 
@@ -76,23 +38,14 @@ def _thinned(timeline: tuple[int, ...]) -> list[tuple[int, int]]:
     return points
 
 
-def alive_view(tensor: LiveTensor, total: int) -> LiveTensorView:
+def alive_view(tensor: LiveTensor, total: int) -> Row:
     """One tensor, and its share of all that is alive with it."""
-    return LiveTensorView(
-        node=plain(tensor.node),
+    return copied(tensor, "node", "bytes", "spec", "role", "module_path") | Row(
         name=plain(tensor.origin or tensor.node),
         size=words.size(tensor.bytes),
-        bytes=tensor.bytes,
         share=tensor.bytes / total if total else 0.0,
-        spec=tensor.spec,
-        role=tensor.role,
-        module_path=plain(tensor.module_path),
         line=where_text(tensor.cell or tensor.source),
     )
-
-
-def _assumed(record: MemoryRecord) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in (record.assumed or {}).items())
 
 
 def memory_lines(record: MemoryRecord, limit: int | None = None) -> Iterator[str]:
@@ -100,7 +53,7 @@ def memory_lines(record: MemoryRecord, limit: int | None = None) -> Iterator[str
     view = memory_view(record, limit)
     of = "" if limit is None else f" of {words.size(limit)}{' ✗ over the limit' if view['over'] else ''}"
     when = f" when {view['assumed']}" if view["assumed"] else ""
-    yield f"{view['title']}: peak {view['peak_text']}{of} at {view['peak_node']}{when}"
+    yield f"{view['title']}: peak {words.size(record.peak)}{of} at {view['peak_node']}{when}"
     for tensor in view["alive"][:_TENSORS]:
         where = " · ".join(filter(None, [tensor["role"], tensor["module_path"], tensor["line"]]))
         yield f"  {tensor['size']:>9} ({tensor['share']:.0%})  {tensor['name']}  {tensor['spec']}  {where}".rstrip()

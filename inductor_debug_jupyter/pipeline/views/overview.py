@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
+from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import (
     OP_STATUSES,
     CompileCapture,
@@ -21,18 +21,10 @@ from inductor_debug_jupyter.pipeline.views import text
 from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.labels import label_of
-from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, plain_lines, verdict_kind
+from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, verdict_kind
 from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, where_text
 from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
-from inductor_debug_jupyter.pipeline.views.view_types import (
-    CaptureView,
-    ItemView,
-    MissingView,
-    OverviewView,
-    PhaseView,
-    StageView,
-    TileView,
-)
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 from inductor_debug_jupyter.pipeline.words import ICONS
 
 NEXT_STEPS = 3
@@ -42,13 +34,16 @@ _LEAST_SHARE = 0.005
 """A phase with a smaller share of the time is counted as :data:`_OTHER`."""
 
 
-def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> OverviewView:
-    """The Overview tab: verdict, next steps, tiles, phases, and the captured and missing stages."""
+def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Row:
+    """The Overview tab: verdict, next steps, tiles, phases, and the captured and missing stages.
+
+    ``breaks`` and ``recompiles`` are the first of very many; ``counts`` counts all.
+    """
     lookup = lookup or Lookup(record)
     breaks = [_break_item(item, lookup) for item in record.graph_breaks[:_MAX_ITEMS]]
     recompiles = [_recompile_item(item, lookup) for item in record.recompiles[:_MAX_ITEMS]]
     crashes = record.diff.crashes if record.diff is not None else ()
-    return OverviewView(
+    return Row(
         verdict=_verdict(record),
         kind=verdict_kind(record),
         next=_next_steps(lookup, breaks, recompiles),
@@ -64,18 +59,18 @@ def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Overvi
     )
 
 
-def _tiles(record: SessionRecord) -> list[TileView]:
+def _tiles(record: SessionRecord) -> list[Row]:
     """The tiles, each linked to its tab where the panel has that tab."""
     tabs = {tab["id"] for tab in header_view(record)["tabs"]}
     return [{**tile, "tab": tile["tab"] if tile["tab"] in tabs else ""} for tile in _all_tiles(record)]
 
 
-def _all_tiles(record: SessionRecord) -> Iterator[TileView]:
+def _all_tiles(record: SessionRecord) -> Iterator[Row]:
     """The tiles that the session has data for; breaks and recompiles have one even when there are none."""
     ops = sum(len(graph.calls) for capture in record.captures for graph in _opened(capture))
-    yield TileView(title="Graphs", value=f"{len(record.captures):,}", note=words.count(ops, "op"), tab="graph", kind="")
+    yield Row(title="Graphs", value=f"{len(record.captures):,}", note=words.count(ops, "op"), tab="graph", kind="")
     for title, number in (("Graph breaks", len(record.graph_breaks)), ("Recompiles", len(record.recompiles))):
-        yield TileView(title=title, value=f"{number:,}", note="", tab="guards", kind="warning" if number else "")
+        yield Row(title=title, value=f"{number:,}", note="", tab="guards", kind="warning" if number else "")
     yield _findings_tile(record)
     if record.coverage is not None and record.coverage.graphs:
         yield _coverage_tile(record, record.coverage)
@@ -84,20 +79,20 @@ def _all_tiles(record: SessionRecord) -> Iterator[TileView]:
     if record.diff is not None:
         value = text.diff_verdict(record.diff).replace("KernelDiff: ", "")
         note = f"{plain(record.diff.reference)} against {plain(record.diff.candidate)}"
-        yield TileView(title="KernelDiff", value=value, note=note, tab="diff", kind=diff_kind(record))
+        yield Row(title="KernelDiff", value=value, note=note, tab="diff", kind=diff_kind(record))
     if record.transfers or record.kernel_specs:
         moved = words.size(sum(transfer.bytes for transfer in record.transfers))
         note = f"{moved}, {words.count(len(record.kernel_specs), 'kernel')}"
         value = f"{len(record.transfers):,}"
-        yield TileView(title="Transfers", value=value, note=note, tab="transfers", kind="")
+        yield Row(title="Transfers", value=value, note=note, tab="transfers", kind="")
 
 
-def _findings_tile(record: SessionRecord) -> TileView:
+def _findings_tile(record: SessionRecord) -> Row:
     found = {severity: number for severity, number in text.severity_counts(record.findings).items() if number}
     value = " ".join(f"{ICONS[severity]} {number:,}" for severity, number in found.items())
     note = ", ".join(words.count(number, severity) for severity, number in found.items())
     unchecked = "" if record.captures and record.target else "nothing was checked"
-    return TileView(
+    return Row(
         title="Findings",
         value=value or ("–" if unchecked else "0"),
         note=note or unchecked,
@@ -106,11 +101,11 @@ def _findings_tile(record: SessionRecord) -> TileView:
     )
 
 
-def _memory_tile(record: SessionRecord, peak: int) -> TileView:
+def _memory_tile(record: SessionRecord, peak: int) -> Row:
     limit = record.memory_limit
     note = f"of {words.size(limit)}" if limit else "no limit known"
     kind = "error" if limit is not None and peak > limit else ""
-    return TileView(title="Peak memory", value=words.size(peak), note=note, tab="memory", kind=kind)
+    return Row(title="Peak memory", value=words.size(peak), note=note, tab="memory", kind=kind)
 
 
 def _opened(capture: CompileCapture) -> list[GraphRecord]:
@@ -119,7 +114,7 @@ def _opened(capture: CompileCapture) -> list[GraphRecord]:
     return lowered or list(capture.graphs.values())[:1]
 
 
-def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> TileView:
+def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> Row:
     counts: dict[str, int] = {status: coverage.count(status) for status in OP_STATUSES}
     total = sum(counts.values())
     on_target = counts["supported"] + counts["decomposable"]
@@ -127,14 +122,17 @@ def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> TileView:
     value = f"{100 * on_target // total}%" if total else "–"  # rounded down: 100% is all
     kind = "error" if counts["refused"] else "warning" if counts["fallback"] else ""
     note = ", ".join(left) or f"all {words.count(total, 'op')} on {plain(record.target)}"
-    return TileView(title="Coverage", value=value, note=note, tab="placement", kind=kind)
+    return Row(title="Coverage", value=value, note=note, tab="placement", kind=kind)
 
 
 _LEFT = {"fallback": " on the CPU", "refused": " refused"}
 
 
-def phase_views(record: SessionRecord) -> list[PhaseView]:
-    """The compiler's time by phase, longest first; time of a phase inside another counts for the inner one only."""
+def phase_views(record: SessionRecord) -> list[Row]:
+    """The compiler's time by phase, longest first; time of a phase inside another counts for the inner one only.
+
+    ``share`` is that of all its time, from 0 to 1.
+    """
     spent: dict[str, float] = {}
     for capture in record.captures:
         for name, seconds in _own_seconds(capture.phases):
@@ -145,7 +143,7 @@ def phase_views(record: SessionRecord) -> list[PhaseView]:
     ordered = sorted(shown.items(), key=lambda pair: -pair[1])
     if (other := spent.get(_OTHER, 0.0) + rest) > 0:
         ordered.append((_OTHER, other))
-    return [PhaseView(name=name, seconds=words.duration(took), share=took / total) for name, took in ordered if total]
+    return [Row(name=name, seconds=words.duration(took), share=took / total) for name, took in ordered if total]
 
 
 def _own_seconds(phases: tuple[Phase, ...]) -> Iterator[tuple[str, float]]:
@@ -174,14 +172,14 @@ def _verdict(record: SessionRecord) -> str:
     return f"✓ {target} takes everything that was captured."
 
 
-def _next_steps(lookup: Lookup, breaks: list[ItemView], recompiles: list[ItemView]) -> list[ItemView]:
+def _next_steps(lookup: Lookup, breaks: list[Row], recompiles: list[Row]) -> list[Row]:
     """At most three: the first hint of the worst findings, then of breaks, then of recompiles."""
-    steps: list[ItemView] = []
+    steps: list[Row] = []
     for index, finding in lookup.ordered[:NEXT_STEPS]:
         line = finding.places[0].line if finding.places else None
         advice_lines = (*finding.fixits, *finding.hints, finding.title)
         steps.append(
-            ItemView(
+            Row(
                 where=where_text(line),
                 code=code_text(line),
                 text=plain(advice_lines[0]),
@@ -196,19 +194,20 @@ def _next_steps(lookup: Lookup, breaks: list[ItemView], recompiles: list[ItemVie
     return steps[:NEXT_STEPS]
 
 
-def _break_item(item: GraphBreak, lookup: Lookup) -> ItemView:
+def _break_item(item: GraphBreak, lookup: Lookup) -> Row:
     many = f" (×{item.count})" if item.count > 1 else ""
-    return _line_item(item, plain_lines(item.reason) + many, [plain(hint) for hint in item.hints], lookup)
+    return _line_item(item, one_line(item.reason) + many, [plain(hint) for hint in item.hints], lookup)
 
 
-def _recompile_item(item: Recompile, lookup: Lookup) -> ItemView:
+def _recompile_item(item: Recompile, lookup: Lookup) -> Row:
     hints = [plain(advice(item).text)] if item.check else []
     return _line_item(item, f"{plain(item.compile_id)}: {recompile_text(item)}", hints, lookup)
 
 
-def _line_item(item: GraphBreak | Recompile, message: str, hints: list[str], lookup: Lookup) -> ItemView:
+def _line_item(item: GraphBreak | Recompile, message: str, hints: list[str], lookup: Lookup) -> Row:
+    """A graph break or recompile: the user's line, the message and hints; clicking it opens ``tab``."""
     line = item.source
-    return ItemView(
+    return Row(
         where=where_text(line),
         code=code_text(line),
         text=message,
@@ -219,17 +218,18 @@ def _line_item(item: GraphBreak | Recompile, message: str, hints: list[str], loo
     )
 
 
-def _capture(capture: CompileCapture) -> CaptureView:
+def _capture(capture: CompileCapture) -> Row:
+    """One compile id; ``nodes`` and ``calls`` of a stage are None where the stage is text."""
     stages = []
     for stage in capture.stages:
         graph = capture.graph(stage)
         nodes, calls = (len(graph.nodes), len(graph.calls)) if graph else (None, None)
-        stages.append(StageView(stage=stage, nodes=nodes, calls=calls))
-    return CaptureView(
+        stages.append(Row(stage=stage, nodes=nodes, calls=calls))
+    return Row(
         compile_id=plain(capture.compile_id),
         name=plain(capture.name),
         where=text.line_text(capture.source) if capture.source else "",
         stages=stages,
         kernels=len(capture.kernels),
-        missing=[MissingView(stage=stage, reason=plain(why)) for stage, why in capture.missing.items()],
+        missing=[Row(stage=stage, reason=plain(why)) for stage, why in capture.missing.items()],
     )

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import (
-    Place,
-    SessionRecord,
-    Violation,
-)
+from inductor_debug_jupyter.pipeline.harmless import one_line, plain
+from inductor_debug_jupyter.pipeline.records import Place, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, label_and_number, line_key, where_text
-from inductor_debug_jupyter.pipeline.views.view_types import (
-    FigureView,
-    FindingView,
-    HeaderView,
-    LineView,
-    NodeView,
-    PlaceView,
-    SourceView,
-    TabView,
-)
+from inductor_debug_jupyter.pipeline.views.view_types import Row, TabView, copied
 from inductor_debug_jupyter.pipeline.words import ICONS, RANK
 
 
-def header_view(record: SessionRecord) -> HeaderView:
-    """The header's figures with the tabs they lead to, the tabs that have data, and the tab with the worst news."""
-    return HeaderView(
+def header_view(record: SessionRecord) -> Row:
+    """The title, the figures with the tabs they lead to, the tabs that have data, and the ``tab`` that opens first."""
+    return Row(
         title=text.title_text(record),
-        figures=_figures(record, text.severity_counts(record.findings), "graph" if _has_graph(record) else "overview"),
-        tabs=[tab for make in _TABS if (tab := make(record)) is not None],
+        figures=_figures(record),
+        tabs=list(_tabs(record)),
         tab=_worst_tab(_worst_severity(record), diff_kind(record)),
     )
 
@@ -46,65 +33,39 @@ def _has_graph(record: SessionRecord) -> bool:
     return any(capture.graphs for capture in record.captures)
 
 
-def _findings_tab(record: SessionRecord) -> TabView | None:
-    badge = f"{len(record.findings):,}"
-    tab = TabView(id="findings", title="Findings", badge=badge, kind=_worst_severity(record))
-    return tab if record.findings else None
+def _tabs(record: SessionRecord) -> Iterator[TabView]:
+    """The tabs that the session has data for, in their order."""
+    yield _tab("overview", "Overview")
+    if record.findings:
+        yield _tab("findings", "Findings", f"{len(record.findings):,}", _worst_severity(record))
+    if _has_graph(record):
+        yield _tab("graph", "Graph")
+        if any(capture.kernels or "code" in capture.texts for capture in record.captures):
+            yield _tab("code", "Code")
+    if record.memory:
+        over = record.memory_limit is not None and (record.peak_memory or 0) > record.memory_limit
+        yield _tab("memory", "Memory", *(("✗", "error") if over else ()))
+    if record.coverage is not None and record.coverage.graphs:
+        left = record.coverage.count("fallback") + record.coverage.count("refused")
+        yield _tab("placement", "Placement", *((f"{left:,}", "warning") if left else ()))
+    if record.transfers or record.kernel_specs:
+        yield _tab("transfers", "Transfers", f"{len(record.transfers):,}")
+    if _has_guards(record):
+        yield _tab("guards", "Guards", f"{len(record.guards):,}" if record.guards else "")
+    if kind := _diff_tab_kind(record):
+        yield _tab("diff", "KernelDiff", {**ICONS, "good": "✓"}[kind], kind)
 
 
-def _graph_tab(record: SessionRecord) -> TabView | None:
-    return TabView(id="graph", title="Graph", badge="", kind="") if _has_graph(record) else None
+def _tab(name: str, title: str, badge: str = "", kind: str = "") -> TabView:
+    return TabView(id=name, title=title, badge=badge, kind=kind)
 
 
-def _code_tab(record: SessionRecord) -> TabView | None:
-    has_code = any(capture.kernels or "code" in capture.texts for capture in record.captures)
-    return TabView(id="code", title="Code", badge="", kind="") if has_code and _has_graph(record) else None
-
-
-def _memory_tab(record: SessionRecord) -> TabView | None:
-    over = record.memory_limit is not None and (record.peak_memory or 0) > record.memory_limit
-    tab = TabView(id="memory", title="Memory", badge="✗" if over else "", kind="error" if over else "")
-    return tab if record.memory else None
-
-
-def _placement_tab(record: SessionRecord) -> TabView | None:
-    if record.coverage is None or not record.coverage.graphs:
-        return None
-    left = record.coverage.count("fallback") + record.coverage.count("refused")
-    badge, kind = (f"{left:,}", "warning") if left else ("", "")
-    return TabView(id="placement", title="Placement", badge=badge, kind=kind)
-
-
-def _transfers_tab(record: SessionRecord) -> TabView | None:
-    tab = TabView(id="transfers", title="Transfers", badge=f"{len(record.transfers):,}", kind="")
-    return tab if record.transfers or record.kernel_specs else None
-
-
-def _guards_tab(record: SessionRecord) -> TabView | None:
-    badge = f"{len(record.guards):,}" if record.guards else ""
-    return TabView(id="guards", title="Guards", badge=badge, kind="") if _has_guards(record) else None
-
-
-def _diff_tab(record: SessionRecord) -> TabView | None:
+def _diff_tab_kind(record: SessionRecord) -> str:
+    """That of the comparison or, without one, of the search for culprits; empty without either."""
     kind, search = diff_kind(record), record.localization
     if not kind and search is not None:
-        kind = "error" if search.culprits else "good" if 0 < search.compared == len(search.nodes) else "warning"
-    return TabView(id="diff", title="KernelDiff", badge=_DIFF_ICONS[kind], kind=kind) if kind else None
-
-
-_DIFF_ICONS = {**ICONS, "good": "✓"}
-_TABS: tuple[Callable[[SessionRecord], TabView | None], ...] = (
-    lambda record: TabView(id="overview", title="Overview", badge="", kind=""),
-    _findings_tab,
-    _graph_tab,
-    _code_tab,
-    _memory_tab,
-    _placement_tab,
-    _transfers_tab,
-    _guards_tab,
-    _diff_tab,
-)
-"""The tabs in their order; each function gives None when the session has no data for its tab."""
+        return "error" if search.culprits else "good" if 0 < search.compared == len(search.nodes) else "warning"
+    return kind
 
 
 def _has_guards(record: SessionRecord) -> bool:
@@ -113,9 +74,7 @@ def _has_guards(record: SessionRecord) -> bool:
 
 def diff_kind(record: SessionRecord) -> str:
     """``error``, ``warning`` or ``good``; empty without a comparison."""
-    if record.diff is None:
-        return ""
-    return VERDICT_KINDS[record.diff.verdict]
+    return VERDICT_KINDS[record.diff.verdict] if record.diff else ""
 
 
 def _worst_tab(findings: str, diff: str) -> str:
@@ -124,32 +83,33 @@ def _worst_tab(findings: str, diff: str) -> str:
     return min(news, key=lambda each: each[0])[1] if news else "overview"
 
 
-def _figures(record: SessionRecord, counts: dict[str, int], graph_tab: str) -> list[FigureView]:
-    figures = []
-    guards_tab = "guards" if _has_guards(record) else "overview"
-    if record.captures:
-        figures.append(FigureView(text=words.count(len(record.captures), "graph"), tab=graph_tab, kind=""))
-        broken = "warning" if record.graph_breaks else ""
-        figures.append(FigureView(text=words.count(len(record.graph_breaks), "break"), tab=guards_tab, kind=broken))
-    if record.recompiles:
-        recompiles = words.count(len(record.recompiles), "recompile")
-        figures.append(FigureView(text=recompiles, tab="guards", kind="warning"))
-    for severity, number in counts.items():
+def _figures(record: SessionRecord) -> list[Row]:
+    """The figures of the header; clicking one opens its ``tab`` (empty: not a link)."""
+    found = [*_compile_figures(record)]
+    for severity, number in text.severity_counts(record.findings).items():
         if number:
-            number_text = f"{ICONS[severity]} {words.count(number, severity)}"
-            figures.append(FigureView(text=number_text, tab="findings", kind=severity))
+            found.append((f"{ICONS[severity]} {words.count(number, severity)}", "findings", severity))
     if not record.findings:
-        figures.append(FigureView(text=text.verdict_text(record), tab="overview", kind=verdict_kind(record)))
+        found.append((text.verdict_text(record), "overview", verdict_kind(record)))
     if record.diff is not None:
-        kind = diff_kind(record)
-        figures.append(FigureView(text=text.diff_verdict(record.diff), tab="diff", kind=kind))
+        found.append((text.diff_verdict(record.diff), "diff", diff_kind(record)))
     if record.notes:
-        figures.append(FigureView(text=words.count(len(record.notes), "note"), tab="overview", kind=""))
+        found.append((words.count(len(record.notes), "note"), "overview", ""))
     if memory := text.memory_text(record):
-        figures.append(FigureView(text=memory, tab="memory" if record.memory else "", kind=""))
+        found.append((memory, "memory" if record.memory else "", ""))
     if record.seconds:
-        figures.append(FigureView(text=words.duration(record.seconds), tab="", kind=""))
-    return figures
+        found.append((words.duration(record.seconds), "", ""))
+    return [Row(text=figure, tab=tab, kind=kind) for figure, tab, kind in found]
+
+
+def _compile_figures(record: SessionRecord) -> Iterator[tuple[str, str, str]]:
+    """Text, tab and kind of what the compiler did."""
+    if record.captures:
+        yield words.count(len(record.captures), "graph"), "graph" if _has_graph(record) else "overview", ""
+        guards_tab = "guards" if _has_guards(record) else "overview"
+        yield words.count(len(record.graph_breaks), "break"), guards_tab, "warning" if record.graph_breaks else ""
+    if record.recompiles:
+        yield words.count(len(record.recompiles), "recompile"), "guards", "warning"
 
 
 def verdict_kind(record: SessionRecord) -> str:
@@ -159,35 +119,24 @@ def verdict_kind(record: SessionRecord) -> str:
     return _worst_severity(record) or ("good" if record.target else "")
 
 
-def plain_lines(message: str) -> str:
-    """Several lines joined into one plain line."""
-    return " ".join(plain(part.strip()) for part in message.splitlines() if part.strip())
-
-
-def findings_view(
-    record: SessionRecord, lookup: Lookup | None = None, *, max_places: int | None = None
-) -> list[FindingView]:
+def findings_view(record: SessionRecord, lookup: Lookup | None = None, *, max_places: int | None = None) -> list[Row]:
     """One row for each finding, worst first, with at most ``max_places`` places; ``count`` counts all of them."""
     lookup = lookup or Lookup(record)
     return [_finding(index, finding, lookup, max_places) for index, finding in lookup.ordered]
 
 
-def _finding(index: int, finding: Violation, lookup: Lookup, max_places: int | None) -> FindingView:
+def _finding(index: int, finding: Violation, lookup: Lookup, max_places: int | None) -> Row:
+    """One row of the Findings tab with its explanation; ``count`` counts places, also those left out."""
     first = finding.places[0] if finding.places else None
     where = " · ".join(filter(None, [_short_where(first), plain(finding.observed)]))
-    return FindingView(
+    return copied(finding, "rule_id", "severity", "title", "observed", "allowed") | Row(
         index=index,
-        rule_id=plain(finding.rule_id),
-        severity=finding.severity,
         icon=ICONS[finding.severity],
-        title=plain(finding.title),
         where=where,
         count=len(finding.places),
-        observed=plain(finding.observed),
-        allowed=plain(finding.allowed),
-        explanation=plain_lines(finding.explanation),
-        hints=[plain_lines(hint) for hint in finding.hints],
-        fixits=[plain_lines(fixit) for fixit in finding.fixits],
+        explanation=one_line(finding.explanation),
+        hints=[one_line(hint) for hint in finding.hints],
+        fixits=[one_line(fixit) for fixit in finding.fixits],
         places=[_place(place) for place in finding.places[:max_places]],
         selection=lookup.of_finding(index),
         groups=_groups(finding, first),
@@ -212,10 +161,11 @@ def _short_where(place: Place | None) -> str:
     return " · ".join(filter(None, [line, plain(place.module_path or place.node)]))
 
 
-def _place(place: Place) -> PlaceView:
+def _place(place: Place) -> Row:
+    """One place of a finding; ``deeper`` is the library line behind the cell's own, if it is another one."""
     label, number = label_and_number(place.line)
     deeper = place.source if place.source and place.cell and place.source != place.cell else None
-    return PlaceView(
+    return Row(
         compile_id=place.compile_id,
         stage=place.stage,
         node=place.node,
@@ -230,7 +180,7 @@ def _place(place: Place) -> PlaceView:
 
 def source_view(
     record: SessionRecord, lookup: Lookup | None = None, labels: Collection[str] | None = None
-) -> dict[str, SourceView]:
+) -> dict[str, Row]:
     """Label → its lines, each with its findings, a mark for a graph break, and the selection that a click makes.
 
     ``labels`` are the cells and files to include; all of them by default.
@@ -238,7 +188,7 @@ def source_view(
     lookup = lookup or Lookup(record)
     broken = {(label_of(item.source), item.source.line) for item in record.graph_breaks if item.source}
     return {
-        label: SourceView(
+        label: Row(
             label=label,
             lines=[
                 _line(label, number, code, (label, number) in broken, lookup)
@@ -250,11 +200,12 @@ def source_view(
     }
 
 
-def _line(label: str, number: int, code: str, is_break: bool, lookup: Lookup) -> LineView:
+def _line(label: str, number: int, code: str, is_break: bool, lookup: Lookup) -> Row:
+    """One line of a user's source; ``findings`` are indices, worst first; ``mark`` is the worst severity or a break."""
     findings = list(lookup.by_line.get((label, number), ()))
     worst = min((lookup.record.findings[index].severity for index in findings), key=RANK.__getitem__, default="")
     selectable = findings or is_break or lookup.has_nodes(label, number)
-    return LineView(
+    return Row(
         number=number,
         text=plain(code),
         findings=findings,
@@ -263,7 +214,7 @@ def _line(label: str, number: int, code: str, is_break: bool, lookup: Lookup) ->
     )
 
 
-def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> NodeView | None:
+def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> Row | None:
     """Raw detail of one node, or None when the record has no such node."""
     graph = lookup.graphs.get((compile_id, stage))
     node = graph.node(name) if graph else None
@@ -282,7 +233,7 @@ def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> NodeVie
         ["line", text.line_text(node.source) if node.source else ""],
         ["graph", plain(f"{compile_id} {stage}")],
     ]
-    return NodeView(
+    return Row(
         compile_id=compile_id,
         stage=stage,
         node=name,

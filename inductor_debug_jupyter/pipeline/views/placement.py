@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypedDict
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
@@ -17,72 +16,12 @@ from inductor_debug_jupyter.pipeline.records import (
     PlannedTransfer,
 )
 from inductor_debug_jupyter.pipeline.views.places import Lookup, of_place, where_text
-from inductor_debug_jupyter.pipeline.views.view_types import Selection
+from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection, copied
 
 _ICONS = {"supported": "✓", "decomposable": "✓", "fallback": "⚠", "refused": "✗"}
 
 
-class OpRowView(TypedDict):
-    """One row of the op table."""
-
-    op: str
-    status: str
-    icon: str
-    count: int
-    reason: str
-    parts: list[str]
-    lines: list[str]
-    selection: Selection | None
-
-
-class SegmentView(TypedDict):
-    """One segment of a partition."""
-
-    index: int
-    side: str
-    nodes: list[str]
-
-
-class TransferView(TypedDict):
-    """One transfer; ``size`` and ``seconds`` are text, empty when they are not known."""
-
-    value: str
-    to: str
-    kind: str
-    segment: int
-    spec: str
-    size: str
-    seconds: str
-    selection: Selection | None
-
-
-class LedgerView(TypedDict):
-    """One op that leaves the target: how often, why, and the bytes that move for it (empty: none, or not known)."""
-
-    op: str
-    icon: str
-    status: str
-    text: str
-    size: str
-    selection: Selection | None
-
-
-class PlacementView(TypedDict):
-    """One graph on the target; ``moved`` has one line for each kind of transfer."""
-
-    title: str
-    compile_id: str
-    stage: str
-    counts: dict[str, int]
-    rows: list[OpRowView]
-    segments: list[SegmentView]
-    ledger: list[LedgerView]
-    transfers: list[TransferView]
-    moved: list[str]
-    narrowed: list[str]
-
-
-def placement_views(coverage: CoverageRecord | None, lookup: Lookup | None = None) -> list[PlacementView]:
+def placement_views(coverage: CoverageRecord | None, lookup: Lookup | None = None) -> list[Row]:
     """One view for each graph; none when nothing was checked against a target.
 
     With ``lookup`` the selection of an op includes its finding.
@@ -90,14 +29,15 @@ def placement_views(coverage: CoverageRecord | None, lookup: Lookup | None = Non
     return [_graph_view(graph, lookup) for graph in coverage.graphs] if coverage else []
 
 
-def _graph_view(graph: GraphCoverage, lookup: Lookup | None) -> PlacementView:
-    return PlacementView(
+def _graph_view(graph: GraphCoverage, lookup: Lookup | None) -> Row:
+    """One graph on the target; ``moved`` has one line for each kind of transfer."""
+    return Row(
         title=f"{graph.compile_id} {graph.stage}".strip(),
         compile_id=graph.compile_id,
         stage=graph.stage,
         counts={status: graph.count(status) for status in OP_STATUSES},
         rows=[_row_view(row, lookup) for row in graph.rows],
-        segments=[SegmentView(index=s.index, side=s.side, nodes=list(s.nodes)) for s in graph.segments],
+        segments=[copied(segment, "index", "side", "nodes") for segment in graph.segments],
         ledger=[_ledger_view(entry, lookup) for entry in graph.fallbacks],
         transfers=[_transfer_view(each, graph, lookup) for each in graph.transfers],
         moved=list(_moved(graph)),
@@ -105,39 +45,28 @@ def _graph_view(graph: GraphCoverage, lookup: Lookup | None) -> PlacementView:
     )
 
 
-def _row_view(row: OpRow, lookup: Lookup | None) -> OpRowView:
-    return OpRowView(
-        op=plain(row.op),
-        status=row.status,
-        icon=_ICONS[row.status],
-        count=row.count,
-        reason=plain(row.reason),
-        parts=list(row.parts),
-        lines=_lines(row.places),
-        selection=_selection(row.places, lookup),
+def _row_view(row: OpRow, lookup: Lookup | None) -> Row:
+    """One row of the op table."""
+    return copied(row, "op", "status", "count", "reason", "parts") | Row(
+        icon=_ICONS[row.status], lines=_lines(row.places), selection=_selection(row.places, lookup)
     )
 
 
-def _transfer_view(transfer: PlannedTransfer, graph: GraphCoverage, lookup: Lookup | None) -> TransferView:
+def _transfer_view(transfer: PlannedTransfer, graph: GraphCoverage, lookup: Lookup | None) -> Row:
+    """One transfer; ``size`` and ``seconds`` are text, empty when they are not known."""
     captured = lookup.graphs.get((graph.compile_id, graph.stage)) if lookup else None
     node = captured.node(transfer.value) if captured else None
-    return TransferView(
-        value=plain(transfer.value),
-        to=transfer.to,
-        kind=transfer.kind,
-        segment=transfer.segment,
-        spec=transfer.spec,
+    return copied(transfer, "value", "to", "kind", "segment", "spec") | Row(
         size="" if transfer.bytes is None else words.size(transfer.bytes),
         seconds="" if transfer.seconds is None else _short(transfer.seconds),
         selection=lookup.of_node(graph.compile_id, graph.stage, node) if lookup and node else None,
     )
 
 
-def _ledger_view(entry: Fallback, lookup: Lookup | None) -> LedgerView:
-    return LedgerView(
-        op=plain(entry.op),
+def _ledger_view(entry: Fallback, lookup: Lookup | None) -> Row:
+    """One op that leaves the target: how often, why, and the bytes that move for it (empty: none, or not known)."""
+    return copied(entry, "op", "status") | Row(
         icon=_ICONS[entry.status],
-        status=entry.status,
         text=fallback_line(entry),
         size=words.size(entry.bytes_moved) if entry.bytes_moved else "",
         selection=_selection(entry.places, lookup),

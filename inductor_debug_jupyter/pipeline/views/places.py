@@ -10,16 +10,9 @@ from functools import cached_property
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import (
-    GraphRecord,
-    NodeRecord,
-    Place,
-    SessionRecord,
-    SourceLine,
-    Violation,
-)
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Place, SessionRecord, SourceLine, Violation
 from inductor_debug_jupyter.pipeline.views.labels import label_of
-from inductor_debug_jupyter.pipeline.views.view_types import GraphChoice, Selection
+from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 from inductor_debug_jupyter.pipeline.words import RANK, count
 
 STAGE_PREFERENCE = ("forward", "post_grad", "joint", "dynamo", "backward")
@@ -98,11 +91,11 @@ class Lookup:
         }
 
     @cached_property
-    def choices(self) -> list[GraphChoice]:
+    def choices(self) -> list[Row]:
         """Every graph, with a title to choose it by."""
         names = {capture.compile_id: capture.name for capture in self.record.captures}
         return [
-            GraphChoice(
+            Row(
                 compile_id=compile_id,
                 stage=stage,
                 title=" · ".join(filter(None, [compile_id, names[compile_id], stage, count(len(graph.calls), "op")])),

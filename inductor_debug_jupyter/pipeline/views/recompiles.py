@@ -10,17 +10,11 @@ from collections.abc import Sequence
 from typing import Final, TypedDict
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import (
-    CompileCapture,
-    Guard,
-    Recompile,
-    SessionRecord,
-    SymbolRecord,
-)
+from inductor_debug_jupyter.pipeline.harmless import one_line, plain
+from inductor_debug_jupyter.pipeline.records import CompileCapture, Guard, Recompile, SessionRecord, SymbolRecord
 from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
-from inductor_debug_jupyter.pipeline.views.view_types import Selection
+from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
 STORM: Final = 3
 """The number of recompiles because of one value that make a storm."""
@@ -40,40 +34,9 @@ class CompileBar(TypedDict):
     selection: Selection
 
 
-class StormView(TypedDict):
-    """A value that made one function compile again and again."""
-
-    name: str
-    varies: str
-    values: list[str]
-    count: int
-    seconds: float
-    text: str
-    hint: str
-
-
-class SymbolRow(TypedDict):
-    """A size or number that torch left open: its expression, its range, and the guards that constrain it.
-
-    The same of several compiles is one row; ``compile_id`` is the first, ``count`` how many.
-    """
-
-    compile_id: str
-    count: int
-    symbol: str
-    stands_for: str
-    range: str
-    value: str
-    fixed: str
-    constraints: list[str]
-    where: str
-    code: str
-    selection: Selection
-
-
 def recompile_text(item: Recompile) -> str:
     """``n was 2, now 3 (0/0: n == 2)``; torch's own reason where the values are not known."""
-    reason = " ".join(plain(part.strip()) for part in (item.reasons or ("no reason recorded",))[0].splitlines() if part)
+    reason = one_line(item.reasons[0] if item.reasons else "no reason recorded")
     if not item.check or not (item.old or item.new):
         return reason
     if item.aspect == "relation":
@@ -92,7 +55,7 @@ def recompile_note(item: Recompile) -> str:
     return ", ".join(parts)
 
 
-def storms(record: SessionRecord) -> list[StormView]:
+def storms(record: SessionRecord) -> list[Row]:
     """Every storm, the longest first."""
     groups: dict[tuple[str, str], list[Recompile]] = {}
     for item in record.recompiles:
@@ -102,14 +65,15 @@ def storms(record: SessionRecord) -> list[StormView]:
     return sorted(found, key=lambda storm: -storm["count"])
 
 
-def _storm(record: SessionRecord, varies: str, same: Sequence[Recompile]) -> StormView:
+def _storm(record: SessionRecord, varies: str, same: Sequence[Recompile]) -> Row:
+    """A value that made one function compile again and again."""
     ids = {item.compile_id.partition("/")[0] for item in same}
     name = next((each.name for each in record.captures if each.compile_id.partition("/")[0] in ids), "a function")
     values = list(dict.fromkeys(plain(value) for item in same for value in (item.old, item.new) if value))
     seconds = sum(item.seconds for item in same)
     shown = ", ".join(values[:_VALUES]) + (", …" if len(values) > _VALUES else "")
     refused = "; then torch stopped compiling it, and it runs uncompiled" if not same[-1].made else ""
-    return StormView(
+    return Row(
         name=plain(name),
         varies=varies,
         values=values,
@@ -161,13 +125,16 @@ def _bar_without_graph(item: Recompile) -> CompileBar:
     )
 
 
-def symbol_rows(record: SessionRecord) -> list[SymbolRow]:
-    """Every symbol of every compile with what constrained it."""
+def symbol_rows(record: SessionRecord) -> list[Row]:
+    """Every size or number that torch left open: its expression, its range, and the guards that constrain it.
+
+    The same of several compiles is one row; ``compile_id`` is the first, ``count`` how many.
+    """
     relations: dict[str, list[Guard]] = {}
     for guard in record.guards:
         if guard.kind == "SHAPE_ENV":
             relations.setdefault(guard.compile_id, []).append(guard)
-    folded: dict[tuple[object, ...], SymbolRow] = {}
+    folded: dict[tuple[object, ...], Row] = {}
     for symbol in record.symbols:
         row = _symbol_row(symbol, relations.get(symbol.compile_id, ()))
         key = (row["symbol"], row["stands_for"], row["range"], row["value"], row["fixed"], *row["constraints"])
@@ -175,7 +142,7 @@ def symbol_rows(record: SessionRecord) -> list[SymbolRow]:
     return list(folded.values())
 
 
-def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> SymbolRow:
+def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> Row:
     mine = [
         (readable_expression(check), guard.source)
         for guard in relations
@@ -184,7 +151,7 @@ def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> SymbolRow:
     ]
     constraints = [f"{check} ({where_text(source)})" if source else check for check, source in mine]
     line = symbol.source or next((source for _, source in mine if source), None)
-    return SymbolRow(
+    return Row(
         compile_id=plain(symbol.compile_id),
         count=0,
         symbol=plain(symbol.symbol),
@@ -199,7 +166,7 @@ def _symbol_row(symbol: SymbolRecord, relations: Sequence[Guard]) -> SymbolRow:
     )
 
 
-def symbol_line(row: SymbolRow) -> str:
+def symbol_line(row: Row) -> str:
     """``0/1 s77 = x.size()[0], 4 in the example, [2, ∞]; …``."""
     example = f", {row['value']} in the example" if row["value"] else ""
     fixed = f", fixed to {row['fixed']}" if row["fixed"] else ""

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
-    CompileCapture,
     DiffRecord,
     Note,
     Place,
@@ -128,21 +127,20 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     lines += _section("Recompiles", recompiles, limit)
     lines += _section("Transfers", [[transfer_line(each)] for each in record.transfers], limit)
     lines += _section("Kernels of the device", [[kernel_line(each)] for each in record.kernel_specs], limit)
-    lines += _section("Not captured", [each for capture in record.captures for each in _missing(capture)], limit)
+    lines += _section("Not captured", _missing(record), limit)
     fallbacks = record.coverage.fallbacks if record.coverage else ()
     lines += _section("Not on the target", [[fallback_line(entry)] for entry in fallbacks], limit)
     lines += _section("Notes", [[f"{plain(note.part)}: {plain(note.message)}"] for note in record.notes], limit)
     lines += _section("Repro scripts", [[plain(path)] for path in record.repros], limit)
-    return "\n".join(map(_harmless, lines))
+    return "\n".join(line if isinstance(line, _Inked) else plain(line) for line in lines)
 
 
-def _harmless(line: str) -> str:
-    return line if isinstance(line, _Inked) else plain(line)
-
-
-def _missing(capture: CompileCapture) -> Iterator[list[str]]:
-    for stage, reason in capture.missing.items():
-        yield [f"{plain(capture.compile_id)} {stage}: {plain(reason)}"]
+def _missing(record: SessionRecord) -> list[list[str]]:
+    return [
+        [f"{plain(capture.compile_id)} {stage}: {plain(reason)}"]
+        for capture in record.captures
+        for stage, reason in capture.missing.items()
+    ]
 
 
 def _numbers(record: SessionRecord, *, timings: bool) -> Iterator[str]:

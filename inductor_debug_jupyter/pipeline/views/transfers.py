@@ -6,13 +6,13 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import KernelSpec, NodeRecord, SessionRecord, Transfer
 from inductor_debug_jupyter.pipeline.views.places import Lookup
-from inductor_debug_jupyter.pipeline.views.view_types import Selection
+from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
 _RANGES = ("copy_range", "accumulate", "work_division")
 """The keys of a spec that its line shows; the JSON has all of them."""
@@ -23,48 +23,8 @@ _BREAK = re.compile(r"(?<=,)\n\s+")
 """In an indented JSON text line breaks stand between values only: those inside a text are escaped."""
 
 
-class TransferRow(TypedDict):
-    """One transfer, ready to show; ``line`` is its log line, ``selection`` the tensor's node."""
-
-    line: str
-    direction: str
-    name: str
-    shape: str
-    dtype: str
-    device_layout: str
-    device_dtype: str
-    bytes: int
-    size: str
-    padding: str
-    graph: str
-    compile_id: str
-    values: str
-    selection: Selection | None
-
-
-class KernelRow(TypedDict):
-    """One kernel, ready to show; ``spec`` is its JSON, ``selection`` its node."""
-
-    op: str
-    node: str
-    graph: str
-    compile_id: str
-    line: str
-    spec: str
-    selection: Selection | None
-
-
-class TransfersView(TypedDict):
-    """The Transfers tab; ``summary`` is one line, ``left_out`` counts the rows beyond the limit."""
-
-    summary: str
-    transfers: list[TransferRow]
-    kernels: list[KernelRow]
-    left_out: int
-
-
-def transfers_view(record: SessionRecord, lookup: Lookup | None = None, *, limit: int | None = None) -> TransfersView:
-    """Rows of everything; a record without any has empty lists and an empty summary.
+def transfers_view(record: SessionRecord, lookup: Lookup | None = None, *, limit: int | None = None) -> Row:
+    """The Transfers tab: a summary in one line, and a row for each transfer and kernel; ``left_out`` counts the rest.
 
     Args:
         record: the session.
@@ -74,7 +34,7 @@ def transfers_view(record: SessionRecord, lookup: Lookup | None = None, *, limit
     lookup = lookup or Lookup(record)
     rows = [_transfer_row(transfer, lookup) for transfer in record.transfers[:limit]]
     kernels = [_kernel_row(kernel, lookup) for kernel in record.kernel_specs[:limit]]
-    return TransfersView(
+    return Row(
         summary=transfers_summary(record.transfers, record.kernel_specs),
         transfers=rows,
         kernels=kernels,
@@ -153,33 +113,22 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _transfer_row(transfer: Transfer, lookup: Lookup) -> TransferRow:
+def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
+    """One transfer: its log line, its size, the share of it that is padding, and the selection of the tensor's node."""
     elements, cells = math.prod(transfer.shape), math.prod(transfer.device_layout)
     waste = 1 - elements / cells if cells else 0.0
-    return TransferRow(
+    return Row(
         line=transfer_line(transfer),
         direction=transfer.direction,
-        name=plain(transfer.name),
-        shape=str(list(transfer.shape)),
-        dtype=plain(transfer.dtype),
-        device_layout=str(list(transfer.device_layout)),
-        device_dtype=plain(transfer.device_dtype),
-        bytes=transfer.bytes,
         size=words.size(transfer.bytes),
         padding=f"{waste:.0%}",
-        graph=plain(transfer.graph),
-        compile_id=plain(transfer.compile_id),
-        values=plain(transfer.values),
         selection=_node_of(transfer, transfer.name, lookup),
     )
 
 
-def _kernel_row(kernel: KernelSpec, lookup: Lookup) -> KernelRow:
-    return KernelRow(
-        op=plain(kernel.op),
-        node=plain(kernel.node),
-        graph=plain(kernel.graph),
-        compile_id=plain(kernel.compile_id),
+def _kernel_row(kernel: KernelSpec, lookup: Lookup) -> Row:
+    """One kernel: its log line, its spec as JSON, and the selection of its node."""
+    return Row(
         line=kernel_line(kernel),
         spec=kernel_json(kernel),
         selection=_node_of(kernel, kernel.node, lookup),

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inductor_debug_jupyter.benchmarks.models.model import transformers
+from inductor_debug_jupyter.benchmarks.models import transformers
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes
 from tests.proofs.inside_torch.planting import Place
 from tests.proofs.zoo import models

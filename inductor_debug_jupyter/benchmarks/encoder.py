@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.benchmarks.models.model import SEED, Built
+from inductor_debug_jupyter.benchmarks.models import SEED, Built
 
 
 class _Tiny(torch.nn.Module):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inductor_debug_jupyter.benchmarks.__main__ import main
-from inductor_debug_jupyter.benchmarks.suites import compare
 from inductor_debug_jupyter.pipeline.diff.native import LIBRARY
+from tests.proofs import compare
+from tests.proofs.__main__ import main
 
 
 @pytest.mark.parametrize(("missed", "code"), [([], 0), (["1e+04: too slow"], 1)])

@@ -20,10 +20,11 @@ from typing import Any, Final
 import numpy
 import torch
 
-from inductor_debug_jupyter.benchmarks.command_line import whole_number, whole_numbers
+from inductor_debug_jupyter.benchmarks.command_line import whole_numbers
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.diff import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.native import LIBRARY
+from inductor_debug_jupyter.pipeline.options import whole_number
 
 _SIZES = tuple(10**power for power in range(4, 10))
 
