@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
 
@@ -105,4 +105,4 @@ def _has_hooks_before(module: torch.nn.Module) -> bool:
 
 def _is_uninitialized(module: torch.nn.Module) -> bool:
     """Whether a lazy module in it gets its parameters only when it is called."""
-    return any(isinstance(each, UninitializedTensorMixin) for each in (*module.parameters(), *module.buffers()))
+    return any(map(is_lazy, (*module.parameters(), *module.buffers())))
