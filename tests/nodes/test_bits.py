@@ -194,8 +194,8 @@ def captured(model: Any, inputs: tuple[Any, ...], lower: str = "aot") -> DebugSe
 
 def check(session: DebugSession, stage: str, pairs: list[tuple[NodeRecord, Op]], gradients: list[torch.Tensor]) -> None:
     wanted = {node.name: find_node(session.captures, node.name, stage) for node, _ in pairs}
-    found = Reexecution(session._kept_calls(), gradients).values(list(wanted.values()))
-    one_by_one = Reexecution(session._kept_calls(), gradients, traces=TracedCalls())
+    found = Reexecution(session._calls.needed(), gradients).values(list(wanted.values()))
+    one_by_one = Reexecution(session._calls.needed(), gradients, traces=TracedCalls())
     for node, op in pairs:
         values = found[stage, node.name]
         assert values.note == ""

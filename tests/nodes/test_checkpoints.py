@@ -88,7 +88,7 @@ def cold(session: DebugSession, stage: str, gradients: Any = None) -> dict[str, 
     """Every node of a graph, from one run that was traced for it."""
     names = names_of(session, stage)
     wanted = [find_node(session.captures, name, stage) for name in names]
-    found = Reexecution(session._kept_calls(), gradients).values(wanted)
+    found = Reexecution(session._calls.needed(), gradients).values(wanted)
     return {name: found[stage, name] for name in names}
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import Checkpoints, GraphRun
-from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
 from inductor_debug_jupyter.pipeline.nodes.stepping import Stepper, resumable
-from inductor_debug_jupyter.pipeline.nodes.traced_calls import _borrowed
+from inductor_debug_jupyter.pipeline.nodes.traced_calls import _borrowed, contents_of
 
 X = torch.linspace(-2, 2, 128).reshape(8, 16)
 

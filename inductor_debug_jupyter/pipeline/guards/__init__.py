@@ -3,7 +3,7 @@
 - ``inspector``: calls the model, compiled in a cache region of its own, so that the user's caches stay untouched.
 - ``report``: what one inspection recorded. ``signature``: when two calls have the same report.
 - ``would_recompile``: "would these inputs recompile?", evaluated by torch's own guards without running the model.
-- ``changed_inputs``: the same question for a recorded call with some inputs changed.
+  ``ChangedInputs`` asks the same of a recorded call with some inputs changed.
 """
 
 from inductor_debug_jupyter.pipeline.guards.inspector import GuardInspector

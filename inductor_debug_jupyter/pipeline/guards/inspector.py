@@ -15,18 +15,18 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
-from inductor_debug_jupyter.pipeline.capture.sources import texts_of
+from inductor_debug_jupyter.pipeline.capture import Recorder
+from inductor_debug_jupyter.pipeline.devices import DeviceProfile, JudgingContext
 from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.guards.report import GuardReport
 from inductor_debug_jupyter.pipeline.guards.signature import call_key, describe_call
 from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, would_recompile
-from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
+from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.regions import (
     IsolatingRedirect,
@@ -35,9 +35,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import (
     uncompiled,
 )
 from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
-from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
 from inductor_debug_jupyter.pipeline.words import clip
-from inductor_debug_jupyter.version import __version__
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -155,7 +153,8 @@ class GuardInspector:
 
     def _run_alone(self, calls: Sequence[Call]) -> GuardReport:
         recorder = _GuardRecorder(fresh=False)
-        with _capture(recorder):
+        capturing = CaptureRun(_GUARDS_ONLY, eager=True, name=self.name, recorder=recorder)
+        with capturing, _isolated(recorder):
             run = self._runner()
             for number, (args, kwargs) in enumerate(calls, 1):
                 recorder.called.now.number = number
@@ -165,7 +164,7 @@ class GuardInspector:
                     error.add_note(f"While GuardInspector inspected {self.name}({describe_call(args, kwargs)}).")
                     raise
         described = "; ".join(describe_call(*call) for call in calls)
-        return GuardReport(_record(recorder, self.name), described, tuple(recorder.live.values()))
+        return GuardReport(capturing.judged(), described, tuple(recorder.live.values()))
 
     def _runner(self) -> Callable[..., Any]:
         """The model as a callable that is compiled when it is called."""
@@ -187,6 +186,11 @@ class GuardInspector:
         return run
 
 
+_SETTINGS = {"lower": "dynamo", "diff": False, "strict": False}
+_GUARDS_ONLY = JudgingContext(
+    Settings({name: Setting(value, "GuardInspector") for name, value in _SETTINGS.items()}), DeviceProfile(""), rules=()
+)
+"""No target and no rules; what Dynamo makes is not lowered."""
 _VAR_ARGS, _VAR_KWARGS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
@@ -194,62 +198,26 @@ class _GuardRecorder(Recorder):
     """Records Dynamo's graph, guards, breaks and recompiles, and ignores what the backend makes of them."""
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
-        """Record the graph, for its ops and lines."""
         super().dynamo_graph(compile_id, graph_module, code)
         self._compile(compile_id).without_aten_ops()
 
-    def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
-        """Ignored."""
+    def _ignored(self, *_: Any, **__: Any) -> None: ...
 
-    def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
-        """Ignored."""
-
-    def inductor_ir(self, compile_id: str, stage: str, ir: Any, is_backward: bool) -> None:
-        """Ignored."""
-
-    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Ignored."""
-
-    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
-        """Ignored."""
+    aot_graphs = post_grad_graph = inductor_ir = kernel_nodes = output_code = _ignored
 
 
 @contextmanager
-def _capture(recorder: Recorder) -> Iterator[None]:
-    """Record compiles inside the block; plain modules are compiled, compiled ones run in a region of their own."""
-    watch = CaptureWatch(recorder, lower="dynamo", eager=True)
+def _isolated(recorder: Recorder) -> Iterator[None]:
+    """Inside the block every compiled function runs in a cache region of its own, also one that never ran before."""
     redirect = IsolatingRedirect()
-    watch.open()
     try:
-        try:
-            redirect.install()
-        except HookError as error:
-            recorder.failed("already compiled functions", error)
+        redirect.install()
+    except HookError as error:
+        recorder.failed("already compiled functions", error)
+    try:
         yield
     finally:
         redirect.remove()
-        watch.close()
-
-
-def _record(recorder: Recorder, name: str) -> SessionRecord:
-    captures, graph_breaks, recompiles = recorder.captures, recorder.graph_breaks, recorder.recompiles
-    lines = (item.source for items in (captures, graph_breaks, recompiles, recorder.guards) for item in items)
-    return SessionRecord(
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        name=name,
-        target="",
-        strict=False,
-        torch_version=torch_version(),
-        tool_version=__version__,
-        captures=captures,
-        graph_breaks=graph_breaks,
-        recompiles=recompiles,
-        guards=recorder.guards,
-        symbols=recorder.symbols,
-        notes=recorder.notes,
-        sources=texts_of(lines),
-    )
 
 
 def _name_of(target: Callable[..., Any]) -> str:

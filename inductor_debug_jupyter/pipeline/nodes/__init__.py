@@ -9,8 +9,7 @@ the next node needs neither a trace nor a run from the beginning.
 """
 
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import BUDGET
-from inductor_debug_jupyter.pipeline.nodes.handle import NodeHandle
-from inductor_debug_jupyter.pipeline.nodes.handle_lookup import node_handle
+from inductor_debug_jupyter.pipeline.nodes.handle import NodeHandle, node_handle
 from inductor_debug_jupyter.pipeline.nodes.traced_calls import TracedCalls
 
 __all__ = ["BUDGET", "NodeHandle", "TracedCalls", "node_handle"]

@@ -22,8 +22,7 @@ from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
-from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs, is_inductors
-from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
+from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, LiveGraphs, is_inductors
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, Stepper, as_it_is, resumable
 from inductor_debug_jupyter.pipeline.nodes.traced_calls import (
     CallStart,

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import logging
 import weakref
+import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,8 +34,7 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import BUDGET, Checkpoints, GraphRun
-from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
-from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs
+from inductor_debug_jupyter.pipeline.nodes.matching import LiveGraphs
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, as_it_is
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, plain_model
@@ -42,6 +43,29 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, 
 from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import KeptCall
 from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, sizes
+
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+_THREADS: Final = 4
+
+
+def contents_of(values: Iterable[Any]) -> tuple[Any, ...] | None:
+    """A fingerprint: equal for equal contents, and hardly ever for others; None for tensors that are not plain."""
+    with ThreadPoolExecutor(_THREADS) as pool:  # a checksum does not hold Python's lock
+        prints = list(pool.map(_fingerprint, values))
+    return None if None in prints else tuple(prints)
+
+
+def _fingerprint(tensor: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor):
+        return repr(tensor)
+    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+        return None
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    buffer: Any = plain.reshape(-1).view(torch.uint8).numpy()
+    checksum = zlib.crc32(buffer)
+    written = None if tensor.is_inference() else tensor._version
+    return tensor.dtype, tuple(tensor.shape), tensor.stride(), written, checksum
+
 
 log = logging.getLogger("inductor_debug_jupyter")
 

@@ -13,12 +13,11 @@ from typing import Literal
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
-from inductor_debug_jupyter.pipeline.diff import overall_verdict
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.records import OutputDiff, SessionRecord, Verdict, Violation
+from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views.text import severity_counts
 from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
-from inductor_debug_jupyter.pipeline.what_if.output_changes import largest_error
+from inductor_debug_jupyter.pipeline.what_if.outputs import Numbers
 
 Kind = Literal["same", "better", "worse", "other"]
 NOT_KNOWN = "not known"
@@ -42,25 +41,6 @@ class Figure:
     def changed(self) -> bool:
         """Whether before and after differ."""
         return self.kind != "same"
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The outputs before and after, compared. ``why`` says why nothing was compared."""
-
-    outputs: tuple[OutputDiff, ...] = ()
-    why: str = ""
-    other_dtype: bool = False
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the outputs that were compared; ``not_compared`` when none was."""
-        return overall_verdict([each for each in self.outputs if each.verdict != "not_compared"])
-
-    @property
-    def largest(self) -> float:
-        """The largest difference."""
-        return largest_error(self.outputs)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any, TypedDict
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.what_if.differences import Changes, Figure
-from inductor_debug_jupyter.pipeline.what_if.output_changes import as_dicts
 from inductor_debug_jupyter.pipeline.words import ICONS, clip
 
 _FINDING_SIGNS = {"gone": "−", "new": "+", "reworded": "≠", "same": "="}
@@ -158,7 +157,15 @@ def trial_dict(
         "numbers": {
             "verdict": changes.numbers.verdict,
             "why": changes.numbers.why,
-            "outputs": as_dicts(changes.numbers.outputs),
+            "outputs": [
+                {
+                    "path": each.path,
+                    "verdict": each.verdict,
+                    "max_absolute_error": each.max_absolute_error,
+                    "why": each.reason,
+                }
+                for each in changes.numbers.outputs
+            ],
         },
         "notes": list(notes),
     }
