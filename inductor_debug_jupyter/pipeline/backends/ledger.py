@@ -17,7 +17,7 @@ import torch
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.devices import Constraint, JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge
-from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError
+from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError, in_a_line
 from inductor_debug_jupyter.pipeline.records import CoverageRecord, GraphBreak, SessionRecord
 from inductor_debug_jupyter.pipeline.rerun.capture_run import new_session_id
 from inductor_debug_jupyter.pipeline.settings import resolve
@@ -81,7 +81,7 @@ class Ledger:
         try:
             store.save_session(self.merged())
         except Exception as error:  # not even a fault of the store may end the user's compile
-            reason = str(error) if isinstance(error, StoreError) else f"unexpected {type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, StoreError) else f"unexpected {in_a_line(error)}"
             if folder not in _unusable:
                 log.warning("nothing was saved: %s", reason)
             _unusable.add(folder)

@@ -17,7 +17,9 @@ from inductor_debug_jupyter.pipeline.fixits import padded_views
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
+    PaddedCall,
     Value,
+    WantedSizes,
     block_of,
     blocks_of,
     cut,
@@ -30,7 +32,6 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
-from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded_pointwise import (
     AS_POINTWISE,
     KNOWN_POINTWISE,

@@ -25,14 +25,16 @@ from inductor_debug_jupyter.pipeline.minify.predicates import (
     RaisesSame,
     ScriptNeeds,
     StillFound,
+    first_line,
 )
-from inductor_debug_jupyter.pipeline.minify.tracing import dynamo_graph
 from inductor_debug_jupyter.pipeline.records import Violation
 from inductor_debug_jupyter.pipeline.repro import check_shows_alone
 from inductor_debug_jupyter.pipeline.repro.graph_script import calls_of
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_drawn
+from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
 
 Failure = BaseException | Violation | Sequence[Violation] | None
 
@@ -270,3 +272,39 @@ def _predicate(
     raise UsageError(
         f"error: {error!r} is not allowed; allowed: an exception, a violation or several, or fails= with a function"
     )
+
+
+def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
+    """The graph of a model and that graph's inputs, with the model's parameters among them.
+
+    The model is traced and not run. The user's own compiles of it, and torch's count of recompiles, do not change.
+
+    Raises:
+        UsageError: Dynamo breaks the graph, or sees none.
+    """
+    seen: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
+
+    def keep(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        def run(*values: Any) -> Any:
+            seen.append((gm, values))
+            raise _SeenError
+
+        return run
+
+    def call(*call_args: Any, **call_kwargs: Any) -> Any:
+        return model(*call_args, **call_kwargs)
+
+    try:
+        with undisturbed(), random_state_kept():
+            compile_whole(call, keep)(*args, **kwargs)
+    except _SeenError:
+        pass
+    except Exception as error:
+        raise UsageError(f"no single graph of this model: {type(error).__name__}: {first_line(error)}") from error
+    if not seen:
+        raise UsageError("no graph of this model: it computes nothing with tensors")
+    return seen[0]
+
+
+class _SeenError(Exception):
+    """Raised instead of running the graph."""

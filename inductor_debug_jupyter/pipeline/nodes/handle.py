@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.nodes.binding import Bound, bind
 from inductor_debug_jupyter.pipeline.nodes.kernels import kernel_values
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, find_node
 from inductor_debug_jupyter.pipeline.nodes.parts import InParts
-from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution
+from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution, eager_mode
 from inductor_debug_jupyter.pipeline.nodes.traced_calls import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture, NodeRecord, SourceLine
@@ -231,9 +231,9 @@ def node_handle(
         kept = calls()
         if fused:
             return kernel_values(kept, captured, gradients)
-        again = Reexecution(kept, gradients, traces=traces)
-        if backend.compiler is not None:
-            again = Reexecution(kept, gradients, InParts(backend), afterwards=True, traces=traces)
+        is_candidate = backend.compiler is not None
+        collector = InParts(backend) if is_candidate else eager_mode
+        again = Reexecution(kept, gradients, collector, afterwards=is_candidate, traces=traces)
         return again.values([captured])[captured.stage, captured.record.name]
 
     return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)

@@ -35,7 +35,7 @@ from inductor_debug_jupyter.pipeline.words import count
 
 
 def kernel_values(
-    calls: Sequence[ModelCall], wanted: CapturedNode, gradients: Sequence[torch.Tensor] | None = None
+    calls: Sequence[ModelCall], wanted: CapturedNode, gradients: Sequence[torch.Tensor] | None
 ) -> NodeValues:
     """The inputs and outputs of the kernel that computes a node.
 
@@ -43,10 +43,6 @@ def kernel_values(
         NotFoundError: the captured graph does not come out again, or no kernel computes the node.
         InductorDebugError: the model raised.
     """
-
-    def backend(watch: _Watch) -> Callable[..., Any]:
-        return watch.compile
-
     with ExitStack() as stack:
 
         def watcher() -> _Watch:
@@ -54,7 +50,7 @@ def kernel_values(
             stack.enter_context(observed(watch))
             return watch
 
-        watch = run_again(calls, wanted.capture, watcher, backend, gradients)
+        watch = run_again(calls, wanted.capture, watcher, gradients)
     if watch.problem is not None:
         raise watch.problem
     if watch.values is None:
@@ -110,9 +106,7 @@ class _Watch:
     _inputs: dict[str, Any] = field(default_factory=dict)
     _outputs: dict[str, Any] = field(default_factory=dict)
 
-    # Compiling --------------------------------------------------------------------------------------------------
-
-    def compile(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    def backend(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compile a graph with Inductor, and note whether it is the captured one."""
         why_not = same_dynamo_graph(self.wanted.capture, graph_record("dynamo", graph_module))
         self._compiling = not self.recognised and not why_not
@@ -142,8 +136,6 @@ class _Watch:
         self._call = graph.calls[first.made_by] if first.made_by >= 0 else first
         index = self._call.index
         self._last = max(call.index for call in graph.calls if index in {call.index, call.made_by})
-
-    # Running ----------------------------------------------------------------------------------------------------
 
     def begin(self, graph: GeneratedGraph, inputs: Mapping[str, Any]) -> None:
         """Stop the call if there is no such kernel."""

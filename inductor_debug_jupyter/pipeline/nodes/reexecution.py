@@ -20,7 +20,7 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call, Execution
+from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, LiveGraphs, is_inductors
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, Stepper, as_it_is, resumable
@@ -101,6 +101,11 @@ class _Again:
     recognised: bool = False
     stopped_at: tuple[str, torch.fx.GraphModule, list[Any], dict[str, str], CallModes, RandomState] | None = None
     """Stage, graph, its arguments, the names of the wanted nodes in it → the captured names, and how it was to run."""
+
+    @property
+    def backend(self) -> Callable[..., Any]:
+        """Replays the graphs of a call."""
+        return ReplayBackend(self.live.way, self.user_of)
 
     def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
         """Choose who runs a Dynamo graph: this object if it is the captured one."""
@@ -193,16 +198,9 @@ class Reexecution:
             found = self._without_tracing(start, wanted)
             if found is not None:
                 return found
-
-        def backend(again: _Again) -> Callable[..., Any]:
-            return ReplayBackend(way, again.user_of)
-
+        collector = None if self.afterwards else self.collector
         again = run_again(
-            self.calls,
-            capture,
-            lambda: _Again(LiveGraphs(capture, way), wanted, None if self.afterwards else self.collector),
-            backend,
-            self.gradients,
+            self.calls, capture, lambda: _Again(LiveGraphs(capture, way), wanted, collector), self.gradients
         )
         if again.problem is not None:
             raise again.problem
@@ -240,11 +238,15 @@ class Reexecution:
 
 
 class Watcher(Protocol):
-    """The backend's view of one run: whether it was given the captured compile, and why other graphs are not it."""
+    """A backend, whether it was given the captured compile, and why other graphs are not it."""
 
-    problem: InductorDebugError | None
     unlike: list[str]
     recognised: bool
+
+    @property
+    def backend(self) -> Callable[..., Any]:
+        """What compiles the call."""
+        ...
 
 
 W = TypeVar("W", bound=Watcher)
@@ -254,8 +256,7 @@ def run_again(
     calls: Sequence[ModelCall],
     capture: CompileCapture,
     watcher: Callable[[], W],
-    backend_of: Callable[[W], Callable[..., Any]],
-    gradients: Sequence[torch.Tensor] | None = None,
+    gradients: Sequence[torch.Tensor] | None,
 ) -> W:
     """Run the calls, that of the capture's name first, until the captured compile is recognised; returns its watcher.
 
@@ -267,7 +268,10 @@ def run_again(
     for call, kind in itertools.product(in_order(calls, capture), kinds_of_sizes(capture)):
         watching = watcher()
         with as_called(call), sizes(kind):
-            error = _execute(call, capture, backend_of(watching), gradients).error
+            again = Call(
+                plain_model(call.model), call.args, call.kwargs, backward=is_training(capture), gradients=gradients
+            )
+            error = again.execute(Backend("node", watching.backend), ComparisonConfig()).error
         if not watching.recognised:
             unlike += filter(None, [*watching.unlike, error and f"it raised {error}"])
             continue
@@ -280,14 +284,6 @@ def run_again(
         + (f" ({unlike[0]})" if unlike else "")
         + "; only the first call of each model can be run again, and with the model as it is now"
     )
-
-
-def _execute(
-    call: ModelCall, capture: CompileCapture, backend: Callable[..., Any], gradients: Sequence[torch.Tensor] | None
-) -> Execution:
-    model = plain_model(call.model)
-    again = Call(model, call.args, call.kwargs, backward=is_training(capture), gradients=gradients)
-    return again.execute(Backend("node", backend), ComparisonConfig())
 
 
 def _ways(capture: CompileCapture, wanted: Iterable[CapturedNode]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
-from inductor_debug_jupyter.pipeline.nodes.checkpoints import BUDGET, Checkpoints, GraphRun
+from inductor_debug_jupyter.pipeline.nodes.checkpoints import Checkpoints, GraphRun
 from inductor_debug_jupyter.pipeline.nodes.matching import LiveGraphs
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, as_it_is
 from inductor_debug_jupyter.pipeline.records import CompileCapture
@@ -298,14 +298,10 @@ class _Relay:
 
 
 class TracedCalls:
-    """The traced calls of one session.
+    """The traced calls of one session."""
 
-    Args:
-        budget: bytes of checkpoints.
-    """
-
-    def __init__(self, budget: int = BUDGET) -> None:
-        self.checkpoints = Checkpoints(budget)
+    def __init__(self) -> None:
+        self.checkpoints = Checkpoints()
         self._traced: OrderedDict[tuple[int, str, str], tuple[ModelCall, TracedCall | None]] = OrderedDict()
         """By call, compile and way; None where the call cannot be kept."""
 

@@ -99,9 +99,8 @@ def compared_outputs(
     reference = reference or run_all(before)
     nodes = (node for capture in captures for graph in capture.graphs.values() for node in graph.calls)
     if any(_RANDOM in node.mutates for node in nodes):
-        exact = replace(_CONFIG, atol=0.0, rtol=0.0)
-        pairs = zip(reference, run_all(before, seed=_OTHER_SEED), strict=True)
-        again = [each for one, other in pairs for each in compare_flat(*map(flatten_outputs, (one, other)), exact)]
+        one, other = flatten_outputs(reference), flatten_outputs(run_all(before, seed=_OTHER_SEED))
+        again = compare_flat(one, other, replace(_CONFIG, atol=0.0, rtol=0.0))
         if any(each.verdict != "match" for each in again):
             return Numbers((), "the model draws random numbers")
     found = [
