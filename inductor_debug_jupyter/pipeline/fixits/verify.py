@@ -63,11 +63,6 @@ class FixTrial(Harmless):
         return self.diff.verdict in {"match", "rounding"}
 
     @property
-    def errors(self) -> tuple[Violation, ...]:
-        """The findings of what the target still refuses."""
-        return tuple(each for each in self.after.findings if each.severity == "error")
-
-    @property
     def max_error(self) -> float:
         """The largest absolute difference of any number."""
         return max((each.max_absolute_error or 0.0 for each in self.diff.outputs), default=0.0)

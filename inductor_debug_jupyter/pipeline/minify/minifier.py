@@ -13,7 +13,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
-from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, StoreError, UsageError
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend
 from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
@@ -34,6 +34,7 @@ from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_draw
 from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
+from inductor_debug_jupyter.pipeline.store.files import explained
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
 
 Failure = BaseException | Violation | Sequence[Violation] | None
@@ -51,7 +52,6 @@ class MinimalRepro(Harmless):
         total_ops: how many ops the whole graph has.
         evaluations: how many graphs were tested.
         nearest_passing: of the graphs that did not fail, the one that differs least; None when all failed.
-        passing_reason: what that graph does instead.
         is_complete: False when the limit of evaluations ended the search early.
     """
 
@@ -62,7 +62,6 @@ class MinimalRepro(Harmless):
     total_ops: int
     evaluations: int
     nearest_passing: torch.fx.GraphModule | None = None
-    passing_reason: str = ""
     is_complete: bool = True
 
     @property
@@ -122,6 +121,7 @@ class Minifier:
         self.setup = tuple(setup)
         self.predicate = _predicate(error, run, backend, fails, lambda: rules or _rules_of(target))
         self.max_evaluations = max_evaluations
+        self._whole: Outcome | None = None
 
     @classmethod
     def of_model(cls, model: Callable[..., Any], inputs: Any, error: Failure = None, **options: Any) -> Minifier:
@@ -146,11 +146,9 @@ class Minifier:
 
     def whole(self) -> Outcome:
         """Whether the whole graph fails, and how (or what happens instead); computed once."""
+        if self._whole is None:
+            self._whole = self.predicate(self.gm, [copy_of(value) for value in self.inputs])
         return self._whole
-
-    @cached_property
-    def _whole(self) -> Outcome:
-        return self.predicate(self.gm, [copy_of(value) for value in self.inputs])
 
     def minify(self) -> MinimalRepro:
         """Find the smallest failing graph; computed once.
@@ -187,7 +185,6 @@ class Minifier:
             total_ops=total,
             evaluations=len(search.seen) + 1,
             nearest_passing=None if passing is None else cutter.cut(passing)[0],
-            passing_reason="" if passing is None else search.seen[frozenset(passing)].reason,
             is_complete=search.is_complete,
         )
 
@@ -229,13 +226,11 @@ class Minifier:
         if isinstance(path, Shelf):
             return path.put("repros", "minified.py", script)
         target = Path(path)
-        try:
+        with explained("write", target):
             if target.is_dir():
                 target = target / "minified.py"
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(script, encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"{target}: the script cannot be written ({error.strerror})") from None
         return target.resolve()
 
     def _needs_exact_values(self, minimal: MinimalRepro) -> bool:

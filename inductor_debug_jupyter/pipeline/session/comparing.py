@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.diff.harness import overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
-from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord, SessionRecord
+from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.settings import Settings
@@ -102,7 +102,7 @@ class Comparing:
     def bisect(self, asked: Comparison) -> BisectRecord:
         """Find the rung that brings the error in; the candidate is the adapter."""
         call, others = self._call_to_search()
-        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked, self._record.now)
+        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
         with as_called(call):
             found = bisect_stages(
                 call.model,
@@ -120,7 +120,7 @@ class Comparing:
     def reproduce(self, asked: Comparison, path: str | Path | None, setup: Sequence[str]) -> Path:
         """Write the smallest script that shows the difference."""
         call, _ = self._call_to_search()
-        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked, self._record.now)
+        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
         lines, limits = [*changed_inductor_settings(), *setup], asked.limits(self._context.settings)
         with as_called(call):
             for gradients in (False, True) if goes_backward else (False,):
@@ -161,7 +161,7 @@ class Comparing:
         """The usual way to compare; a target that says what it holds float32 in is judged by that format."""
         return ComparisonConfig(numerics=self._context.profile.narrow.get("float32"))
 
-    def _goes_backward(self, call: ModelCall, asked: Comparison, record: SessionRecord) -> bool:
+    def _goes_backward(self, call: ModelCall, asked: Comparison) -> bool:
         """Whether gradients belong to the answer: the user or the last comparison says so, or the cell went backward.
 
         The cell did when the model's parameters hold gradients, or when a backward was captured of a model in training
@@ -172,7 +172,7 @@ class Comparing:
         module = call.model if isinstance(call.model, torch.nn.Module) else None
         if module is not None and any(parameter.grad is not None for parameter in module.parameters()):
             return True
-        return has_backward(record.captures) and (module is None or module.training)
+        return has_backward(self._record.now.captures) and (module is None or module.training)
 
     def _call_to_search(self) -> tuple[ModelCall, list[str]]:
         """The call that the last comparison found wrong first, or else the first one; a note on those it is not."""

@@ -42,6 +42,15 @@ class Figure:
         """Whether before and after differ."""
         return self.kind != "same"
 
+    @property
+    def sign(self) -> str:
+        """An arrow for a figure that grew or shrank, else ``=`` or ``≠``: the table can be read without colours."""
+        if not self.changed:
+            return "="
+        if self.change[:1] in ("+", "−"):
+            return "▲" if self.change[0] == "+" else "▼"
+        return {"better": "▼", "worse": "▲"}.get(self.kind, "≠") if self.part == "findings" else "≠"
+
 
 @dataclass(frozen=True)
 class Changes(Harmless):

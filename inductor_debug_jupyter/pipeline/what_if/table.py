@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.what_if.differences import Changes, Figure
+from inductor_debug_jupyter.pipeline.what_if.differences import Changes
 from inductor_debug_jupyter.pipeline.words import ICONS, clip
 
 _FINDING_SIGNS = {"gone": "−", "new": "+", "reworded": "≠", "same": "="}
@@ -40,17 +40,6 @@ class FindingRow(TypedDict):
     count: int
 
 
-def sign_of(figure: Figure) -> str:
-    """An arrow for a figure that grew or shrank, else ``=`` or ``≠``: the table can be read without colours."""
-    if not figure.changed:
-        return "="
-    if figure.change.startswith("+"):
-        return "▲"
-    if figure.change.startswith("−"):
-        return "▼"
-    return {"better": "▼", "worse": "▲"}.get(figure.kind, "≠") if figure.part == "findings" else "≠"
-
-
 def figure_rows(changes: Changes) -> list[FigureRow]:
     """Every figure, in order."""
     return [
@@ -61,7 +50,7 @@ def figure_rows(changes: Changes) -> list[FigureRow]:
             after=plain(each.after),
             change=plain(each.change),
             kind=each.kind,
-            sign=sign_of(each),
+            sign=each.sign,
         )
         for each in changes.figures
     ]
