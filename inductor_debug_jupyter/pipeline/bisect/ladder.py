@@ -114,8 +114,8 @@ def bisect_stages(
     ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
 
     def harness_of(step: LadderStep) -> KernelDiffHarness:
-        needs_none = isolate and step.is_eager
-        limits = {} if needs_none else {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+        limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+        limits = {} if isolate and step.is_eager else limits
         return KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, backward=backward, **limits)
 
     harnesses = [harness_of(step) for step in ladder]

@@ -234,6 +234,6 @@ def node_handle(
         is_candidate = backend.compiler is not None
         collector = InParts(backend) if is_candidate else eager_mode
         again = Reexecution(kept, gradients, collector, afterwards=is_candidate, traces=traces)
-        return again.values([captured])[captured.stage, captured.record.name]
+        return again.values(captured)
 
     return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)

@@ -189,19 +189,16 @@ class LiveGraphs:
         """Why a Dynamo graph is not that of the captured compile; empty when it is."""
         return same_dynamo_graph(self.capture, graph_record("dynamo", graph_module))
 
-    def names(self, stage: str, wanted: Sequence[CapturedNode]) -> dict[str, str]:
-        """Names in the graph that was traced again → captured names; ambiguous nodes are left out.
+    def name_of(self, wanted: CapturedNode) -> str:
+        """The node's name in the graph that was traced again; empty when that is ambiguous.
 
         Raises:
-            NotFoundError: a node is missing there, or has another op or other tensors.
+            NotFoundError: it is missing there, or has another op or other tensors.
         """
-        if not wanted:
-            return {}
-        again = self._record(stage)
+        again = self._record(wanted.stage)
         if self.way == "aot" and is_inductors(self.capture):
-            pairs = {by_op(each.record, each.graph, again): each.record.name for each in wanted}
-            return {live: captured for live, captured in pairs.items() if live}
-        return {by_name(each.record, again): each.record.name for each in wanted}
+            return by_op(wanted.record, wanted.graph, again)
+        return by_name(wanted.record, again)
 
     def _record(self, stage: str) -> GraphRecord:
         if stage not in self._records:

@@ -138,40 +138,27 @@ class TracedCall:
         self.live = live
         self._checkpoints = checkpoints
         self._kept_call = KeptCall(ReplayBackend(live.way, _Relay(self).user_of))
-        self._runner: Runner | None = None
+        self.runner: Runner | None = None
+        """Runs the graphs of the call while it is called."""
         self._contents: tuple[Any, ...] | None = None
         self._runs: dict[str, GraphRun] = {}
         self._saved: _Saved | None = None
 
-    # While the call runs ----------------------------------------------------------------------------------------
-
-    def recognise(self, graph_module: torch.fx.GraphModule) -> None:
-        """Check that a Dynamo graph is the first and the captured one; an exception ends the call."""
-        if self.live.graphs or self.live.why_not(graph_module):
-            raise _ChangedError
-
-    def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Run a graph of the call with the runner that is in force."""
-        assert self._runner is not None
-        return self._runner(stage, graph_module, args)
-
     @contextmanager
     def _running(self, runner: Runner) -> Iterator[None]:
-        self._runner = runner
+        self.runner = runner
         try:
             with as_called(self.call), sizes("fixed"), caches_bypassed():
                 yield
         finally:
-            self._runner = None
-
-    # Between calls ----------------------------------------------------------------------------------------------
+            self.runner = None
 
     def start(self) -> CallStart | None:
         """The beginning of its first graph for the model as it is now; None when the call does not get there."""
         noted: list[CallStart] = []
 
-        def note(stage: str, _: torch.fx.GraphModule, args: list[Any]) -> Any:
-            noted.append(CallStart(self, stage, list(args), torch.get_rng_state()))
+        def note(_: str, __: torch.fx.GraphModule, args: list[Any]) -> Any:
+            noted.append(CallStart(self, list(args), torch.get_rng_state()))
             raise ReachedError
 
         model = plain_model(self.call.model)
@@ -254,7 +241,6 @@ class CallStart:
     """A traced call at the beginning of its first graph; not to be kept, since the arguments are the user's."""
 
     traced: TracedCall
-    stage: str
     args: list[Any]
     random_state: torch.Tensor
 
@@ -284,8 +270,10 @@ class _Relay:
         return traced
 
     def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
-        """Check a Dynamo graph; this object runs it."""
-        self._traced.recognise(graph_module)
+        """Check that a Dynamo graph is the first and the captured one; an exception ends the call."""
+        live = self._traced.live
+        if live.graphs or live.why_not(graph_module):
+            raise _ChangedError
         return self
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
@@ -293,8 +281,10 @@ class _Relay:
         self._traced.live.graphs[stage] = graph_module
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Run a graph."""
-        return self._traced.run(stage, graph_module, args)
+        """Run a graph with the runner that is in force."""
+        runner = self._traced.runner
+        assert runner is not None, "only a traced call runs what it compiled"
+        return runner(stage, graph_module, args)
 
 
 class TracedCalls:

@@ -7,7 +7,7 @@ pair is one finding with another title (``784 is not a multiple of 64``, then ``
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -82,7 +82,8 @@ class Changes(Harmless):
 
 def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> Changes:
     """Compare two records."""
-    gone, new, same, reworded = _findings(before.findings, after.findings)
+    same, left, unpaired = _paired(before.findings, after.findings, _same_words)
+    reworded, gone, new = _paired(left, unpaired, _overlap)
     figures = [
         _finding_figure(before, after, {"new": len(new), "gone": len(gone), "in other words": len(reworded)}),
         *_coverage_figures(before, after),
@@ -93,40 +94,29 @@ def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> C
         _size("limit", "memory limit", before.memory_limit, after.memory_limit, none="none", judge=False),
         _numbers_figure(numbers),
     ]
-    return Changes(gone, new, same, reworded, tuple(figures), numbers)
+    return Changes(gone, new, tuple(now for _, now in same), reworded, tuple(figures), numbers)
 
 
-def _findings(
-    before: Sequence[Violation], after: Sequence[Violation]
-) -> tuple[
-    tuple[Violation, ...], tuple[Violation, ...], tuple[Violation, ...], tuple[tuple[Violation, Violation], ...]
-]:
-    left = list(before)
-    same: list[Violation] = []
-    unpaired: list[Violation] = []
+_Pairs = tuple[tuple[Violation, Violation], ...]
+
+
+def _paired(
+    before: Sequence[Violation], after: Sequence[Violation], likeness: Callable[[Violation, Violation], float]
+) -> tuple[_Pairs, tuple[Violation, ...], tuple[Violation, ...]]:
+    """Findings before and after that are alike, each with its best match; and those without one, before and after."""
+    left, pairs, unpaired = list(before), [], []
     for finding in after:
-        twin = next((each for each in left if _words(each) == _words(finding)), None)
-        if twin is None:
+        twin = max(left, key=lambda each: likeness(each, finding), default=None)
+        if twin is None or not likeness(twin, finding):
             unpaired.append(finding)
         else:
             left.remove(twin)
-            same.append(finding)
-    new: list[Violation] = []
-    reworded: list[tuple[Violation, Violation]] = []
-    for finding in unpaired:
-        twin = max(
-            (each for each in left if _overlap(each, finding)), key=lambda each: _overlap(each, finding), default=None
-        )
-        if twin is None:
-            new.append(finding)
-        else:
-            left.remove(twin)
-            reworded.append((twin, finding))
-    return tuple(left), tuple(new), tuple(same), tuple(reworded)
+            pairs.append((twin, finding))
+    return tuple(pairs), tuple(left), tuple(unpaired)
 
 
-def _words(finding: Violation) -> tuple[str, str, str]:
-    return finding.rule_id, finding.severity, finding.title
+def _same_words(one: Violation, other: Violation) -> bool:
+    return (one.rule_id, one.severity, one.title) == (other.rule_id, other.severity, other.title)
 
 
 def _overlap(one: Violation, other: Violation) -> float:
