@@ -110,7 +110,9 @@ class _Programs:
             program = self._rewritten(args)
         except RewriteError as error:
             raise RewriteError(_first_line(error)) from error.__cause__
-        except (InductorDebugError, *GRAPH_BREAKS):
+        except InductorDebugError:
+            raise
+        except GRAPH_BREAKS:
             raise
         except Exception as error:
             raise RewriteError(f"the graph cannot be rewritten for these inputs: {_first_line(error)}") from error

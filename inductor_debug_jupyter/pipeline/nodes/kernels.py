@@ -16,11 +16,10 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import as_node
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError, UsageError
-from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, near, same_dynamo_graph
-from inductor_debug_jupyter.pipeline.nodes.reexecution import run_again
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, near
+from inductor_debug_jupyter.pipeline.nodes.reexecution import Watcher, run_again
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError
 from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues, own_copies
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import Role
@@ -46,16 +45,14 @@ def kernel_values(
     with ExitStack() as stack:
 
         def watcher() -> _Watch:
-            watch = _Watch(wanted)
+            watch = _Watch(wanted=wanted)
             stack.enter_context(observed(watch))
             return watch
 
         watch = run_again(calls, wanted.capture, watcher, gradients)
-    if watch.problem is not None:
-        raise watch.problem
-    if watch.values is None:
+    if watch.found is None:
         raise NotFoundError(f"the kernel of {wanted.record.name} was not called")
-    return watch.values
+    return watch.found
 
 
 @dataclass(frozen=True)
@@ -89,15 +86,10 @@ class _Argument:
         return _laid_out(self.value, _fitting(self, inputs[self.label]) if self.is_input else None, device)
 
 
-@dataclass
-class _Watch:
+@dataclass(kw_only=True)
+class _Watch(Watcher):
     """Compiles with Inductor, waits for the kernel, and stops the call behind it."""
 
-    wanted: CapturedNode
-    problem: InductorDebugError | None = None
-    unlike: list[str] = field(default_factory=list)
-    values: NodeValues | None = None
-    recognised: bool = False
     _compiling: bool = False
     _graph: GeneratedGraph | None = None
     _call: KernelCall | None = None
@@ -106,12 +98,12 @@ class _Watch:
     _inputs: dict[str, Any] = field(default_factory=dict)
     _outputs: dict[str, Any] = field(default_factory=dict)
 
-    def backend(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Compile a graph with Inductor, and note whether it is the captured one."""
-        why_not = same_dynamo_graph(self.wanted.capture, graph_record("dynamo", graph_module))
-        self._compiling = not self.recognised and not why_not
-        self.recognised |= self._compiling
-        self.unlike.append(why_not)
+    def backend(self) -> Callable[..., Any]:
+        """Inductor; it notes when it is given the captured graph."""
+        return self._compile
+
+    def _compile(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        self._compiling = self.recognises(graph_module)
         run = compile_with_inductor(graph_module, example_inputs)
         self._compiling = False
         return run
@@ -155,7 +147,7 @@ class _Watch:
         for name, value in values.items():
             self._outputs[name] = own_copies(as_node_or_buffer(graph, name, value))
         if call.index == self._last:
-            self.values = self._answer()
+            self.found = self._answer()
             raise ReachedError
 
     def end(self, graph: GeneratedGraph, outputs: Any) -> None:

@@ -107,11 +107,12 @@ def near(name: str, names: Iterable[str]) -> str:
 # The same graph again ---------------------------------------------------------------------------------------------
 
 
-def same_dynamo_graph(captured: CompileCapture, again: GraphRecord) -> str:
+def why_not_same(captured: CompileCapture, graph_module: torch.fx.GraphModule) -> str:
     """Why a Dynamo graph is not the one that was captured; empty when it is, or when none was captured."""
     graph = captured.graph("dynamo")
     if graph is None:
         return ""
+    again = graph_record("dynamo", graph_module)
     old, new = ([_signature(node) for node in each.calls] for each in (graph, again))
     for at, (before, now) in enumerate(zip(old, new, strict=False)):
         if before != now:
@@ -184,10 +185,6 @@ class LiveGraphs:
     graphs: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
     """By stage."""
     _records: dict[str, GraphRecord] = field(default_factory=dict)
-
-    def why_not(self, graph_module: torch.fx.GraphModule) -> str:
-        """Why a Dynamo graph is not that of the captured compile; empty when it is."""
-        return same_dynamo_graph(self.capture, graph_record("dynamo", graph_module))
 
     def name_of(self, wanted: CapturedNode) -> str:
         """The node's name in the graph that was traced again; empty when that is ambiguous.

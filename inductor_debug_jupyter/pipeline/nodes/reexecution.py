@@ -10,10 +10,11 @@ With ``traces``, a call is traced only once for all its nodes.
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,7 +24,7 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import GraphRun
-from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, LiveGraphs, is_inductors
+from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, LiveGraphs, is_inductors, why_not_same
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, Stepper, as_it_is, resumable
 from inductor_debug_jupyter.pipeline.nodes.traced_calls import (
     Entry,
@@ -38,7 +39,7 @@ from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, in_modes, plain_model
 from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
-from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
+from inductor_debug_jupyter.pipeline.torch_compat.replay import ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes
 
 DECOMPOSED = (
@@ -66,39 +67,47 @@ def eager_mode(
         return stepper.reach(everything=is_dynamo)
 
 
-@dataclass
-class _Again:
-    """Waits for one captured compile while a call runs again, and collects the wanted node.
+@dataclass(kw_only=True)
+class Watcher(ABC):
+    """Waits for one captured compile while a call runs again, and finds the values of one of its nodes."""
+
+    wanted: CapturedNode
+    found: NodeValues | None = None
+    problem: InductorDebugError | None = None
+    recognised: bool = False
+    unlike: list[str] = field(default_factory=list)
+    """Why graphs of the call are not that of the compile."""
+
+    @abstractmethod
+    def backend(self) -> Callable[..., Any]:
+        """What compiles the call."""
+
+    def recognises(self, graph_module: torch.fx.GraphModule) -> bool:
+        """Whether a Dynamo graph is that of the captured compile; only the first one is."""
+        why_not = why_not_same(self.wanted.capture, graph_module)
+        is_first = not self.recognised
+        self.unlike.append(why_not)
+        self.recognised |= not why_not
+        return is_first and not why_not
+
+
+@dataclass(kw_only=True)
+class _Again(Watcher):
+    """Has the wanted node computed in graphs that are replayed.
 
     Args:
         live: gets the compile's graphs.
-        wanted: the node.
-        collector: computes it; None stops the call before its graph and fills :attr:`stopped_at`.
+        collector: computes the node; None stops the call before its graph and fills :attr:`stopped_at`.
     """
 
     live: LiveGraphs
-    wanted: CapturedNode
     collector: Collector | None
-    found: NodeValues | None = None
-    problem: InductorDebugError | None = None
-    unlike: list[str] = field(default_factory=list)
-    recognised: bool = False
     stopped_at: tuple[torch.fx.GraphModule, list[Any], str, CallModes, RandomState] | None = None
     """The graph, its arguments, the name of the wanted node in it, and how it was to run."""
 
-    @property
     def backend(self) -> Callable[..., Any]:
         """Replays the graphs of a call."""
-        return ReplayBackend(self.live.way, self.user_of)
-
-    def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
-        """Choose who runs a Dynamo graph: this object if it is the captured one."""
-        why_not = self.live.why_not(graph_module)
-        if self.recognised or why_not:
-            self.unlike.append(why_not)
-            return _Passing()
-        self.recognised = True
-        return self
+        return ReplayBackend(self.live.way, lambda each: self if self.recognises(each) else _Passing())
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
         """Keep a graph of the compile."""
@@ -174,11 +183,11 @@ class Reexecution:
             if entry is not None:
                 return self._without_tracing(start.traced, wanted.stage, entry, name)
         collector = None if self.afterwards else self.collector
-        again = run_again(
-            self.calls, capture, lambda: _Again(LiveGraphs(capture, way), wanted, collector), self.gradients
-        )
-        if again.problem is not None:
-            raise again.problem
+
+        def watcher() -> _Again:
+            return _Again(wanted=wanted, live=LiveGraphs(capture, way), collector=collector)
+
+        again = run_again(self.calls, capture, watcher, self.gradients)
         if again.stopped_at is None:
             return again.found
         graph_module, args, name, modes, random_state = again.stopped_at
@@ -192,18 +201,6 @@ class Reexecution:
             if self.collector is eager_mode:
                 return eager_mode(stage, entry.graph_module, entry.args, name, entry.run)
             return self.collector(stage, entry.graph_module, clone_inputs(entry.args), name)
-
-
-class Watcher(Protocol):
-    """A backend, whether it was given the captured compile, and why other graphs are not it."""
-
-    unlike: list[str]
-    recognised: bool
-
-    @property
-    def backend(self) -> Callable[..., Any]:
-        """What compiles the call."""
-        ...
 
 
 W = TypeVar("W", bound=Watcher)
@@ -228,12 +225,14 @@ def run_again(
             again = Call(
                 plain_model(call.model), call.args, call.kwargs, backward=is_training(capture), gradients=gradients
             )
-            error = again.execute(Backend("node", watching.backend), ComparisonConfig()).error
+            error = again.execute(Backend("node", watching.backend()), ComparisonConfig()).error
         if not watching.recognised:
             unlike += filter(None, [*watching.unlike, error and f"it raised {error}"])
             continue
         if error and not error.startswith(ReachedError.__name__):
             raise InductorDebugError(f"{call.name}, run again, raised {error}")
+        if watching.problem is not None:
+            raise watching.problem
         return watching
     names = ", ".join(call.name for call in calls)
     raise NotFoundError(

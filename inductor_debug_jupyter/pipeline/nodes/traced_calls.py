@@ -34,7 +34,7 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import Checkpoints, GraphRun
-from inductor_debug_jupyter.pipeline.nodes.matching import LiveGraphs
+from inductor_debug_jupyter.pipeline.nodes.matching import LiveGraphs, why_not_same
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, as_it_is
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, plain_model
@@ -272,7 +272,7 @@ class _Relay:
     def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
         """Check that a Dynamo graph is the first and the captured one; an exception ends the call."""
         live = self._traced.live
-        if live.graphs or live.why_not(graph_module):
+        if live.graphs or why_not_same(live.capture, graph_module):
             raise _ChangedError
         return self
 
