@@ -1,7 +1,7 @@
 """Guards, recompiles and graph breaks of one callable: a model and inputs in, a :class:`GuardReport` out.
 
 - ``inspector``: calls the model, compiled in a cache region of its own, so that the user's caches stay untouched.
-- ``report``: what one inspection recorded. ``signature``: when two calls have the same report.
+- ``report``: what one inspection recorded.
 - ``would_recompile``: "would these inputs recompile?", evaluated by torch's own guards without running the model.
   ``ChangedInputs`` asks the same of a recorded call with some inputs changed.
 """

@@ -23,11 +23,11 @@ from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.devices import DeviceProfile, JudgingContext
 from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.guards.report import GuardReport
-from inductor_debug_jupyter.pipeline.guards.signature import call_key, describe_call
 from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, would_recompile
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described
 from inductor_debug_jupyter.pipeline.torch_compat.regions import (
     IsolatingRedirect,
     compile_alone,
@@ -163,8 +163,8 @@ class GuardInspector:
                 except Exception as error:
                     error.add_note(f"While GuardInspector inspected {self.name}({describe_call(args, kwargs)}).")
                     raise
-        described = "; ".join(describe_call(*call) for call in calls)
-        return GuardReport(capturing.judged(), described, tuple(recorder.live.values()))
+        inputs = "; ".join(describe_call(*call) for call in calls)
+        return GuardReport(capturing.judged(), inputs, tuple(recorder.live.values()))
 
     def _runner(self) -> Callable[..., Any]:
         """The model as a callable that is compiled when it is called."""
@@ -228,3 +228,61 @@ def _name_of(target: Callable[..., Any]) -> str:
 
 def _shown(value: object) -> str:
     return f"{clip(repr(value), 60)} ({type(value).__name__})"
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+
+
+class _Identity:
+    """A key that is equal only for the same object; it keeps the object alive, so that its id is not reused."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def call_key(target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+    """Equal for two calls that the compiler cannot tell apart.
+
+    A tensor counts with everything but its values; numbers, strings and flags count with their value, containers with
+    their elements, any other object by identity. A module's parameters count, too: after ``model.half()`` it is another
+    model.
+    """
+    state = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"))
+    return state, _module_key(target), _key(args), _key(kwargs)
+
+
+def describe_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """``float32[2, 4], n=3``."""
+    return ", ".join([*map(described, args), *(f"{name}={described(value)}" for name, value in kwargs.items())])
+
+
+def _module_key(target: Callable[..., Any]) -> Hashable:
+    owner = target if isinstance(target, torch.nn.Module) else getattr(target, "__self__", None)
+    if not isinstance(owner, torch.nn.Module):
+        return None
+    tensors = (*owner.named_parameters(), *owner.named_buffers())
+    modes = tuple(module.training for module in owner.modules())
+    return modes, tuple((name, _tensor_key(tensor)) for name, tensor in tensors)
+
+
+def _tensor_key(tensor: torch.Tensor) -> Hashable:
+    layout = tuple(tensor.stride()) if tensor.layout == torch.strided else str(tensor.layout)
+    return type(tensor), tuple(tensor.shape), layout, tensor.dtype, tensor.device, tensor.requires_grad
+
+
+def _key(value: Any) -> Hashable:
+    if isinstance(value, torch.Tensor):
+        return _tensor_key(value)
+    if isinstance(value, _PLAIN):
+        return type(value), repr(value)
+    if isinstance(value, Mapping):
+        return type(value), tuple((_key(name), _key(item)) for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(_key, value))
+    return _Identity(value)
