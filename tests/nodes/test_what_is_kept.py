@@ -12,7 +12,8 @@ X = torch.linspace(-2, 2, 128).reshape(8, 16)
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:
-    checkpoints = Checkpoints(100)
+    checkpoints = Checkpoints()
+    checkpoints.limit(100)
     run = GraphRun(checkpoints, torch.get_rng_state())
     some = [torch.zeros(10) for _ in range(4)]
     assert run.keep(1, {"a": some[0]})

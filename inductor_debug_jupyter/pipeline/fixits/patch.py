@@ -100,9 +100,9 @@ def call_patch(rewrite: Rewrite, calls: Iterable[tuple[CallSite | None, str]]) -
     unwritten: dict[str, None] = {}
     for site, backend in calls:
         code = fixed_code("model", rewrite, backend)
-        source, found, why_not = _located(site)
+        source, found, why_not = _located(site, code)
         if source is None or found is None:
-            unwritten[why_not.format(code=code)] = None
+            unwritten[why_not] = None
         else:
             edits.setdefault(source, set()).update(_edits(source, *found, rewrite, backend))
     changed = {source: source.edited(each) for source, each in edits.items()}
@@ -114,20 +114,15 @@ Found = tuple[ast.Call, list[ast.AST]]
 """A call, and the syntax nodes around it, outermost first."""
 
 
-def _located(site: CallSite | None) -> tuple[Source | None, Found | None, str]:
-    """The source of a call and the call in it; else the reason, with ``{code}`` where the line to write goes."""
+def _located(site: CallSite | None, code: str) -> tuple[Source | None, Found | None, str]:
+    """The source of a call and the call in it; else the reason, with the code to write."""
     if site is None:
-        why_not = "it is not known where the model is called; in front of that, write: model = {code}"
-        return None, None, why_not
+        return None, None, f"it is not known where the model is called; in front of that, write: model = {code}"
     if any(folder in site.file for folder in ("site-packages", "dist-packages")):
-        where = f"{_braced(site.label)}, line {site.start[0]}, which is a library's, calls the model"
-        return None, None, where + "; where you make it, write: model = {code}"
+        where = f"{site.label}, line {site.start[0]}, which is a library's, calls the model"
+        return None, None, f"{where}; where you make it, write: model = {code}"
     source = Source(site.label, source_text(site.file))
-    return source, _call_at(source, site), f"{_braced(site.label)} is not what it was when the model was called"
-
-
-def _braced(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    return source, _call_at(source, site), f"{site.label} is not what it was when the model was called"
 
 
 def fixed_code(model: str, rewrite: Rewrite, backend: str = "", *, name: str = _NAME, indent: str = "") -> str:
