@@ -6,7 +6,7 @@ before and after, side by side.
 - ``judging`` changes the device profile: the same captures are judged again, without a compile.
 - ``inputs`` changes the inputs of a kept call, and ``baseline`` selects what it is compared with; ``outputs`` runs both
   sides on copies of the model and compares what they return.
-- ``differences`` compares the two sessions, ``table`` shows that as text, JSON and rows of the panel; ``form`` lists
+- ``differences`` compares the two sessions, ``trial`` shows that as text, JSON and rows of the panel; ``form`` lists
   what can be changed.
 
 Whether other inputs would *recompile* is decided in :mod:`~inductor_debug_jupyter.pipeline.guards.would_recompile`.
