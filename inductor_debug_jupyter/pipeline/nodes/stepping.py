@@ -168,9 +168,8 @@ class Stepper:
                 keeper.before(node, values)
             values[node] = self._value(node, values.__getitem__)
             uses.subtract(node.all_input_nodes)
-            for each in (node, *node.all_input_nodes):
-                if uses[each] <= 0:
-                    values.pop(each, None)
+            for unused in (each for each in (node, *node.all_input_nodes) if uses[each] <= 0):
+                values.pop(unused, None)
         assert self._found is not None, "the wanted node is one of those to run"
         return self._found
 

@@ -97,18 +97,25 @@ def compared_outputs(
         return Numbers((), "another sequence is another input")
     before = unchanged(changed)
     reference = reference or run_all(before)
-    nodes = (node for capture in captures for graph in capture.graphs.values() for node in graph.calls)
-    if any(_RANDOM in node.mutates for node in nodes):
-        one, other = flatten_outputs(reference), flatten_outputs(run_all(before, seed=_OTHER_SEED))
-        again = compare_flat(one, other, replace(_CONFIG, atol=0.0, rtol=0.0))
-        if any(each.verdict != "match" for each in again):
-            return Numbers((), "the model draws random numbers")
+    if _may_draw(captures) and not _are_equal(reference, run_all(before, seed=_OTHER_SEED)):
+        return Numbers((), "the model draws random numbers")
     found = [
         output
         for each, one, other in zip(changed, reference, outputs, strict=True)
         for output in _compare(each, one, other, f"{each.call.name}: " if len(changed) > 1 else "")
     ]
     return Numbers(tuple(found), other_dtype=any(each.dtype for each in changed))
+
+
+def _may_draw(captures: Sequence[CompileCapture]) -> bool:
+    nodes = (node for capture in captures for graph in capture.graphs.values() for node in graph.calls)
+    return any(_RANDOM in node.mutates for node in nodes)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two runs of the same calls returned the same bits."""
+    outputs = compare_flat(flatten_outputs(one), flatten_outputs(other), replace(_CONFIG, atol=0.0, rtol=0.0))
+    return all(each.verdict == "match" for each in outputs)
 
 
 def unchanged(changed: Sequence[ChangedCall]) -> list[ChangedCall]:
