@@ -128,12 +128,12 @@ def test_torch_finds_the_backend_by_name_after_install():
 
 
 def test_warning_mode_falls_back_softly_when_inductor_cannot_compile(monkeypatch, caplog):
-    from inductor_debug_jupyter.pipeline.backends import aot_mock
+    from inductor_debug_jupyter.pipeline.backends import mock
 
     def broken(graph_module, example_inputs):
         raise NotImplementedError("no kernel for this")
 
-    monkeypatch.setattr(aot_mock, "compile_with_inductor", broken)
+    monkeypatch.setattr(mock, "compile_with_inductor", broken)
     model, x = Doubles(), torch.randn(32, 64)
     with caplog.at_level(logging.WARNING, "inductor_debug_jupyter"):
         out = torch.compile(model, backend=aot_mock_backend(strict=False))(x)

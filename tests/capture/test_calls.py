@@ -77,7 +77,7 @@ def test_inputs_that_were_let_go_are_no_match() -> None:
         net(torch.ones(10))
     session.close()
     assert session.diff(candidate="eager").verdict == "match"
-    assert session._kept_calls()[1].args, "used"
+    assert session._calls.needed()[1].args, "used"
     CallLog(budget).add((other := nn.Sigmoid()).forward, (torch.ones(10),), {})
     report = session.diff(candidate="eager")
     assert report.verdict == "not_compared"
@@ -125,7 +125,7 @@ def test_a_module_that_torch_wraps_to_compile_it_is_kept_as_itself() -> None:
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with watched(inputs_limit=1000) as session:
         torch.compile(net, backend="eager")(torch.ones(3, 2))
-    (call,) = session._kept_calls()
+    (call,) = session._calls.needed()
     assert call.model is net
     assert call.name == "Sequential"
     assert call.backend == "eager"
@@ -135,7 +135,7 @@ def test_a_call_is_known_by_where_it_stands() -> None:
     log, net = CallLog(), nn.Linear(2, 2)
     with watched(eager=True) as session:
         _ = ["ä", net(torch.ones(3, 2))]  # columns are counted in bytes
-    site = session._kept_calls()[0].site
+    site = session._calls.needed()[0].site
     assert site is not None
     assert (site.file, site.label) == (__file__, "test_calls.py")
     line = Path(__file__).read_bytes().splitlines()[site.start[0] - 1]

@@ -220,4 +220,4 @@ def test_several_threads_at_once_each_have_their_own_call() -> None:
     assert sorted(each.graph("dynamo").calls[-1].shape for each in session.captures) == [(1, n) for n in range(2, 8)]
     assert session.notes == ()
     assert all(each.call == 1 for each in session.captures)
-    assert len(session._kept_calls()) == len(models)
+    assert len(session._calls.needed()) == len(models)

@@ -15,6 +15,8 @@ from inductor_debug_jupyter import capture, fixed
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
+    PaddedCall,
+    WantedSizes,
     block_of,
     cut,
     filled,
@@ -24,9 +26,8 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
-from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import compute
-from inductor_debug_jupyter.pipeline.fixits.reshaping import reshaped
+from inductor_debug_jupyter.pipeline.fixits.padded_views import reshaped
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 HEADS, WIDTH = 3, 20

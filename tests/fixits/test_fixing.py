@@ -100,7 +100,7 @@ def test_apply_and_undo(session: DebugSession) -> None:
 
 
 def test_all_the_way_and_a_module_to_call(session: DebugSession) -> None:
-    model = session._kept_calls()[0].model
+    model = session._calls.needed()[0].model
     state = {name: value.clone() for name, value in model.state_dict().items()}
     random = torch.get_rng_state()
     result = session.fix_all()

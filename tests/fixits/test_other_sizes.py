@@ -16,8 +16,7 @@ from inductor_debug_jupyter.pipeline.errors import RewriteError
 from inductor_debug_jupyter.pipeline.fixits import padded_ops
 from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.original import Original
-from inductor_debug_jupyter.pipeline.fixits.padded import tensor_of, wrapped
-from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall
+from inductor_debug_jupyter.pipeline.fixits.padded import PaddedCall, tensor_of, wrapped
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")

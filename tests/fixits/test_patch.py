@@ -10,8 +10,7 @@ import pytest
 
 from inductor_debug_jupyter import DebugSession, capture
 from inductor_debug_jupyter.pipeline.capture.sources import CallSite
-from inductor_debug_jupyter.pipeline.fixits.patch import Patch
-from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
+from inductor_debug_jupyter.pipeline.fixits.patch import Patch, call_patch
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 

@@ -18,7 +18,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from inductor_debug_jupyter.jupyter import cells, extension
 from inductor_debug_jupyter.pipeline.capture.watch import CaptureWatch
 from inductor_debug_jupyter.pipeline.interrupts import held_back, noticed
-from inductor_debug_jupyter.pipeline.session import DebugSession, capture_run
+from inductor_debug_jupyter.pipeline.rerun import capture_run
+from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
 from .conftest import BLOCK

@@ -20,7 +20,8 @@ from inductor_debug_jupyter.jupyter import cells, extension
 from inductor_debug_jupyter.pipeline.backends import strict
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError
-from inductor_debug_jupyter.pipeline.session import DebugSession, capture_run
+from inductor_debug_jupyter.pipeline.rerun import capture_run
+from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 
 from .conftest import BLOCK

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from every_node import every_node
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -194,12 +195,13 @@ def captured(model: Any, inputs: tuple[Any, ...], lower: str = "aot") -> DebugSe
 
 def check(session: DebugSession, stage: str, pairs: list[tuple[NodeRecord, Op]], gradients: list[torch.Tensor]) -> None:
     wanted = {node.name: find_node(session.captures, node.name, stage) for node, _ in pairs}
-    found = Reexecution(session._kept_calls(), gradients).values(list(wanted.values()))
-    one_by_one = Reexecution(session._kept_calls(), gradients, traces=TracedCalls())
+    last = [node.name for node in session.captures[0].graphs[stage].nodes if node.op != "output"][-1]
+    found = every_node(session, find_node(session.captures, last, stage), gradients)
+    one_by_one = Reexecution(session._calls.needed(), gradients, traces=TracedCalls())
     for node, op in pairs:
-        values = found[stage, node.name]
-        assert values.note == ""
-        warm = one_by_one.values([wanted[node.name]])[stage, node.name]
+        values = found[node.name]
+        warm = one_by_one.values(wanted[node.name])
+        assert warm.note == ""
         assert same_bits([warm.inputs, warm.output], [values.inputs, values.output]), f"from checkpoints: {node.name}"
         wrong = [name for name, value in values.inputs.items() if not same_bits(value, op.inputs.get(name))]
         assert wrong == [], f"{stage} {node.name} ({node.target})"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import Checkpoints, GraphRun
-from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
 from inductor_debug_jupyter.pipeline.nodes.stepping import Stepper, resumable
-from inductor_debug_jupyter.pipeline.nodes.traced_calls import _borrowed
+from inductor_debug_jupyter.pipeline.nodes.traced_calls import _borrowed, contents_of
 
 X = torch.linspace(-2, 2, 128).reshape(8, 16)
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:
-    checkpoints = Checkpoints(100)
+    checkpoints = Checkpoints()
+    checkpoints.limit(100)
     run = GraphRun(checkpoints, torch.get_rng_state())
     some = [torch.zeros(10) for _ in range(4)]
     assert run.keep(1, {"a": some[0]})
@@ -43,14 +43,13 @@ def aten_graph() -> torch.fx.GraphModule:
 
 def test_nothing_is_kept_once_a_node_has_written() -> None:
     graph_module = aten_graph()
-    assert resumable(graph_module, ["total"])
-    assert not resumable(graph_module, ["again"])
+    assert resumable(graph_module, "total")
+    assert not resumable(graph_module, "again")
     x, weight = torch.zeros(2, 2), torch.ones(2, 2)
     for _ in range(2):
-        stepper = Stepper(graph_module, [x, weight], ["total", "again"], borrowed=True)
-        stepper.reach()
-        assert torch.equal(stepper.found["total"].output, torch.ones(2, 2))
-        assert torch.equal(stepper.found["again"].output, torch.tensor([[2.0, 2.0], [1.0, 1.0]]))
+        for name, expected in (("total", torch.ones(2, 2)), ("again", torch.tensor([[2.0, 2.0], [1.0, 1.0]]))):
+            found = Stepper(graph_module, [x, weight], name, borrowed=True).reach()
+            assert torch.equal(found.output, expected)
     assert torch.equal(x, torch.zeros(2, 2))
 
 

@@ -20,7 +20,7 @@ from inductor_debug_jupyter.benchmarks.command_line import named
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built, benchmark_model
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.nodes import NodeHandle, node_handle
-from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
+from inductor_debug_jupyter.pipeline.nodes.traced_calls import contents_of
 from inductor_debug_jupyter.pipeline.options import whole_number
 from inductor_debug_jupyter.pipeline.session import DebugSession, capture
 from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves
@@ -107,7 +107,7 @@ def _ask_about(model: str, stage: str, session: DebugSession, questions: int) ->
     for node in chosen:
         seconds.append(_seconds(handle := session.node(node, stage)))
         if len(asked.anew) < _ANEW:
-            again = node_handle(session.captures, session._kept_calls, node, stage)
+            again = node_handle(session.captures, session._calls.needed, node, stage)
             asked.anew.append(_seconds(again))
             if not _same(handle, again):
                 asked.failures.append(f"{model} {stage} {node} is another value when traced anew")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-import inductor_debug_jupyter.pipeline.what_if.both_runs as both_runs
+import inductor_debug_jupyter.pipeline.what_if.outputs as outputs
 from inductor_debug_jupyter import ShapeConstraint, capture, last_session
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, ProfileError, UsageError
 from inductor_debug_jupyter.pipeline.session import DebugSession
@@ -47,7 +47,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*args: object, **options: object) -> None:
         raise AssertionError("the model ran again")
 
-    monkeypatch.setattr(both_runs, "run", run)
+    monkeypatch.setattr(outputs, "_run", run)
 
 
 @pytest.mark.usefixtures("nothing_runs")

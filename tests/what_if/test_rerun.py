@@ -95,7 +95,7 @@ def test_the_users_model_inputs_and_random_numbers_stay_as_they_were() -> None:
     state = {name: value.clone() for name, value in model.state_dict().items()}
     gradients = [parameter.grad.clone() for parameter in model.parameters()]
     generators = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()
-    kept = session._kept_calls()[0].args[0].clone()
+    kept = session._calls.needed()[0].args[0].clone()
     for changes in ({"batch": 8}, {"dtype": "float64"}, {"batch": 8, "dtype": torch.bfloat16}):
         session.try_out(**changes)
     assert torch.equal(generators[0], torch.get_rng_state())
@@ -105,7 +105,7 @@ def test_the_users_model_inputs_and_random_numbers_stay_as_they_were() -> None:
         assert value.dtype == state[name].dtype
     for parameter, gradient in zip(model.parameters(), gradients, strict=True):
         assert torch.equal(parameter.grad, gradient)
-    assert torch.equal(session._kept_calls()[0].args[0], kept)
+    assert torch.equal(session._calls.needed()[0].args[0], kept)
     assert model.training
 
 
@@ -137,7 +137,7 @@ def test_sequence_and_batch_of_tokens_stay_valid_indices() -> None:
     assert longer.changes.figure("numbers").after == "not compared: another sequence is another input"
     both = session.try_out(batch=4, sequence=3)
     assert shapes(both.session) == [(4, 3), (4, 3)]
-    kept = both.session._kept_calls()[0].args[0]
+    kept = both.session._calls.needed()[0].args[0]
     assert torch.equal(kept, ids[[0, 1, 0, 1]][:, :3])
     again = both.session.try_out(batch=2)
     assert again.title == "batch 4 → 2 (dimension 0 of ids and mask)"

@@ -27,7 +27,7 @@ _LEAST_BARS = 2
 
 
 class GuardQueries(Protocol):
-    """Evaluates guards: :class:`~inductor_debug_jupyter.pipeline.guards.changed_inputs.ChangedInputs`."""
+    """Evaluates guards: :class:`~inductor_debug_jupyter.pipeline.guards.would_recompile.ChangedInputs`."""
 
     @property
     def functions(self) -> tuple[str, ...]: ...  # noqa: D102

@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.form import FormView
-from inductor_debug_jupyter.pipeline.what_if.view import trial_view
+from inductor_debug_jupyter.pipeline.what_if.trial import trial_view
 
 TAB = "what_if"
 _SIZES = ("batch", "sequence")

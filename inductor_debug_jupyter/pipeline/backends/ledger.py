@@ -9,18 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 
 import torch
 
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.devices import Constraint, JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge
-from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError
+from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError, in_a_line
 from inductor_debug_jupyter.pipeline.records import CoverageRecord, GraphBreak, SessionRecord
+from inductor_debug_jupyter.pipeline.rerun.capture_run import new_session_id
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.pipeline.torch_compat.guards import running_compile
@@ -31,12 +30,6 @@ log = logging.getLogger("inductor_debug_jupyter")
 _lock = threading.Lock()
 _unusable: set[str] = set()
 """Artifact folders that could not be written, and were complained about."""
-
-
-def new_session_id() -> tuple[str, str]:
-    """A fresh id and the time, as they go into a record."""
-    now = datetime.now().astimezone()
-    return f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}", now.isoformat(timespec="seconds")
 
 
 class BackendRules:
@@ -88,7 +81,7 @@ class Ledger:
         try:
             store.save_session(self.merged())
         except Exception as error:  # not even a fault of the store may end the user's compile
-            reason = str(error) if isinstance(error, StoreError) else f"unexpected {type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, StoreError) else f"unexpected {in_a_line(error)}"
             if folder not in _unusable:
                 log.warning("nothing was saved: %s", reason)
             _unusable.add(folder)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 
+from inductor_debug_jupyter.pipeline.adapters.adapter import errors_of
 from inductor_debug_jupyter.pipeline.capture.threads import PART as THREADS
 from inductor_debug_jupyter.pipeline.capture.watch import CALL
 from inductor_debug_jupyter.pipeline.devices.judge import RULE
@@ -32,14 +33,9 @@ def unchecked(record: SessionRecord) -> tuple[Note, ...]:
     return (Note("models", "none was called, or none reached the compiler: nothing was captured"),)
 
 
-def errors_of(record: SessionRecord) -> tuple[Violation, ...]:
-    """The findings that strict mode fails on."""
-    return tuple(violation for violation in record.findings if violation.severity == "error")
-
-
 def refusal(record: SessionRecord, store: ArtifactStore | None) -> ConstraintViolationError | None:
     """The error of a strict session, or None when all was checked and nothing is refused. Writes a repro if it can."""
-    errors, gaps = errors_of(record), unchecked(record)
+    errors, gaps = errors_of(record.findings), unchecked(record)
     if not errors and not gaps:
         return None
     repro = None

@@ -114,11 +114,9 @@ def bisect_stages(
     ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
 
     def harness_of(step: LadderStep) -> KernelDiffHarness:
-        limits = (False, None, None) if isolate and step.is_eager else (isolate, timeout, memory_limit)
-        alone, limit, memory = limits
-        return KernelDiffHarness(
-            model, inputs, model_name, "eager", step.backend, config, alone, limit, backward, memory_limit=memory
-        )
+        limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+        limits = {} if isolate and step.is_eager else limits
+        return KernelDiffHarness(model, inputs, model_name, "eager", step.backend, config, backward=backward, **limits)
 
     harnesses = [harness_of(step) for step in ladder]
     rungs: list[Rung] = []
@@ -140,9 +138,9 @@ def bisect_stages(
     )
 
 
-def is_rung(backend: Any, steps: Sequence[LadderStep] = STEPS) -> bool:
+def is_rung(backend: Any) -> bool:
     """Whether a backend is one of the ladder's own rungs, and so no device."""
-    return isinstance(backend, str) and any(backend == step.backend for step in steps)
+    return isinstance(backend, str) and any(backend == step.backend for step in STEPS)
 
 
 def _device_step(

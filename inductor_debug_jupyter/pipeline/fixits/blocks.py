@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.fixits.reshaping import dim_order, groups
+from inductor_debug_jupyter.pipeline.fixits.padded_views import dim_order, groups
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value, tensors_of
 

@@ -123,16 +123,13 @@ class Original:
         ``fakes`` are the rewritten graph's results without padding and in the original's dtypes, as fake tensors: fake
         is compared with fake, since a few real kernels choose other strides than their fakes.
         """
-        together = {
-            layout.storage
-            for layout, fake in zip(self.results, fakes, strict=True)
-            if layout is not None and isinstance(fake, torch.Tensor) and not layout.is_that_of(fake)
-        }
-        shared: dict[int, set[int]] = {}
+        together: set[int] = set()
+        shared: dict[int, int] = {}
         for layout, fake in zip(self.results, fakes, strict=True):
             if layout is not None and isinstance(fake, torch.Tensor):
-                shared.setdefault(layout.storage, set()).add(storage_of(fake)[0])
-        together |= {storage for storage, theirs in shared.items() if len(theirs) > 1}
+                theirs = storage_of(fake)[0]
+                if not layout.is_that_of(fake) or shared.setdefault(layout.storage, theirs) != theirs:
+                    together.add(layout.storage)
         return tuple(layout is not None and layout.storage in together for layout in self.results)
 
     def laid_out(

@@ -17,7 +17,9 @@ from inductor_debug_jupyter.pipeline.fixits import padded_views
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
+    PaddedCall,
     Value,
+    WantedSizes,
     block_of,
     blocks_of,
     cut,
@@ -30,7 +32,6 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
-from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded_pointwise import (
     AS_POINTWISE,
     KNOWN_POINTWISE,
@@ -131,8 +132,9 @@ def _addmm(call: PaddedCall) -> Any:
 
 
 def _convolution(call: PaddedCall) -> Any:
-    x, weight, bias = (*call.args, None)[:3]
-    groups = call.args[6] if len(call.args) > 6 else call.kwargs.get("groups", 1)
+    names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    x, weight, bias, groups = given.pop("input"), given.pop("weight"), given.pop("bias", None), given.pop("groups", 1)
     if len(sizes_of(x)) != len(sizes_of(weight)):
         return NotImplemented
     rest = range(2, len(sizes_of(x)))
@@ -150,12 +152,7 @@ def _convolution(call: PaddedCall) -> Any:
         return NotImplemented
     if bias is not None:
         bias = filled(grown(bias, {0: shape_of(weight)[0]}))
-    options = [*call.args[3:6]]
-    if len(call.args) > 6:
-        made = call.run(x, weight, bias, *options, groups)
-    else:
-        made = call.run(x, weight, bias, *options, **{**call.kwargs, **({"groups": groups} if groups != 1 else {})})
-    return wrapped(made, call.made, is_zero(weight))
+    return wrapped(call.run(x, weight, bias, groups=groups, **given), call.made, is_zero(weight))
 
 
 def _attention(call: PaddedCall) -> Any:

@@ -16,6 +16,7 @@ import torch
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
     Padded,
+    PaddedCall,
     block_of,
     blocks_of,
     filled,
@@ -27,7 +28,6 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     without_blocks,
     wrapped,
 )
-from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, of_kind
 
 AS_POINTWISE = frozenset(

@@ -16,7 +16,9 @@ from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
+    PaddedCall,
     Value,
+    WantedSizes,
     blocks_of,
     cut,
     is_zero,
@@ -25,7 +27,6 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     with_strides,
     wrapped,
 )
-from inductor_debug_jupyter.pipeline.fixits.padded_call import PaddedCall, WantedSizes
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute, without_padding
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name

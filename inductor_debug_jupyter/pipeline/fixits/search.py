@@ -43,7 +43,6 @@ class FixItSearch:
         attempt: runs the model with these fix-its, judges and compares it.
         rules: the target's rules.
         before: the record without any fix-it.
-        warnings: once nothing is refused, also search for fix-its of warnings.
         trials: run the model at most so often.
         seconds: begin no run after so many seconds.
     """
@@ -51,7 +50,6 @@ class FixItSearch:
     attempt: Try
     rules: Sequence[Constraint]
     before: SessionRecord
-    warnings: bool = True
     trials: int = 24
     seconds: float = 900.0
     chosen: list[FixIt] = field(default_factory=list)
@@ -93,8 +91,7 @@ class FixItSearch:
 
     def _ideas(self) -> list[FixIt]:
         known = {each.key for each in self.chosen} | set(self._why_not)
-        severities = ["error", "warning"] if self.warnings else ["error"]
-        for severity in severities:
+        for severity in ("error", "warning"):  # of warnings once nothing is refused
             ideas = [idea for idea in suggestions(self.record, self.rules, (severity,)) if idea.key not in known]
             if ideas:
                 return ideas

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 
@@ -21,19 +20,9 @@ from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
+from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
 
 OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
-
-
-class Capturing(Protocol):
-    """The session that captures a trial."""
-
-    def open(self) -> None:
-        """Start capturing."""
-
-    def close(self) -> SessionRecord:
-        """Stop capturing; returns the judged record."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -72,11 +61,6 @@ class FixTrial(Harmless):
     def same_numbers(self) -> bool:
         """Whether every output (and gradient) is the original's, but for rounding."""
         return self.diff.verdict in {"match", "rounding"}
-
-    @property
-    def errors(self) -> tuple[Violation, ...]:
-        """The findings of what the target still refuses."""
-        return tuple(each for each in self.after.findings if each.severity == "error")
 
     @property
     def max_error(self) -> float:
@@ -159,7 +143,7 @@ def try_fixits(
     fixits: Sequence[FixIt],
     calls: Sequence[ModelCall],
     before: SessionRecord,
-    capturing: Capturing,
+    run: CaptureRun,
     *,
     backward: bool,
     left_out: tuple[str, ...] = (),
@@ -171,17 +155,14 @@ def try_fixits(
     backend = RewritingBackend(combined(fixits))
     config = _tolerances(combined(fixits))
     reports = []
-    capturing.open()
-    try:
+    with run:
         for call in calls:
             harness = KernelDiffHarness(
                 call.model, call.inputs, call.name, test_backend=backend, comparison_config=config, backward=backward
             )
             with as_called(call):
                 reports.append(harness.compare())
-    finally:
-        after = capturing.close()
-    after = _with_findings_by_user_name(after, before)
+    after = _with_findings_by_user_name(run.judged(), before)
     return FixTrial(tuple(fixits), before, after, merged(reports).record, backend.waste.share, left_out)
 
 

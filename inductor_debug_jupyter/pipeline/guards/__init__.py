@@ -1,9 +1,9 @@
 """Guards, recompiles and graph breaks of one callable: a model and inputs in, a :class:`GuardReport` out.
 
 - ``inspector``: calls the model, compiled in a cache region of its own, so that the user's caches stay untouched.
-- ``report``: what one inspection recorded. ``signature``: when two calls have the same report.
+- ``report``: what one inspection recorded.
 - ``would_recompile``: "would these inputs recompile?", evaluated by torch's own guards without running the model.
-- ``changed_inputs``: the same question for a recorded call with some inputs changed.
+  ``ChangedInputs`` asks the same of a recorded call with some inputs changed.
 """
 
 from inductor_debug_jupyter.pipeline.guards.inspector import GuardInspector

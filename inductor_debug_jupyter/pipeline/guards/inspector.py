@@ -15,19 +15,19 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
-from inductor_debug_jupyter.pipeline.capture.sources import texts_of
+from inductor_debug_jupyter.pipeline.capture import Recorder
+from inductor_debug_jupyter.pipeline.devices import DeviceProfile, JudgingContext
 from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.guards.report import GuardReport
-from inductor_debug_jupyter.pipeline.guards.signature import call_key, describe_call
 from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, would_recompile
-from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
+from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described
 from inductor_debug_jupyter.pipeline.torch_compat.regions import (
     IsolatingRedirect,
     compile_alone,
@@ -35,9 +35,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import (
     uncompiled,
 )
 from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
-from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
 from inductor_debug_jupyter.pipeline.words import clip
-from inductor_debug_jupyter.version import __version__
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -155,7 +153,8 @@ class GuardInspector:
 
     def _run_alone(self, calls: Sequence[Call]) -> GuardReport:
         recorder = _GuardRecorder(fresh=False)
-        with _capture(recorder):
+        capturing = CaptureRun(_GUARDS_ONLY, eager=True, name=self.name, recorder=recorder)
+        with capturing, _isolated(recorder):
             run = self._runner()
             for number, (args, kwargs) in enumerate(calls, 1):
                 recorder.called.now.number = number
@@ -164,8 +163,8 @@ class GuardInspector:
                 except Exception as error:
                     error.add_note(f"While GuardInspector inspected {self.name}({describe_call(args, kwargs)}).")
                     raise
-        described = "; ".join(describe_call(*call) for call in calls)
-        return GuardReport(_record(recorder, self.name), described, tuple(recorder.live.values()))
+        inputs = "; ".join(describe_call(*call) for call in calls)
+        return GuardReport(capturing.judged(), inputs, tuple(recorder.live.values()))
 
     def _runner(self) -> Callable[..., Any]:
         """The model as a callable that is compiled when it is called."""
@@ -187,6 +186,11 @@ class GuardInspector:
         return run
 
 
+_SETTINGS = {"lower": "dynamo", "diff": False, "strict": False}
+_GUARDS_ONLY = JudgingContext(
+    Settings({name: Setting(value, "GuardInspector") for name, value in _SETTINGS.items()}), DeviceProfile(""), rules=()
+)
+"""No target and no rules; what Dynamo makes is not lowered."""
 _VAR_ARGS, _VAR_KWARGS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
@@ -194,62 +198,26 @@ class _GuardRecorder(Recorder):
     """Records Dynamo's graph, guards, breaks and recompiles, and ignores what the backend makes of them."""
 
     def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
-        """Record the graph, for its ops and lines."""
         super().dynamo_graph(compile_id, graph_module, code)
         self._compile(compile_id).without_aten_ops()
 
-    def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
-        """Ignored."""
+    def _ignored(self, *_: Any, **__: Any) -> None: ...
 
-    def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
-        """Ignored."""
-
-    def inductor_ir(self, compile_id: str, stage: str, ir: Any, is_backward: bool) -> None:
-        """Ignored."""
-
-    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Ignored."""
-
-    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
-        """Ignored."""
+    aot_graphs = post_grad_graph = inductor_ir = kernel_nodes = output_code = _ignored
 
 
 @contextmanager
-def _capture(recorder: Recorder) -> Iterator[None]:
-    """Record compiles inside the block; plain modules are compiled, compiled ones run in a region of their own."""
-    watch = CaptureWatch(recorder, lower="dynamo", eager=True)
+def _isolated(recorder: Recorder) -> Iterator[None]:
+    """Inside the block every compiled function runs in a cache region of its own, also one that never ran before."""
     redirect = IsolatingRedirect()
-    watch.open()
     try:
-        try:
-            redirect.install()
-        except HookError as error:
-            recorder.failed("already compiled functions", error)
+        redirect.install()
+    except HookError as error:
+        recorder.failed("already compiled functions", error)
+    try:
         yield
     finally:
         redirect.remove()
-        watch.close()
-
-
-def _record(recorder: Recorder, name: str) -> SessionRecord:
-    captures, graph_breaks, recompiles = recorder.captures, recorder.graph_breaks, recorder.recompiles
-    lines = (item.source for items in (captures, graph_breaks, recompiles, recorder.guards) for item in items)
-    return SessionRecord(
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        name=name,
-        target="",
-        strict=False,
-        torch_version=torch_version(),
-        tool_version=__version__,
-        captures=captures,
-        graph_breaks=graph_breaks,
-        recompiles=recompiles,
-        guards=recorder.guards,
-        symbols=recorder.symbols,
-        notes=recorder.notes,
-        sources=texts_of(lines),
-    )
 
 
 def _name_of(target: Callable[..., Any]) -> str:
@@ -260,3 +228,61 @@ def _name_of(target: Callable[..., Any]) -> str:
 
 def _shown(value: object) -> str:
     return f"{clip(repr(value), 60)} ({type(value).__name__})"
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+
+
+class _Identity:
+    """A key that is equal only for the same object; it keeps the object alive, so that its id is not reused."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def call_key(target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+    """Equal for two calls that the compiler cannot tell apart.
+
+    A tensor counts with everything but its values; numbers, strings and flags count with their value, containers with
+    their elements, any other object by identity. A module's parameters count, too: after ``model.half()`` it is another
+    model.
+    """
+    state = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"))
+    return state, _module_key(target), _key(args), _key(kwargs)
+
+
+def describe_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """``float32[2, 4], n=3``."""
+    return ", ".join([*map(described, args), *(f"{name}={described(value)}" for name, value in kwargs.items())])
+
+
+def _module_key(target: Callable[..., Any]) -> Hashable:
+    owner = target if isinstance(target, torch.nn.Module) else getattr(target, "__self__", None)
+    if not isinstance(owner, torch.nn.Module):
+        return None
+    tensors = (*owner.named_parameters(), *owner.named_buffers())
+    modes = tuple(module.training for module in owner.modules())
+    return modes, tuple((name, _tensor_key(tensor)) for name, tensor in tensors)
+
+
+def _tensor_key(tensor: torch.Tensor) -> Hashable:
+    layout = tuple(tensor.stride()) if tensor.layout == torch.strided else str(tensor.layout)
+    return type(tensor), tuple(tensor.shape), layout, tensor.dtype, tensor.device, tensor.requires_grad
+
+
+def _key(value: Any) -> Hashable:
+    if isinstance(value, torch.Tensor):
+        return _tensor_key(value)
+    if isinstance(value, _PLAIN):
+        return type(value), repr(value)
+    if isinstance(value, Mapping):
+        return type(value), tuple((_key(name), _key(item)) for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(_key, value))
+    return _Identity(value)

@@ -6,19 +6,18 @@
     print(minifier.minify())              # 1 of 318 ops after 13 evaluations: …
     minifier.generate_repro_script("repro.py")
 
-In: a graph (``tracing`` makes that of a model), its inputs and a failure: an exception, a violation of a rule, or any
-:class:`FailurePredicate`; :class:`Differs` is that of wrong numbers, by the policy of ``session.diff()``. Out: a
-:class:`MinimalRepro` and its script.
+In: a graph (:func:`dynamo_graph` makes that of a model), its inputs and a failure: an exception, a violation of a
+rule, or any :class:`FailurePredicate`; :class:`Differs` is that of wrong numbers, by the policy of ``session.diff()``.
+Out: a :class:`MinimalRepro` and its script.
 
 - ``predicates`` and ``differs`` decide whether a graph fails, ``cutting`` makes smaller graphs, ``delta_debugging``
   chooses which of them to test, ``minifier`` combines them.
-- ``backend_source`` and ``script_limit`` are for the script: how it imports a backend, and which error is a failure.
+- ``backend_source`` is for the script: how it imports a backend.
 """
 
 from inductor_debug_jupyter.pipeline.minify.backend_source import backend_source
 from inductor_debug_jupyter.pipeline.minify.differs import Differs
-from inductor_debug_jupyter.pipeline.minify.minifier import Minifier, MinimalRepro
+from inductor_debug_jupyter.pipeline.minify.minifier import Minifier, MinimalRepro, dynamo_graph
 from inductor_debug_jupyter.pipeline.minify.predicates import FailurePredicate, Outcome
-from inductor_debug_jupyter.pipeline.minify.tracing import dynamo_graph
 
 __all__ = ["Differs", "FailurePredicate", "Minifier", "MinimalRepro", "Outcome", "backend_source", "dynamo_graph"]

@@ -8,10 +8,12 @@ what rounding explains at each element, and a limit half-way between that and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -21,11 +23,11 @@ from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHar
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, backend_name, backend_source
 from inductor_debug_jupyter.pipeline.minify.predicates import Outcome, ScriptNeeds
-from inductor_debug_jupyter.pipeline.minify.script_limit import explained_error, limit_between, seen_error
 from inductor_debug_jupyter.pipeline.records import DiffRecord
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script, rounding_check
-from inductor_debug_jupyter.pipeline.repro.values import drawn
-from inductor_debug_jupyter.pipeline.torch_compat.state import lines_for_eager_randomness
+from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, lines_for_eager_randomness
 
 _SEED = 0
 """Every execution starts from this seed, here and in the script."""
@@ -177,3 +179,84 @@ def _seeded() -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(_SEED)
         yield
+
+
+LEAST: Final = 8.0
+"""Up to so many floors are always rounding: vector libraries differ by that much in ``erf``."""
+LEAST_NARROW: Final = 2.0
+"""The same where all numbers are in 16 bits or fewer: both sides compute in float32 and round once."""
+MOST: Final = 16.0
+"""More floors than this are never rounding: fault-free Inductor stays within 12 (GPT-2, ViT, ConvNet, a long sum)."""
+HIGHEST_LIMIT: Final = 1000.0
+"""The highest limit of a script, however large the error was."""
+
+
+def limit_between(explained: float, seen: float) -> float:
+    """The limit for a script."""
+    return float(f"{min(math.sqrt(explained * max(seen, explained)), HIGHEST_LIMIT):.3g}")
+
+
+def seen_error(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], compiler: Callable[..., Any], *, backward: bool, unit: float
+) -> float:
+    """The largest error of a backend, in floors, as a script will measure it."""
+
+    def compiled(graph: torch.nn.Module) -> Callable[..., Any]:
+        return compile_alone(graph, lambda *args, **options: compiler(*args, **options))
+
+    with undisturbed(), caches_bypassed():
+        return _measured(gm, inputs, compiled, backward=backward, unit=unit)
+
+
+def explained_error(gm: torch.fx.GraphModule, inputs: Sequence[Any], *, backward: bool, unit: float) -> float:
+    """The largest error, in floors, that a healthy backend may have on this graph."""
+    floats = [value.dtype for value in inputs if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    narrow = bool(floats) and all(dtype.itemsize <= 2 for dtype in floats) and not unit
+    try:
+        with torch.autocast("cpu", enabled=False):
+            healthy = _measured(gm, inputs, _in_float64, backward=backward, unit=unit)
+    except Exception:  # an op has no float64 kernel, or names a dtype: MOST holds
+        healthy = math.inf
+    return min(max(LEAST_NARROW if narrow else LEAST, 2 * healthy), MOST)
+
+
+def _measured(
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    run: Callable[[torch.nn.Module], Callable[..., Any]],
+    *,
+    backward: bool,
+    unit: float,
+) -> float:
+    found, _ = rounding_check.worst_excess(
+        lambda: copy.deepcopy(gm), lambda: [copy_of(value) for value in inputs], run, backward=backward, unit=unit
+    )
+    return found
+
+
+def _in_float64(graph: torch.nn.Module) -> Callable[..., Any]:
+    """The graph in float64, with its results cast to their usual dtypes."""
+
+    def run(*inputs: Any) -> Any:
+        with torch.random.fork_rng(), torch.no_grad():
+            usual = copy.deepcopy(graph)(*map(copy_of, inputs))
+        wide = [
+            value.double() if rounding_check.rounds(value) and not value.is_complex() else value for value in inputs
+        ]
+        found = copy.deepcopy(graph).double()(*wide)
+        with torch.no_grad():  # an input that the graph wrote to
+            for value, written in zip(inputs, wide, strict=True):
+                if written is not value and not torch.equal(written, value.double()):
+                    value.copy_(written)
+        return _as_usual(found, usual)
+
+    return run
+
+
+def _as_usual(found: Any, usual: Any) -> Any:
+    """The results in their usual dtypes."""
+    if isinstance(found, torch.Tensor):
+        return found.to(usual.dtype)
+    if isinstance(found, (tuple, list)):
+        return [_as_usual(each, like) for each, like in zip(found, usual, strict=True)]
+    return found

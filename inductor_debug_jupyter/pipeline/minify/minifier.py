@@ -13,7 +13,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
-from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, StoreError, UsageError
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend
 from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
@@ -25,14 +25,17 @@ from inductor_debug_jupyter.pipeline.minify.predicates import (
     RaisesSame,
     ScriptNeeds,
     StillFound,
+    first_line,
 )
-from inductor_debug_jupyter.pipeline.minify.tracing import dynamo_graph
 from inductor_debug_jupyter.pipeline.records import Violation
 from inductor_debug_jupyter.pipeline.repro import check_shows_alone
 from inductor_debug_jupyter.pipeline.repro.graph_script import calls_of
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_drawn
+from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
+from inductor_debug_jupyter.pipeline.store.files import explained
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
 
 Failure = BaseException | Violation | Sequence[Violation] | None
 
@@ -49,7 +52,6 @@ class MinimalRepro(Harmless):
         total_ops: how many ops the whole graph has.
         evaluations: how many graphs were tested.
         nearest_passing: of the graphs that did not fail, the one that differs least; None when all failed.
-        passing_reason: what that graph does instead.
         is_complete: False when the limit of evaluations ended the search early.
     """
 
@@ -60,7 +62,6 @@ class MinimalRepro(Harmless):
     total_ops: int
     evaluations: int
     nearest_passing: torch.fx.GraphModule | None = None
-    passing_reason: str = ""
     is_complete: bool = True
 
     @property
@@ -120,6 +121,7 @@ class Minifier:
         self.setup = tuple(setup)
         self.predicate = _predicate(error, run, backend, fails, lambda: rules or _rules_of(target))
         self.max_evaluations = max_evaluations
+        self._whole: Outcome | None = None
 
     @classmethod
     def of_model(cls, model: Callable[..., Any], inputs: Any, error: Failure = None, **options: Any) -> Minifier:
@@ -144,11 +146,9 @@ class Minifier:
 
     def whole(self) -> Outcome:
         """Whether the whole graph fails, and how (or what happens instead); computed once."""
+        if self._whole is None:
+            self._whole = self.predicate(self.gm, [copy_of(value) for value in self.inputs])
         return self._whole
-
-    @cached_property
-    def _whole(self) -> Outcome:
-        return self.predicate(self.gm, [copy_of(value) for value in self.inputs])
 
     def minify(self) -> MinimalRepro:
         """Find the smallest failing graph; computed once.
@@ -185,7 +185,6 @@ class Minifier:
             total_ops=total,
             evaluations=len(search.seen) + 1,
             nearest_passing=None if passing is None else cutter.cut(passing)[0],
-            passing_reason="" if passing is None else search.seen[frozenset(passing)].reason,
             is_complete=search.is_complete,
         )
 
@@ -227,13 +226,11 @@ class Minifier:
         if isinstance(path, Shelf):
             return path.put("repros", "minified.py", script)
         target = Path(path)
-        try:
+        with explained("write", target):
             if target.is_dir():
                 target = target / "minified.py"
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(script, encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"{target}: the script cannot be written ({error.strerror})") from None
         return target.resolve()
 
     def _needs_exact_values(self, minimal: MinimalRepro) -> bool:
@@ -270,3 +267,39 @@ def _predicate(
     raise UsageError(
         f"error: {error!r} is not allowed; allowed: an exception, a violation or several, or fails= with a function"
     )
+
+
+def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
+    """The graph of a model and that graph's inputs, with the model's parameters among them.
+
+    The model is traced and not run. The user's own compiles of it, and torch's count of recompiles, do not change.
+
+    Raises:
+        UsageError: Dynamo breaks the graph, or sees none.
+    """
+    seen: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
+
+    def keep(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        def run(*values: Any) -> Any:
+            seen.append((gm, values))
+            raise _SeenError
+
+        return run
+
+    def call(*call_args: Any, **call_kwargs: Any) -> Any:
+        return model(*call_args, **call_kwargs)
+
+    try:
+        with undisturbed(), random_state_kept():
+            compile_whole(call, keep)(*args, **kwargs)
+    except _SeenError:
+        pass
+    except Exception as error:
+        raise UsageError(f"no single graph of this model: {type(error).__name__}: {first_line(error)}") from error
+    if not seen:
+        raise UsageError("no graph of this model: it computes nothing with tensors")
+    return seen[0]
+
+
+class _SeenError(Exception):
+    """Raised instead of running the graph."""

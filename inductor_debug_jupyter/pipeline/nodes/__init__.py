@@ -1,16 +1,14 @@
 """One node of a captured graph: its inputs, its output, and a callable of just that op or kernel.
 
-In: the captures of a session, its kept calls, and a node's name. Out: a :class:`NodeHandle`. ``handle_lookup`` makes
-it. ``matching`` finds the captured node, and ``live`` finds it again in graphs that are traced anew. ``reexecution``
-runs the kept call up to the node: with ``stepping`` for the reference, ``parts`` for any candidate, ``kernels`` for
-Inductor. ``values`` has the result, ``handle`` the class that the user holds, ``binding`` puts values into a namespace.
-``traced_calls`` keeps traced calls and ``checkpoints`` values of their graphs, both checked by ``contents``, so that
-the next node needs neither a trace nor a run from the beginning.
+In: the captures of a session, its kept calls, and a node's name. Out: a :class:`NodeHandle` (``handle``), which
+``binding`` can put into a namespace. ``matching`` finds the captured node, also in graphs that are traced anew.
+``reexecution`` runs the kept call up to the node: with ``stepping`` for the reference, ``parts`` for any candidate,
+``kernels`` for Inductor. ``values`` has the result. ``traced_calls`` keeps traced calls and ``checkpoints`` values of
+their graphs, so that the next node needs neither a trace nor a run from the beginning.
 """
 
 from inductor_debug_jupyter.pipeline.nodes.checkpoints import BUDGET
-from inductor_debug_jupyter.pipeline.nodes.handle import NodeHandle
-from inductor_debug_jupyter.pipeline.nodes.handle_lookup import node_handle
+from inductor_debug_jupyter.pipeline.nodes.handle import NodeHandle, node_handle
 from inductor_debug_jupyter.pipeline.nodes.traced_calls import TracedCalls
 
 __all__ = ["BUDGET", "NodeHandle", "TracedCalls", "node_handle"]

@@ -11,8 +11,8 @@ import itertools
 import keyword
 import re
 import weakref
-from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -43,32 +43,17 @@ class Bound(Harmless):
         return "\n".join([str(self), *self.lines])
 
 
-@dataclass
-class _Bindings:
-    """The names bound in one namespace → weak references to their objects."""
+Marks = tuple[weakref.ref[Any], ...]
+"""The objects of a value that can be referenced weakly: itself, or the items of a container."""
 
-    held: dict[str, tuple[weakref.ref[Any], ...]] = field(default_factory=dict)
-
-    def is_ours(self, name: str, value: Any) -> bool:
-        """Whether a name still has the value that was bound here."""
-        marks, parts = self.held.get(name, ()), _parts(value)
-        same = len(marks) == len(parts) > 0
-        return same and all(mark() is part for mark, part in zip(marks, parts, strict=True))
-
-    def add(self, name: str, value: Any) -> None:
-        self.held[name] = tuple(weakref.ref(part) for part in _parts(value))
+_bound: dict[int, dict[str, Marks]] = {}
+"""Id of a namespace → name → what was bound; a new namespace with the id of a freed one has none of its objects."""
 
 
-_bindings: dict[int, _Bindings] = {}
-"""By the id of the namespace; a new namespace with the id of a freed one has none of its objects."""
-
-
-def _parts(value: Any) -> list[Any]:
-    """The objects of a value that can be referenced weakly: itself, or the items of a container."""
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    parts = value if isinstance(value, tuple | list) else (value,)
-    return [each for each in parts if type(each).__weakrefoffset__]
+def _marks(value: Any) -> Marks:
+    items = tuple(value.values()) if isinstance(value, dict) else value
+    parts = items if isinstance(items, tuple | list) else (items,)
+    return tuple(weakref.ref(each) for each in parts if type(each).__weakrefoffset__)
 
 
 def bind(namespace: MutableMapping[str, Any], name: str, values: dict[str, Any], prefix: str = "") -> Bound:
@@ -78,7 +63,7 @@ def bind(namespace: MutableMapping[str, Any], name: str, values: dict[str, Any],
         OptionError: the prefix does not begin a name.
     """
     stem = _stem(name, prefix)
-    known = _bindings.setdefault(id(namespace), _Bindings())
+    known = _bound.setdefault(id(namespace), {})
     taken = ""
     for tried in _stems(stem):
         names = {kind: tried + _SUFFIXES[kind] for kind in values}
@@ -88,13 +73,14 @@ def bind(namespace: MutableMapping[str, Any], name: str, values: dict[str, Any],
         taken = taken or in_the_way[0]
     for kind, value in values.items():
         namespace[names[kind]] = value
-        known.add(names[kind], value)
+        known[names[kind]] = _marks(value)
     return Bound(names, taken)
 
 
-def _is_taken(namespace: MutableMapping[str, Any], name: str, known: _Bindings) -> bool:
+def _is_taken(namespace: MutableMapping[str, Any], name: str, known: Mapping[str, Marks]) -> bool:
     if name in namespace:
-        return not known.is_ours(name, namespace[name])
+        marks = _marks(namespace[name])
+        return not marks or [id(mark()) for mark in known.get(name, ())] != [id(mark()) for mark in marks]
     return hasattr(builtins, name) or keyword.iskeyword(name) or keyword.issoftkeyword(name)
 
 

@@ -34,14 +34,10 @@ def storages(values: Any) -> dict[int, int]:
 
 
 class Checkpoints:
-    """The checkpoints of one session.
+    """The checkpoints of one session, within a budget of bytes."""
 
-    Args:
-        budget: their most bytes.
-    """
-
-    def __init__(self, budget: int = BUDGET) -> None:
-        self.budget = budget
+    def __init__(self) -> None:
+        self.budget = BUDGET
         self.nbytes = 0
         """Bytes that are kept now."""
         self._sizes: OrderedDict[tuple[GraphRun, Place], int] = OrderedDict()

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
+from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, resolve_backend
+from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
 from inductor_debug_jupyter.pipeline.nodes.binding import Bound, bind
-from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode
+from inductor_debug_jupyter.pipeline.nodes.kernels import kernel_values
+from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, find_node
+from inductor_debug_jupyter.pipeline.nodes.parts import InParts
+from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution, eager_mode
+from inductor_debug_jupyter.pipeline.nodes.traced_calls import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues
-from inductor_debug_jupyter.pipeline.records import NodeRecord, SourceLine
+from inductor_debug_jupyter.pipeline.records import CompileCapture, NodeRecord, SourceLine
 from inductor_debug_jupyter.pipeline.words import clip
 
 
@@ -193,3 +200,40 @@ def described(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"{type(value).__name__} of {len(value)}: {'; '.join(described(each) for each in value[:4])}"
     return clip(repr(value), 60)
+
+
+def node_handle(
+    captures: Sequence[CompileCapture],
+    calls: Callable[[], Sequence[ModelCall]],
+    name: str,
+    stage: str = "",
+    compile_id: str = "",
+    *,
+    candidate: Any = None,
+    gradients: Sequence[torch.Tensor] | None = None,
+    traces: TracedCalls | None = None,
+) -> NodeHandle:
+    """A handle on a captured node. See :meth:`DebugSession.node` for the arguments.
+
+    ``calls`` returns the kept calls; ``traces`` keeps traced calls from one handle to the next.
+
+    Raises:
+        NotFoundError: there is no such node.
+        UsageError: there is no such stage or candidate.
+    """
+    backend = Backend(EAGER) if candidate is None else resolve_backend(candidate, "candidate")
+    if backend.recording is not None:
+        raise OptionError(f"candidate={candidate!r}; allowed: a backend that runs here, not a recording")
+    fused = backend.name == INDUCTOR and backend.compiler is not None
+    captured = find_node(captures, name, stage, compile_id, to_run=not fused)
+
+    def fetch() -> NodeValues:
+        kept = calls()
+        if fused:
+            return kernel_values(kept, captured, gradients)
+        is_candidate = backend.compiler is not None
+        collector = InParts(backend) if is_candidate else eager_mode
+        again = Reexecution(kept, gradients, collector, afterwards=is_candidate, traces=traces)
+        return again.values(captured)
+
+    return NodeHandle(captured, fetch, "" if backend.compiler is None else backend.name)

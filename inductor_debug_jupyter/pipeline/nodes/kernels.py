@@ -16,11 +16,10 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import as_node
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError, UsageError
-from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, near, same_dynamo_graph
-from inductor_debug_jupyter.pipeline.nodes.reexecution import run_again
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, near
+from inductor_debug_jupyter.pipeline.nodes.reexecution import Watcher, run_again
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError
 from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues, own_copies
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import Role
@@ -35,7 +34,7 @@ from inductor_debug_jupyter.pipeline.words import count
 
 
 def kernel_values(
-    calls: Sequence[ModelCall], wanted: CapturedNode, gradients: Sequence[torch.Tensor] | None = None
+    calls: Sequence[ModelCall], wanted: CapturedNode, gradients: Sequence[torch.Tensor] | None
 ) -> NodeValues:
     """The inputs and outputs of the kernel that computes a node.
 
@@ -43,23 +42,17 @@ def kernel_values(
         NotFoundError: the captured graph does not come out again, or no kernel computes the node.
         InductorDebugError: the model raised.
     """
-
-    def backend(watch: _Watch) -> Callable[..., Any]:
-        return watch.compile
-
     with ExitStack() as stack:
 
         def watcher() -> _Watch:
-            watch = _Watch(wanted)
+            watch = _Watch(wanted=wanted)
             stack.enter_context(observed(watch))
             return watch
 
-        watch = run_again(calls, wanted.capture, watcher, backend, gradients)
-    if watch.problem is not None:
-        raise watch.problem
-    if watch.values is None:
+        watch = run_again(calls, wanted.capture, watcher, gradients)
+    if watch.found is None:
         raise NotFoundError(f"the kernel of {wanted.record.name} was not called")
-    return watch.values
+    return watch.found
 
 
 @dataclass(frozen=True)
@@ -93,15 +86,10 @@ class _Argument:
         return _laid_out(self.value, _fitting(self, inputs[self.label]) if self.is_input else None, device)
 
 
-@dataclass
-class _Watch:
+@dataclass(kw_only=True)
+class _Watch(Watcher):
     """Compiles with Inductor, waits for the kernel, and stops the call behind it."""
 
-    wanted: CapturedNode
-    problem: InductorDebugError | None = None
-    unlike: list[str] = field(default_factory=list)
-    values: NodeValues | None = None
-    recognised: bool = False
     _compiling: bool = False
     _graph: GeneratedGraph | None = None
     _call: KernelCall | None = None
@@ -110,14 +98,12 @@ class _Watch:
     _inputs: dict[str, Any] = field(default_factory=dict)
     _outputs: dict[str, Any] = field(default_factory=dict)
 
-    # Compiling --------------------------------------------------------------------------------------------------
+    def backend(self) -> Callable[..., Any]:
+        """Inductor; it notes when it is given the captured graph."""
+        return self._compile
 
-    def compile(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Compile a graph with Inductor, and note whether it is the captured one."""
-        why_not = same_dynamo_graph(self.wanted.capture, graph_record("dynamo", graph_module))
-        self._compiling = not self.recognised and not why_not
-        self.recognised |= self._compiling
-        self.unlike.append(why_not)
+    def _compile(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        self._compiling = self.recognises(graph_module)
         run = compile_with_inductor(graph_module, example_inputs)
         self._compiling = False
         return run
@@ -143,8 +129,6 @@ class _Watch:
         index = self._call.index
         self._last = max(call.index for call in graph.calls if index in {call.index, call.made_by})
 
-    # Running ----------------------------------------------------------------------------------------------------
-
     def begin(self, graph: GeneratedGraph, inputs: Mapping[str, Any]) -> None:
         """Stop the call if there is no such kernel."""
         if graph is self._graph and self.problem is not None:
@@ -163,7 +147,7 @@ class _Watch:
         for name, value in values.items():
             self._outputs[name] = own_copies(as_node_or_buffer(graph, name, value))
         if call.index == self._last:
-            self.values = self._answer()
+            self.found = self._answer()
             raise ReachedError
 
     def end(self, graph: GeneratedGraph, outputs: Any) -> None:

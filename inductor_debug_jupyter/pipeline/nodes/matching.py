@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, GraphRecord, NodeRecord, TensorSpec
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import origins_by_sequence
 
 RUN_STAGES = ("forward", "backward", "dynamo")
 """The stages whose graphs are run."""
@@ -103,11 +107,12 @@ def near(name: str, names: Iterable[str]) -> str:
 # The same graph again ---------------------------------------------------------------------------------------------
 
 
-def same_dynamo_graph(captured: CompileCapture, again: GraphRecord) -> str:
+def why_not_same(captured: CompileCapture, graph_module: torch.fx.GraphModule) -> str:
     """Why a Dynamo graph is not the one that was captured; empty when it is, or when none was captured."""
     graph = captured.graph("dynamo")
     if graph is None:
         return ""
+    again = graph_record("dynamo", graph_module)
     old, new = ([_signature(node) for node in each.calls] for each in (graph, again))
     for at, (before, now) in enumerate(zip(old, new, strict=False)):
         if before != now:
@@ -159,3 +164,44 @@ def _kind(node: NodeRecord, graph: GraphRecord) -> tuple[Any, ...]:
     """A node's op, the Dynamo nodes that it comes from, its tensors and those that it reads."""
     read = tuple(_tensors(graph.by_name[name].outputs) for name in node.inputs if name in graph.by_name)
     return node.target, node.origins, _tensors(node.outputs), read
+
+
+def is_inductors(capture: CompileCapture) -> bool:
+    """Whether a compile went through Inductor, which has AOTAutograd trace with its own decompositions."""
+    return bool(capture.kernels) or not {"post_grad", "ir_pre_fusion", "code"}.isdisjoint(capture.stages)
+
+
+@dataclass
+class LiveGraphs:
+    """The graphs that a captured compile gives when its call is traced again.
+
+    Args:
+        capture: the compile that was captured.
+        way: how they were lowered; see :data:`replay.WAYS`.
+    """
+
+    capture: CompileCapture
+    way: str
+    graphs: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
+    """By stage."""
+    _records: dict[str, GraphRecord] = field(default_factory=dict)
+
+    def name_of(self, wanted: CapturedNode) -> str:
+        """The node's name in the graph that was traced again; empty when that is ambiguous.
+
+        Raises:
+            NotFoundError: it is missing there, or has another op or other tensors.
+        """
+        again = self._record(wanted.stage)
+        if self.way == "aot" and is_inductors(self.capture):
+            return by_op(wanted.record, wanted.graph, again)
+        return by_name(wanted.record, again)
+
+    def _record(self, stage: str) -> GraphRecord:
+        if stage not in self._records:
+            origins: dict[int, tuple[str, ...]] = {}
+            for graph_module in self.graphs.values():
+                for number, names in origins_by_sequence(graph_module).items():
+                    origins.setdefault(number, names)
+            self._records[stage] = graph_record(stage, self.graphs[stage], origins=origins)
+        return self._records[stage]

@@ -6,7 +6,7 @@ written to memory, the candidate cannot fuse. A backward starts from what the fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,17 +23,13 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 
 @dataclass(frozen=True)
 class InParts:
-    """Computes wanted nodes on a candidate's backend; a :class:`Collector`."""
+    """Computes a node on a candidate's backend; a ``Collector``."""
 
     backend: Backend
 
-    def __call__(
-        self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any], wanted: Sequence[str], to_the_end: bool
-    ) -> tuple[dict[str, NodeValues], Any]:
-        """The values of the first wanted node; nothing runs after it."""
+    def __call__(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any], name: str) -> NodeValues:
+        """The values of a node; nothing runs after it."""
         assert self.backend.compiler is not None
-        assert not to_the_end
-        name = wanted[0]
         node = next(each for each in graph_module.graph.nodes if each.name == name)
         if not isinstance(node_value(node), torch.Tensor) or not node.op.startswith("call_"):
             raise NotFoundError(f"{name} is not one tensor that {self.backend.name} computes: ask for what reads it")
@@ -53,7 +49,7 @@ class InParts:
             note += "; what the forward saved is eager mode's"
         alone = self._alone(node, graph_module, call, compiler)
         function = NodeFunction(name, f"{self.backend.name} {call.what}", call.input_names, alone)
-        return {name: NodeValues(inputs, output, function, note=note, outputs={name: output})}, None
+        return NodeValues(inputs, output, function, note=note, outputs={name: output})
 
     def _run_to(
         self, node: torch.fx.Node, graph_module: torch.fx.GraphModule, known: dict[str, Any], compiler: Compiler

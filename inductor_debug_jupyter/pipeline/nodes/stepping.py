@@ -1,6 +1,6 @@
-"""Run a graph up to some of its nodes; every value is freed after its last use.
+"""Run a graph up to one of its nodes; every value is freed after its last use.
 
-Only the nodes that the wanted ones depend on run, and earlier nodes that draw random numbers or write in place: their
+Only the nodes that the wanted one depends on run, and earlier nodes that draw random numbers or write in place: their
 order decides later values. With checkpoints (a :class:`GraphRun`), nodes whose values are kept from an earlier run of
 the same graph do not run again.
 """
@@ -37,22 +37,20 @@ def as_it_is(graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
     return torch.fx.Interpreter(graph_module).boxed_run(args)
 
 
-def nodes_to_run(
-    graph_module: torch.fx.GraphModule, wanted: Collection[str], *, everything: bool = False
-) -> list[torch.fx.Node]:
-    """The nodes to run, in order, so that the wanted ones have their values.
+def nodes_to_run(graph_module: torch.fx.GraphModule, wanted: str, *, everything: bool) -> list[torch.fx.Node]:
+    """The nodes to run, in order, so that the wanted one has its value.
 
-    With ``everything``, all nodes before them, for a Dynamo graph: its nodes write in place and change the state of
-    torch (``with torch.autocast``). Nodes behind the wanted ones that end such a state run, too.
+    With ``everything``, all nodes before it, for a Dynamo graph: its nodes write in place and change the state of
+    torch (``with torch.autocast``). Nodes behind the wanted one that end such a state run, too.
     """
     order = list(graph_module.graph.nodes)
-    last = max(at for at, node in enumerate(order) if node.name in wanted)
+    last = next(at for at, node in enumerate(order) if node.name == wanted)
     before = order[: last + 1]
     if everything:
         states = {node for node in before if _is_of_state(node)}
         after = [node for node in order[last + 1 :] if _is_of_state(node) and states.issuperset(node.all_input_nodes)]
         return [*before, *after]
-    acting = [node for node in before if node.name in wanted or _writes(node) or _draws(node)]
+    acting = [node for node in before if node is order[last] or _writes(node) or _draws(node)]
     needed = _with_all_before(acting, lambda node: node.all_input_nodes)
     return [node for node in before if node in needed]
 
@@ -71,26 +69,24 @@ def _with_all_before(
     return needed
 
 
-def resumable(graph_module: torch.fx.GraphModule, wanted: Collection[str]) -> bool:
-    """Whether every value up to the wanted nodes can be computed again at any time.
+def resumable(graph_module: torch.fx.GraphModule, wanted: str) -> bool:
+    """Whether every value up to the wanted node can be computed again at any time.
 
     It can if no node writes in place, and random numbers come from the CPU's generator, whose state is kept.
     """
-    left = set(wanted)
     for node in graph_module.graph.nodes:
         devices = {tensor.device.type for tensor in tensors_of(node_value(node))}
         if _writes(node) or (_draws(node) and devices != {"cpu"}):
             return False
-        left.discard(node.name)
-        if not left:
+        if node.name == wanted:
             break
     return True
 
 
 def nodes_to_resume(
-    graph_module: torch.fx.GraphModule, wanted: Collection[str], known: Collection[str], run: GraphRun
+    graph_module: torch.fx.GraphModule, wanted: str, known: Collection[str], run: GraphRun
 ) -> list[torch.fx.Node]:
-    """The nodes to run, in order, so that the wanted ones have their values, if those of ``known`` have theirs."""
+    """The nodes to run, in order, so that the wanted one has its value, if those of ``known`` have theirs."""
     order = list(graph_module.graph.nodes)
     draws = [node for node in order if _draws(node)]
     draw_before = dict(zip(draws[1:], draws, strict=False))
@@ -100,7 +96,7 @@ def nodes_to_resume(
         if node in draw_before and run.state(node.name) is None:
             yield draw_before[node]  # leaves the generator in the state that this node needs
 
-    needed = _with_all_before((node for node in order if node.name in wanted), before)
+    needed = _with_all_before((node for node in order if node.name == wanted), before)
     return [node for node in order if node in needed]
 
 
@@ -123,28 +119,28 @@ class Stepper:
     Args:
         graph_module: the graph.
         args: its arguments; the list is emptied, so that arguments can be freed.
-        wanted: nodes whose inputs and output are kept.
+        wanted: the node whose inputs and output are kept.
         borrowed: whether the arguments are the user's: they are copied if a node may write into them.
     """
 
     def __init__(
-        self, graph_module: torch.fx.GraphModule, args: list[Any], wanted: Collection[str], *, borrowed: bool = False
+        self, graph_module: torch.fx.GraphModule, args: list[Any], wanted: str, *, borrowed: bool = False
     ) -> None:
-        self.found: dict[str, NodeValues] = {}
+        self._found: NodeValues | None = None
         self._module = graph_module
         self._interpreter = torch.fx.Interpreter(graph_module)
-        self._wanted = frozenset(wanted)
+        self._wanted = wanted
         self._borrowed = borrowed
         placeholders = graph_module.graph.find_nodes(op="placeholder")
         self._args = {node.name: value for node, value in zip(placeholders, args, strict=True)}
         args.clear()
 
-    def reach(self, *, everything: bool = False) -> None:
-        """Run up to the wanted nodes."""
-        self._run(nodes_to_run(self._module, self._wanted, everything=everything))
+    def reach(self, *, everything: bool = False) -> NodeValues:
+        """Run up to the wanted node; returns its values."""
+        return self._run(nodes_to_run(self._module, self._wanted, everything=everything))
 
-    def resume(self, run: GraphRun) -> None:
-        """Run to the wanted nodes from the values kept in ``run``, and keep more of them.
+    def resume(self, run: GraphRun) -> NodeValues:
+        """Run to the wanted node from the values kept in ``run``, and keep more of them.
 
         The graph must be :func:`resumable`, and the generator in its state at the beginning of ``run``.
         """
@@ -152,43 +148,37 @@ class Stepper:
         nodes = nodes_to_resume(self._module, self._wanted, known, run)
         read = {each for node in nodes for each in node.all_input_nodes}.difference(nodes)
         run.used(each.name for each in read)
-        self._run(nodes, {each: known[each.name] for each in read}, _Keeper(self._module, run, known, self._args))
-
-    def finish(self) -> Any:
-        """Run all nodes; returns the graph's results."""
-        return self._run(list(self._module.graph.nodes))
+        keeper = _Keeper(self._module, run, known, self._args)
+        return self._run(nodes, {each: known[each.name] for each in read}, keeper)
 
     def _run(
         self,
         nodes: Sequence[torch.fx.Node],
         known: Mapping[torch.fx.Node, Any] | None = None,
         keeper: _Keeper | None = None,
-    ) -> Any:
+    ) -> NodeValues:
         uses = Counter(each for node in nodes for each in node.all_input_nodes)
-        self._free_all_args_but({node.name for node in nodes})
+        needed = {node.name for node in nodes}
+        self._args = {name: value for name, value in self._args.items() if name in needed}
         if self._borrowed and any(map(_may_write, nodes)):
             self._args = clone_inputs(self._args)
         values: dict[torch.fx.Node, Any] = dict(known or {})
         for node in nodes:
-            if node.op == "output":
-                return map_arg(node.args[0], values.__getitem__)
             if keeper is not None:
                 keeper.before(node, values)
             values[node] = self._value(node, values.__getitem__)
             uses.subtract(node.all_input_nodes)
             _free_unused(node, uses, values)
-        return None
-
-    def _free_all_args_but(self, needed: Collection[str]) -> None:
-        self._args = {name: value for name, value in self._args.items() if name in needed}
+        assert self._found is not None, "the wanted node is one of those to run"
+        return self._found
 
     def _value(self, node: torch.fx.Node, look_up: Callable[[torch.fx.Node], Any]) -> Any:
-        wanted = node.name in self._wanted
+        wanted = node.name == self._wanted
         if node.op == "placeholder":
             value = self._args.pop(node.name)
             if wanted:
                 own = own_copies(value)
-                self.found[node.name] = NodeValues({}, own, None, outputs={node.name: own})
+                self._found = NodeValues({}, own, None, outputs={node.name: own})
             return value
         args, kwargs = map_arg((node.args, node.kwargs), look_up)
         call, inputs = None, {}
@@ -200,7 +190,7 @@ class Stepper:
         if wanted:
             function = None if call is None else call.function()
             output = own_copies(value)
-            self.found[node.name] = NodeValues(inputs, output, function, outputs={node.name: output})
+            self._found = NodeValues(inputs, output, function, outputs={node.name: output})
         return value
 
 

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import logging
 import weakref
+import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,9 +33,8 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
-from inductor_debug_jupyter.pipeline.nodes.checkpoints import BUDGET, Checkpoints, GraphRun
-from inductor_debug_jupyter.pipeline.nodes.contents import contents_of
-from inductor_debug_jupyter.pipeline.nodes.live import LiveGraphs
+from inductor_debug_jupyter.pipeline.nodes.checkpoints import Checkpoints, GraphRun
+from inductor_debug_jupyter.pipeline.nodes.matching import LiveGraphs, why_not_same
 from inductor_debug_jupyter.pipeline.nodes.stepping import ReachedError, as_it_is
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, plain_model
@@ -42,6 +43,29 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, 
 from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import KeptCall
 from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, sizes
+
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+_THREADS: Final = 4
+
+
+def contents_of(values: Iterable[Any]) -> tuple[Any, ...] | None:
+    """A fingerprint: equal for equal contents, and hardly ever for others; None for tensors that are not plain."""
+    with ThreadPoolExecutor(_THREADS) as pool:  # a checksum does not hold Python's lock
+        prints = list(pool.map(_fingerprint, values))
+    return None if None in prints else tuple(prints)
+
+
+def _fingerprint(tensor: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor):
+        return repr(tensor)
+    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+        return None
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    buffer: Any = plain.reshape(-1).view(torch.uint8).numpy()
+    checksum = zlib.crc32(buffer)
+    written = None if tensor.is_inference() else tensor._version
+    return tensor.dtype, tuple(tensor.shape), tensor.stride(), written, checksum
+
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -114,40 +138,27 @@ class TracedCall:
         self.live = live
         self._checkpoints = checkpoints
         self._kept_call = KeptCall(ReplayBackend(live.way, _Relay(self).user_of))
-        self._runner: Runner | None = None
+        self.runner: Runner | None = None
+        """Runs the graphs of the call while it is called."""
         self._contents: tuple[Any, ...] | None = None
         self._runs: dict[str, GraphRun] = {}
         self._saved: _Saved | None = None
 
-    # While the call runs ----------------------------------------------------------------------------------------
-
-    def recognise(self, graph_module: torch.fx.GraphModule) -> None:
-        """Check that a Dynamo graph is the first and the captured one; an exception ends the call."""
-        if self.live.graphs or self.live.why_not(graph_module):
-            raise _ChangedError
-
-    def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Run a graph of the call with the runner that is in force."""
-        assert self._runner is not None
-        return self._runner(stage, graph_module, args)
-
     @contextmanager
     def _running(self, runner: Runner) -> Iterator[None]:
-        self._runner = runner
+        self.runner = runner
         try:
             with as_called(self.call), sizes("fixed"), caches_bypassed():
                 yield
         finally:
-            self._runner = None
-
-    # Between calls ----------------------------------------------------------------------------------------------
+            self.runner = None
 
     def start(self) -> CallStart | None:
         """The beginning of its first graph for the model as it is now; None when the call does not get there."""
         noted: list[CallStart] = []
 
-        def note(stage: str, _: torch.fx.GraphModule, args: list[Any]) -> Any:
-            noted.append(CallStart(self, stage, list(args), torch.get_rng_state()))
+        def note(_: str, __: torch.fx.GraphModule, args: list[Any]) -> Any:
+            noted.append(CallStart(self, list(args), torch.get_rng_state()))
             raise ReachedError
 
         model = plain_model(self.call.model)
@@ -230,7 +241,6 @@ class CallStart:
     """A traced call at the beginning of its first graph; not to be kept, since the arguments are the user's."""
 
     traced: TracedCall
-    stage: str
     args: list[Any]
     random_state: torch.Tensor
 
@@ -260,8 +270,10 @@ class _Relay:
         return traced
 
     def user_of(self, graph_module: torch.fx.GraphModule) -> GraphUser:
-        """Check a Dynamo graph; this object runs it."""
-        self._traced.recognise(graph_module)
+        """Check that a Dynamo graph is the first and the captured one; an exception ends the call."""
+        live = self._traced.live
+        if live.graphs or why_not_same(live.capture, graph_module):
+            raise _ChangedError
         return self
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
@@ -269,19 +281,17 @@ class _Relay:
         self._traced.live.graphs[stage] = graph_module
 
     def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Run a graph."""
-        return self._traced.run(stage, graph_module, args)
+        """Run a graph with the runner that is in force."""
+        runner = self._traced.runner
+        assert runner is not None, "only a traced call runs what it compiled"
+        return runner(stage, graph_module, args)
 
 
 class TracedCalls:
-    """The traced calls of one session.
+    """The traced calls of one session."""
 
-    Args:
-        budget: bytes of checkpoints.
-    """
-
-    def __init__(self, budget: int = BUDGET) -> None:
-        self.checkpoints = Checkpoints(budget)
+    def __init__(self) -> None:
+        self.checkpoints = Checkpoints()
         self._traced: OrderedDict[tuple[int, str, str], tuple[ModelCall, TracedCall | None]] = OrderedDict()
         """By call, compile and way; None where the call cannot be kept."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,7 +14,6 @@ from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.quick_run.faulty import WrongFirstElement
 from inductor_debug_jupyter.pipeline.quick_run.models import chosen_model, given_inputs, made_inputs, rounding
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.copies import Memo, clone_inputs
@@ -22,6 +21,31 @@ from inductor_debug_jupyter.pipeline.rerun.running import call_from, copied_modu
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
+
+
+class WrongFirstElement:
+    """Compiles with ``backend``, and adds 1 to the first element of the first output that has a fraction."""
+
+    def __init__(self, backend: Callable[..., Any], name: str) -> None:
+        self._backend = backend
+        self.name = f"{name} with a forced failure"
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """What ``torch.compile`` calls."""
+        compiled = self._backend(graph_module, example_inputs)
+
+        def run(*args: Any) -> Any:
+            outputs = list(compiled(*args))
+            for at, value in enumerate(outputs):
+                if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
+                    wrong = torch.zeros_like(value, memory_format=torch.contiguous_format)
+                    wrong.view(-1)[0] = 1
+                    outputs[at] = value + wrong
+                    break
+            return tuple(outputs)
+
+        return run
+
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 _SEED = 0

@@ -3,8 +3,6 @@
 In: settings and a block of the user's code. Out: a :class:`DebugSession` with the judged record of what was captured.
 
 - ``debug_session``: :class:`DebugSession` with every public member, :func:`capture` and :func:`last_session`.
-- ``capture_run``: opens the compiler's hooks, and judges what they saw by one
-  :class:`~inductor_debug_jupyter.pipeline.devices.JudgingContext`.
 - ``current_record``: the record of now; the one place where a new record is saved and observers are told.
 - ``comparing``: ``diff``, ``localize``, ``bisect`` and ``reproduce``. ``fixing``: from ``fixits`` to ``fix_all``.
   ``what_ifs``: ``try_out``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.diff.harness import overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
-from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord, SessionRecord
+from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.settings import Settings
@@ -27,26 +27,27 @@ from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 from inductor_debug_jupyter.pipeline.what_if.baseline import has_backward
 
-Limits = Mapping[str, Any]
-"""``isolate``, ``timeout`` and ``memory_limit`` of a comparison."""
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How two backends are compared; what is None is as in the last comparison, or else as on the magic's line."""
+    """How two backends are compared; what is None is as in the last comparison, or else as on the magic's line.
+
+    ``isolate``, ``timeout`` and ``memory_limit`` are not taken over from the last comparison.
+    """
 
     candidate: Any = None
     backward: bool | None = None
     config: ComparisonConfig | None = None
+    isolate: bool | None = None
+    timeout: float | None = None
+    memory_limit: int | None = None
 
-
-def limits_of(settings: Settings, isolate: bool | None, timeout: float | None, memory_limit: int | None) -> Limits:
-    """What the user said, else the settings; a memory limit of the environment needs a process to limit."""
-    isolate = bool(settings["isolate"]) if isolate is None else isolate
-    if memory_limit is None and isolate:
-        memory_limit = settings["memory_limit"]
-    timeout = settings["timeout"] if timeout is None else timeout
-    return {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+    def limits(self, settings: Settings) -> dict[str, Any]:
+        """What the user said, else the settings; a memory limit of the environment needs a process to limit."""
+        isolate = bool(settings["isolate"]) if self.isolate is None else self.isolate
+        memory_limit = settings["memory_limit"] if self.memory_limit is None and isolate else self.memory_limit
+        timeout = settings["timeout"] if self.timeout is None else self.timeout
+        return {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
 
 
 class Comparing:
@@ -70,14 +71,14 @@ class Comparing:
         self.pairs = LivePairs()
         """The worst outputs' tensors of the last comparison, for the panel."""
 
-    def diff(self, reference: Any, asked: Comparison, limits: Limits, *, pictures: bool) -> DiffReport:
+    def diff(self, reference: Any, asked: Comparison, *, pictures: bool) -> DiffReport:
         """Compare the outputs of all kept calls on ``reference`` and on the candidate."""
         asked = replace(asked, config=asked.config or self._by_the_target())
         shelf = self._shelf() if pictures else None
         calls, notes = list(self._calls.needed()), self._record.now.notes
         reports = []
         for call in calls:
-            harness = _harness(call, asked, limits, reference)
+            harness = self._harness(call, asked, reference)
             with as_called(call), listening(self._device):
                 reports.append(harness.compare(pictures, shelf))
         report = self._with_lost(merged(reports))
@@ -87,21 +88,21 @@ class Comparing:
         self._record.update(diff=report.record, **self._device.fields(notes))
         return report
 
-    def localize(self, asked: Comparison, limits: Limits, *, pictures: bool) -> LocalizationRecord:
+    def localize(self, asked: Comparison, *, pictures: bool) -> LocalizationRecord:
         """Find what is wrong on the candidate."""
         shelf = self._shelf()
         call, others = self._call_to_search()
-        harness = _harness(call, self._as_last(asked), limits)
+        harness = self._harness(call, self._as_last(asked))
         with as_called(call):
             found = harness.localize(generate_visualizations=pictures, output_dir=shelf)
         found = replace(found, notes=(*found.notes, *others))
         self._record.update(localization=found)
         return found
 
-    def bisect(self, asked: Comparison, limits: Limits) -> BisectRecord:
+    def bisect(self, asked: Comparison) -> BisectRecord:
         """Find the rung that brings the error in; the candidate is the adapter."""
         call, others = self._call_to_search()
-        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked, self._record.now)
+        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
         with as_called(call):
             found = bisect_stages(
                 call.model,
@@ -110,17 +111,17 @@ class Comparing:
                 config=last.config,
                 model_name=call.name,
                 backward=goes_backward,
-                **limits,
+                **asked.limits(self._context.settings),
             )
         found = replace(found, explanation=" ".join(filter(None, [found.explanation, *others])))
         self._record.update(bisect=found)
         return found
 
-    def reproduce(self, asked: Comparison, path: str | Path | None, setup: Sequence[str], limits: Limits) -> Path:
+    def reproduce(self, asked: Comparison, path: str | Path | None, setup: Sequence[str]) -> Path:
         """Write the smallest script that shows the difference."""
         call, _ = self._call_to_search()
-        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked, self._record.now)
-        lines = [*changed_inductor_settings(), *setup]
+        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
+        lines, limits = [*changed_inductor_settings(), *setup], asked.limits(self._context.settings)
         with as_called(call):
             for gradients in (False, True) if goes_backward else (False,):
                 fails = Differs(last.candidate, backward=gradients, config=last.config, **limits)
@@ -149,17 +150,18 @@ class Comparing:
         """What the user left open is as in the last comparison, or as on the magic's line."""
         settings = self._context.settings
         last = self._last or Comparison(settings["candidate"], bool(settings["backward"]), self._by_the_target())
-        return Comparison(
-            last.candidate if asked.candidate is None else asked.candidate,
-            last.backward if asked.backward is None else asked.backward,
-            asked.config or last.config,
+        return replace(
+            asked,
+            candidate=last.candidate if asked.candidate is None else asked.candidate,
+            backward=last.backward if asked.backward is None else asked.backward,
+            config=asked.config or last.config,
         )
 
     def _by_the_target(self) -> ComparisonConfig:
         """The usual way to compare; a target that says what it holds float32 in is judged by that format."""
         return ComparisonConfig(numerics=self._context.profile.narrow.get("float32"))
 
-    def _goes_backward(self, call: ModelCall, asked: Comparison, record: SessionRecord) -> bool:
+    def _goes_backward(self, call: ModelCall, asked: Comparison) -> bool:
         """Whether gradients belong to the answer: the user or the last comparison says so, or the cell went backward.
 
         The cell did when the model's parameters hold gradients, or when a backward was captured of a model in training
@@ -170,7 +172,7 @@ class Comparing:
         module = call.model if isinstance(call.model, torch.nn.Module) else None
         if module is not None and any(parameter.grad is not None for parameter in module.parameters()):
             return True
-        return has_backward(record.captures) and (module is None or module.training)
+        return has_backward(self._record.now.captures) and (module is None or module.training)
 
     def _call_to_search(self) -> tuple[ModelCall, list[str]]:
         """The call that the last comparison found wrong first, or else the first one; a note on those it is not."""
@@ -183,15 +185,14 @@ class Comparing:
     def _shelf(self) -> Shelf:
         return Shelf(self._record.store(), self._record.now.id)
 
-
-def _harness(call: ModelCall, asked: Comparison, limits: Limits, reference: Any = "eager") -> KernelDiffHarness:
-    return KernelDiffHarness(
-        call.model,
-        call.inputs,
-        model_name=call.name,
-        reference_backend=reference,
-        test_backend=asked.candidate,
-        comparison_config=asked.config,
-        backward=bool(asked.backward),
-        **limits,
-    )
+    def _harness(self, call: ModelCall, asked: Comparison, reference: Any = "eager") -> KernelDiffHarness:
+        return KernelDiffHarness(
+            call.model,
+            call.inputs,
+            model_name=call.name,
+            reference_backend=reference,
+            test_backend=asked.candidate,
+            comparison_config=asked.config,
+            backward=bool(asked.backward),
+            **asked.limits(self._context.settings),
+        )

@@ -7,7 +7,7 @@ imports Jupyter: the jupyter package registers how a session is displayed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
-from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
 from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
@@ -26,8 +25,7 @@ from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, InductorDebugError
 from inductor_debug_jupyter.pipeline.fixits import FixIt, FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch
-from inductor_debug_jupyter.pipeline.guards.changed_inputs import ChangedInputs
-from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, ask_recorder
+from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, ask_recorder
 from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.observers import Observers
@@ -49,8 +47,8 @@ from inductor_debug_jupyter.pipeline.records import (
     dump_session,
     load_session,
 )
-from inductor_debug_jupyter.pipeline.session.capture_run import CaptureRun
-from inductor_debug_jupyter.pipeline.session.comparing import Comparing, Comparison, limits_of
+from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
+from inductor_debug_jupyter.pipeline.session.comparing import Comparing, Comparison
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.what_ifs import WhatIfs
@@ -195,15 +193,13 @@ class DebugSession:
         if self._record.is_there:
             return
         with unseen():
-            record = self._run.close()
+            record = self._run.judged()
         finished[:] = [self]
         self._record.set(record, save=save)
 
-    @contextmanager
-    def saved_once(self) -> Iterator[None]:
+    def saved_once(self) -> AbstractContextManager[None]:
         """Changes inside the block are not written one by one: whoever opens it goes through :meth:`saving` once."""
-        with self._record.saved_once():
-            yield
+        return self._record.saved_once()
 
     def can_wait(self) -> bool:
         """Whether it is likely that saving later will do; if not it is tried now, so that it is said in time."""
@@ -226,9 +222,6 @@ class DebugSession:
     def has_inputs(self) -> bool:
         """Whether a model call was kept, so that it can be run again."""
         return bool(self._calls.there())
-
-    def _kept_calls(self) -> Sequence[ModelCall]:
-        return self._calls.needed()
 
     # What was found ---------------------------------------------------------------------------------------------
 
@@ -377,9 +370,8 @@ class DebugSession:
             NotFoundError: no model call was kept (see ``keep_inputs``).
             CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
-        limits = limits_of(self.settings, isolate, timeout, memory_limit)
-        asked = Comparison(candidate, backward, config)
-        return self._comparing.diff(reference, asked, limits, pictures=generate_visualizations)
+        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
+        return self._comparing.diff(reference, asked, pictures=generate_visualizations)
 
     @stoppable
     def localize(
@@ -405,8 +397,8 @@ class DebugSession:
             UsageError: the candidate is eager mode.
             CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
-        limits = limits_of(self.settings, isolate, timeout, memory_limit)
-        return self._comparing.localize(Comparison(candidate, backward), limits, pictures=generate_visualizations)
+        asked = Comparison(candidate, backward, None, isolate, timeout, memory_limit)
+        return self._comparing.localize(asked, pictures=generate_visualizations)
 
     @stoppable
     def bisect(
@@ -429,8 +421,7 @@ class DebugSession:
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
-        limits = limits_of(self.settings, isolate, timeout, memory_limit)
-        return self._comparing.bisect(Comparison(adapter, backward, config), limits)
+        return self._comparing.bisect(Comparison(adapter, backward, config, isolate, timeout, memory_limit))
 
     @stoppable
     def reproduce(
@@ -460,8 +451,8 @@ class DebugSession:
             UsageError: nothing is wrong, or not on a single graph.
             ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone.
         """
-        limits = limits_of(self.settings, isolate, timeout, memory_limit)
-        return self._comparing.reproduce(Comparison(candidate, backward, config), path, setup, limits)
+        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
+        return self._comparing.reproduce(asked, path, setup)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -503,7 +494,7 @@ class DebugSession:
         self._traces.checkpoints.limit(self.checkpoint_budget)
         return node_handle(
             self.record.captures,
-            self._kept_calls,
+            self._calls.needed,
             name,
             stage,
             compile_id,

@@ -11,14 +11,12 @@ from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
 from inductor_debug_jupyter.pipeline.fixits.module import rewritten_model
-from inductor_debug_jupyter.pipeline.fixits.offers import Offers
-from inductor_debug_jupyter.pipeline.fixits.patch import Patch
-from inductor_debug_jupyter.pipeline.fixits.patch_call import call_patch
-from inductor_debug_jupyter.pipeline.fixits.result import FixResult
+from inductor_debug_jupyter.pipeline.fixits.patch import Patch, call_patch
+from inductor_debug_jupyter.pipeline.fixits.result import FixResult, Offers
 from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, FixItSearch
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.session.capture_run import CaptureRun
+from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.what_if.baseline import first_calls, has_backward, with_left_out
 from inductor_debug_jupyter.pipeline.words import SEVERITIES

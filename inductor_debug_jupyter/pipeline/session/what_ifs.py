@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
@@ -17,7 +16,7 @@ from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
-from inductor_debug_jupyter.pipeline.session.capture_run import CaptureRun
+from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun, new_session_id
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.what_if import Numbers, WhatIfRequest, WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.baseline import (
@@ -26,11 +25,11 @@ from inductor_debug_jupyter.pipeline.what_if.baseline import (
     is_symbolic,
     lowering_of,
 )
-from inductor_debug_jupyter.pipeline.what_if.both_runs import compared_outputs, run_all, unchanged
 from inductor_debug_jupyter.pipeline.what_if.differences import NOTHING_RAN, compared
 from inductor_debug_jupyter.pipeline.what_if.form import FormView, dtype_of, form_view
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_call, resize_texts
 from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, base_judging, changed_judging, with_changes
+from inductor_debug_jupyter.pipeline.what_if.outputs import compared_outputs, run_all, unchanged
 
 
 class WhatIfs:
@@ -116,15 +115,12 @@ class WhatIfs:
         lower = lowering_of(record.captures, self._context.settings["lower"])
         context = replace(context, settings=with_changes(context.settings, {"lower": lower}))
         capturing = CaptureRun(context, eager=True, name=record.name, on_step=on_step, again=self._calls.recorder)
-        backward = has_backward(record.captures)
-        capturing.open()
         try:
-            outputs = run_all(calls, backward=backward)
+            with capturing:
+                outputs = run_all(calls, backward=has_backward(record.captures))
         except UsageError as error:
             raise UsageError(f"{title}: {error}" if title else str(error)) from error.__cause__
-        finally:
-            capturing.stop()
-        return capturing.close(), outputs
+        return capturing.judged(), outputs
 
     def _session(self, context: JudgingContext, record: SessionRecord, told: Sequence[str], calls: KeptCalls) -> Any:
         """A session that holds the record and can be asked further."""

@@ -7,18 +7,17 @@ pair is one finding with another title (``784 is not a multiple of 64``, then ``
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
-from inductor_debug_jupyter.pipeline.diff import overall_verdict
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.records import OutputDiff, SessionRecord, Verdict, Violation
+from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views.text import severity_counts
 from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
-from inductor_debug_jupyter.pipeline.what_if.output_changes import largest_error
+from inductor_debug_jupyter.pipeline.what_if.outputs import Numbers
 
 Kind = Literal["same", "better", "worse", "other"]
 NOT_KNOWN = "not known"
@@ -43,24 +42,14 @@ class Figure:
         """Whether before and after differ."""
         return self.kind != "same"
 
-
-@dataclass(frozen=True)
-class Numbers:
-    """The outputs before and after, compared. ``why`` says why nothing was compared."""
-
-    outputs: tuple[OutputDiff, ...] = ()
-    why: str = ""
-    other_dtype: bool = False
-
     @property
-    def verdict(self) -> Verdict:
-        """The verdict on the outputs that were compared; ``not_compared`` when none was."""
-        return overall_verdict([each for each in self.outputs if each.verdict != "not_compared"])
-
-    @property
-    def largest(self) -> float:
-        """The largest difference."""
-        return largest_error(self.outputs)
+    def sign(self) -> str:
+        """An arrow for a figure that grew or shrank, else ``=`` or ``≠``: the table can be read without colours."""
+        if not self.changed:
+            return "="
+        if self.change[:1] in ("+", "−"):
+            return "▲" if self.change[0] == "+" else "▼"
+        return {"better": "▼", "worse": "▲"}.get(self.kind, "≠") if self.part == "findings" else "≠"
 
 
 @dataclass(frozen=True)
@@ -93,7 +82,8 @@ class Changes(Harmless):
 
 def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> Changes:
     """Compare two records."""
-    gone, new, same, reworded = _findings(before.findings, after.findings)
+    same, left, unpaired = _paired(before.findings, after.findings, _same_words)
+    reworded, gone, new = _paired(left, unpaired, _overlap)
     figures = [
         _finding_figure(before, after, {"new": len(new), "gone": len(gone), "in other words": len(reworded)}),
         *_coverage_figures(before, after),
@@ -104,40 +94,29 @@ def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> C
         _size("limit", "memory limit", before.memory_limit, after.memory_limit, none="none", judge=False),
         _numbers_figure(numbers),
     ]
-    return Changes(gone, new, same, reworded, tuple(figures), numbers)
+    return Changes(gone, new, tuple(now for _, now in same), reworded, tuple(figures), numbers)
 
 
-def _findings(
-    before: Sequence[Violation], after: Sequence[Violation]
-) -> tuple[
-    tuple[Violation, ...], tuple[Violation, ...], tuple[Violation, ...], tuple[tuple[Violation, Violation], ...]
-]:
-    left = list(before)
-    same: list[Violation] = []
-    unpaired: list[Violation] = []
+_Pairs = tuple[tuple[Violation, Violation], ...]
+
+
+def _paired(
+    before: Sequence[Violation], after: Sequence[Violation], likeness: Callable[[Violation, Violation], float]
+) -> tuple[_Pairs, tuple[Violation, ...], tuple[Violation, ...]]:
+    """Findings before and after that are alike, each with its best match; and those without one, before and after."""
+    left, pairs, unpaired = list(before), [], []
     for finding in after:
-        twin = next((each for each in left if _words(each) == _words(finding)), None)
-        if twin is None:
+        twin = max(left, key=lambda each: likeness(each, finding), default=None)
+        if twin is None or not likeness(twin, finding):
             unpaired.append(finding)
         else:
             left.remove(twin)
-            same.append(finding)
-    new: list[Violation] = []
-    reworded: list[tuple[Violation, Violation]] = []
-    for finding in unpaired:
-        twin = max(
-            (each for each in left if _overlap(each, finding)), key=lambda each: _overlap(each, finding), default=None
-        )
-        if twin is None:
-            new.append(finding)
-        else:
-            left.remove(twin)
-            reworded.append((twin, finding))
-    return tuple(left), tuple(new), tuple(same), tuple(reworded)
+            pairs.append((twin, finding))
+    return tuple(pairs), tuple(left), tuple(unpaired)
 
 
-def _words(finding: Violation) -> tuple[str, str, str]:
-    return finding.rule_id, finding.severity, finding.title
+def _same_words(one: Violation, other: Violation) -> bool:
+    return (one.rule_id, one.severity, one.title) == (other.rule_id, other.severity, other.title)
 
 
 def _overlap(one: Violation, other: Violation) -> float:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.harmless import plain
+from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.what_if.differences import Changes
 from inductor_debug_jupyter.pipeline.what_if.request import WhatIfRequest
-from inductor_debug_jupyter.pipeline.what_if.table import trial_dict, trial_text
+from inductor_debug_jupyter.pipeline.words import ICONS, clip, duration
+
+_FINDING_SIGNS = {"gone": "−", "new": "+", "reworded": "≠", "same": "="}
+_WIDEST = 44
+_SHOWN = 50
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,167 @@ class WhatIfTrial(InWords):
         return self._saved[-1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that changed, for JSON."""
-        return trial_dict(self.title, self.before, self.after, self.changes, self.notes)
+        """Everything that changed, for JSON; sizes in bytes."""
+        changes, before, after = self.changes, self.before, self.after
+        numbers = changes.numbers
+        return {
+            "what_if": self.title,
+            "changes": list(changes.what),
+            "sessions": {"before": before.id, "after": after.id},
+            "figures": [dict(row) for row in figure_rows(changes)],
+            "peak_memory": {"before": before.peak_memory, "after": after.peak_memory},
+            "findings": {
+                **{kind: _listed(getattr(changes, kind)) for kind in ("gone", "new", "same")},
+                "reworded": _listed([now for _, now in changes.reworded]),
+            },
+            "numbers": {
+                "verdict": numbers.verdict,
+                "why": numbers.why,
+                "outputs": [
+                    {
+                        "path": each.path,
+                        "verdict": each.verdict,
+                        "max_absolute_error": each.max_absolute_error,
+                        "why": each.reason,
+                    }
+                    for each in numbers.outputs
+                ],
+            },
+            "notes": list(self.notes),
+        }
 
     def __str__(self) -> str:
-        return trial_text(self.title, self.changes, self.notes)
+        notes = ["", *(f"Note: {plain(note)}" for note in self.notes)] if self.notes else []
+        head = [f"What if: {plain(self.title)}", f"  {self.changes}", ""]
+        return "\n".join([*head, *_table(self.changes), *_findings(self.changes), *notes])
+
+
+def _listed(findings: Sequence[Violation]) -> list[dict[str, Any]]:
+    return [
+        {"rule_id": each.rule_id, "severity": each.severity, "title": each.title, "places": len(each.places)}
+        for each in findings
+    ]
+
+
+class FigureRow(TypedDict):
+    """One line of the table."""
+
+    part: str
+    name: str
+    before: str
+    after: str
+    change: str
+    kind: str
+    sign: str
+
+
+class FindingRow(TypedDict):
+    """A finding that is gone, new, reworded or the same."""
+
+    kind: str
+    sign: str
+    severity: str
+    icon: str
+    rule_id: str
+    title: str
+    before: str
+    count: int
+
+
+def figure_rows(changes: Changes) -> list[FigureRow]:
+    """Every figure, in order."""
+    return [
+        FigureRow(
+            part=each.part,
+            name=each.name,
+            before=plain(each.before),
+            after=plain(each.after),
+            change=plain(each.change),
+            kind=each.kind,
+            sign=each.sign,
+        )
+        for each in changes.figures
+    ]
+
+
+def finding_rows(changes: Changes) -> list[FindingRow]:
+    """The findings that are new, gone, reworded and the same, in this order; only the first 50 of each."""
+    rows = [_row("new", finding) for finding in changes.new[:_SHOWN]]
+    rows += [_row("gone", finding) for finding in changes.gone[:_SHOWN]]
+    rows += [_row("reworded", after, before.title) for before, after in changes.reworded[:_SHOWN]]
+    return rows + [_row("same", finding) for finding in changes.same[:_SHOWN]]
+
+
+def _row(kind: str, finding: Violation, before: str = "") -> FindingRow:
+    return FindingRow(
+        kind=kind,
+        sign=_FINDING_SIGNS[kind],
+        severity=finding.severity,
+        icon=ICONS[finding.severity],
+        rule_id=plain(finding.rule_id),
+        title=plain(finding.title),
+        before=plain(before),
+        count=len(finding.places),
+    )
+
+
+def _table(changes: Changes) -> Iterator[str]:
+    rows = figure_rows(changes)
+    columns = [
+        ["", *(row["name"] for row in rows)],
+        ["before", *(row["before"] for row in rows)],
+        ["after", *(clip(row["after"], _WIDEST) for row in rows)],
+        ["", *(f"{row['sign']} {row['change']}".strip() for row in rows)],
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    for cells in zip(*columns, strict=True):
+        yield ("  " + "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))).rstrip()
+
+
+def _findings(changes: Changes) -> Iterator[str]:
+    groups = {
+        "New": [_line(finding) for finding in changes.new],
+        "Gone": [_line(finding) for finding in changes.gone],
+        "In other words": [f"{_line(after)}; before: {plain(before.title)}" for before, after in changes.reworded],
+    }
+    for title, lines in groups.items():
+        if lines:
+            yield ""
+            yield f"{title} ({len(lines):,})"
+            yield from (f"  {line}" for line in lines[:_SHOWN])
+            if len(lines) > _SHOWN:
+                yield f"  … and {len(lines) - _SHOWN:,} more"
+
+
+def _line(finding: Violation) -> str:
+    return f"{ICONS[finding.severity]} {plain(str(finding))}"
+
+
+class TrialView(TypedDict):
+    """One what-if. ``saved`` is the id of the saved session; ``counts`` counts all findings, also those not listed."""
+
+    title: str
+    summary: str
+    what: list[str]
+    figures: list[FigureRow]
+    findings: list[FindingRow]
+    counts: dict[str, int]
+    notes: list[str]
+    saved: str
+    took: str
+
+
+def trial_view(trial: WhatIfTrial) -> TrialView:
+    """The rows of both tables, and the texts above and below them."""
+    changes = trial.changes
+    return TrialView(
+        title=plain(trial.title),
+        summary=str(changes),
+        what=list(changes.what),
+        figures=figure_rows(changes),
+        findings=finding_rows(changes),
+        counts={kind: len(getattr(changes, kind)) for kind in ("new", "gone", "reworded", "same")},
+        notes=[plain(note) for note in trial.notes],
+        saved=trial.after.id if trial.saved is not None else "",
+        took=("ran again in " if trial.asked.reruns else "judged again in ") + duration(trial.seconds),
+    )

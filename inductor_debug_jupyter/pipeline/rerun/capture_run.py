@@ -1,15 +1,16 @@
-"""One run under the compiler's hooks, judged: of the user's cell, of a fix-it's trial, or of a what-if."""
+"""One run under the compiler's hooks, judged: of the user's cell, of a fix-it's trial, a what-if or an inspection."""
 
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
-from inductor_debug_jupyter.pipeline.backends.ledger import new_session_id
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog
 from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
@@ -20,11 +21,17 @@ from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 
 
+def new_session_id() -> tuple[str, str]:
+    """A fresh id and the time, as they go into a record."""
+    now = datetime.now().astimezone()
+    return f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}", now.isoformat(timespec="seconds")
+
+
 class CaptureRun:
-    """Captures what this thread compiles between :meth:`open` and :meth:`stop`, and judges it by one context.
+    """Captures what this thread compiles inside a ``with`` block, and judges it by one context.
 
     The arguments are those of :class:`~inductor_debug_jupyter.pipeline.session.DebugSession`. With ``again`` the run
-    repeats what that recorder saw, so the user's lines are those from then.
+    repeats what that recorder saw, so the user's lines are those from then. ``recorder`` is the recorder to use.
 
     Raises:
         OptionError: with ``again``, a context that only holds for the graphs of the first run.
@@ -42,10 +49,11 @@ class CaptureRun:
         on_step: StepObserver | None = None,
         only: Callable[[Any], bool] | None = None,
         again: Recorder | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.context = context
         self.id, self.created = new_session_id()
-        self.recorder = Recorder(fresh=fresh, on_step=on_step)
+        self.recorder = recorder or Recorder(fresh=fresh, on_step=on_step)
         if again is not None:
             context.check_other_graphs()
             self.recorder.runs_for(again)
@@ -57,7 +65,7 @@ class CaptureRun:
         self.watch = CaptureWatch(self.recorder, lower=settings["lower"], eager=eager, calls=kept, only=only)
         self._name = name
         self._hooks = ExitStack()
-        self._started = 0.0
+        self._started = self._seconds = 0.0
 
     def open(self) -> None:
         """Start capturing on this thread."""
@@ -71,15 +79,23 @@ class CaptureRun:
         with held_back():
             self.watch.close()
             self._hooks.close()
+        self._seconds = self._seconds or time.perf_counter() - self._started
 
-    def close(self) -> SessionRecord:
-        """Stop capturing; returns the judged record."""
+    def __enter__(self) -> CaptureRun:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.stop()
-        return self.judged(seconds=time.perf_counter() - self._started)
 
-    def judged(self, seconds: float = 0.0) -> SessionRecord:
+    def judged(self) -> SessionRecord:
         """What was captured so far and what adapters reported, judged."""
         record = judge(
-            self.recorder, self.context, session_id=self.id, created=self.created, name=self._name, seconds=seconds
+            self.recorder,
+            self.context,
+            session_id=self.id,
+            created=self.created,
+            name=self._name,
+            seconds=self._seconds,
         )
         return replace(record, **self.device.fields(record.notes))
