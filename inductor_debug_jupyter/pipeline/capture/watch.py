@@ -29,6 +29,7 @@ from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import run_as_plain
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
 from inductor_debug_jupyter.pipeline.torch_compat.state import (
     current_compile_id,
@@ -211,8 +212,7 @@ class _Observer:
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         if self.recorder is not None:
             observe_lowering(self.recorder, self.lower, graph_module, example_inputs)
-        run: Callable[..., Any] = graph_module.forward
-        return run
+        return run_as_plain(graph_module)
 
 
 def observe_lowering(
