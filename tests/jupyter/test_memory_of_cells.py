@@ -40,6 +40,35 @@ def test_a_replaced_panel_lets_go_of_its_session_and_its_inputs(running: Kernel)
     assert int(running.value(SESSIONS)) == int(before) + 1, "without an id the text tells that it is the same cell"
 
 
+LARGE = "--lower dynamo --diff --candidate aot_eager --as s\nlarge(torch.ones(256, 1 << 14)).sum()"
+"""16 MB."""
+
+
+@pytest.fixture
+def small_budget(running: Kernel) -> Iterator[int]:
+    """40 MB for kept inputs, and what the process has beside."""
+    running.run("from inductor_debug_jupyter.jupyter.cells import KEPT_INPUTS; KEPT_INPUTS.limit = 40 << 20")
+    running.run("large, sessions = nn.ReLU(), []")
+    running.run(f"%%inductor_debug {LARGE}", cell_id="large")
+    running.run("s = None", cell_id="large")
+    yield int(running.value("kept()[0]")) + (40 << 20)
+    running.run("KEPT_INPUTS.limit = 1 << 30; del sessions")
+
+
+def test_comparisons_and_what_ifs_stay_within_the_budget_of_the_kernel(running: Kernel, small_budget: int) -> None:
+    slack = 12 << 20
+    for number in range(6):
+        outcome = running.run(f"%%inductor_debug {LARGE}", cell_id=f"large {number % 3}")
+        assert not outcome.error
+        running.run("sessions.append(s)")
+    assert running.value("s.record.diff.verdict") == "'match'"
+    assert int(running.value("kept()[0]")) < small_budget + slack, "six times 16 MB"
+    for number in range(6):
+        assert not running.run(f"_ = s.try_out(batch={300 + number})").error
+    assert running.value("len(s.trials), s.has_inputs") == "(6, True)"
+    assert int(running.value("kept()[0]")) < small_budget + slack, "six times 19 MB more"
+
+
 def test_a_session_of_the_users_goes_on_when_its_panel_is_gone(running: Kernel) -> None:
     running.run("%%inductor_debug --lower dynamo --as mine\nnet(x)", cell_id="mine")
     running.run("panel = mine.panel(); panel", cell_id="shows")
