@@ -88,6 +88,43 @@ def test_a_panel_whose_comm_the_front_end_closes_is_closed(running: Kernel) -> N
     assert running.value("panel.is_closed, kept()[2] < before") == "(True, True)"
 
 
+@pytest.mark.parametrize(
+    ("cell", "closed"),
+    [
+        ("display(one); clear_output(); display(two)", "(True, False)"),
+        ("display(one); clear_output()", "(True, False)"),
+        ("display(one); clear_output(wait=True); display(two)", "(True, False)"),
+        ("display(one); clear_output(wait=True); display('text')", "(True, False)"),
+        ("display(one); clear_output(wait=True)", "(False, False)"),
+        ("display(one); clear_output(); display(one)", "(False, False)"),
+        ("display(one); clear_output(wait=True); display(one)", "(False, False)"),
+        ("display(one)\nwith out: clear_output()", "(False, False)"),
+        ("with out: display(one)\ndisplay(two); clear_output()", "(False, True)"),
+    ],
+)
+def test_a_panel_that_its_cell_clears_away_is_closed(running: Kernel, cell: str, closed: str) -> None:
+    running.run("%%inductor_debug --lower dynamo --no-panel --as mine\nnet(x)")
+    running.run("from IPython.display import clear_output, display\nfrom ipywidgets import Output")
+    running.run("one, two, out = mine.panel(), mine.panel(), Output()")
+    assert not (outcome := running.run(cell, cell_id="clears")).error, outcome.traceback
+    assert running.value("one.is_closed, two.is_closed") == closed
+    running.run("one.close(); two.close(); out.close()")
+
+
+def test_panels_of_the_magic_that_a_loop_clears_away_are_closed_at_once(running: Kernel) -> None:
+    running.run("1", cell_id="loop")
+    before = int(running.value("kept()[2]"))
+    loop = (
+        "from IPython.display import clear_output\nfor number in range(4):\n    clear_output(wait=True)\n"
+        "    %inductor_debug --lower dynamo net(x)\n    counts = [] if number == 0 else counts\n"
+        "    counts.append(kept()[2])"
+    )
+    assert not (outcome := running.run(loop, cell_id="loop")).error, outcome.traceback
+    assert running.value("len(counts), len(set(counts)), counts[0] > " + str(before)) == "(4, 1, True)"
+    running.run("1", cell_id="loop")
+    assert int(running.value("kept()[2]")) == before
+
+
 @pytest.mark.parametrize("make", ["nn.Linear(8, 8)", "nn.Sequential(nn.Linear(8, 8))", "Net()"])
 def test_a_model_that_the_cell_deletes_is_gone_at_once(running: Kernel, make: str) -> None:
     outcome = running.run(
