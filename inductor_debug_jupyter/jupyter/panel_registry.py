@@ -41,7 +41,7 @@ class PanelRegistry:
     def before_cell(self, info: Any) -> None:
         """IPython's ``pre_run_cell``: close what the magic showed under this cell."""
         cell = getattr(info, "cell_id", None) or f"text {info.raw_cell}"
-        ours = [panel for panel in self._by_cell.get(cell, ()) if any(panel is each for each in self._made_by_magic)]
+        ours = [panel for panel in self._by_cell.get(cell, ()) if _is_in(panel, self._made_by_magic)]
         for panel in ours:
             panel.close()
         self._running.append((cell, []))
@@ -56,7 +56,7 @@ class PanelRegistry:
             self._by_cell[cell] = shown
         elsewhere = [panel for panels in self._by_cell.values() for panel in panels]
         for panel in before:
-            if not any(panel is each for each in elsewhere):
+            if not _is_in(panel, elsewhere):
                 panel.close()
         if not self._running:
             self._to_clear.clear()
@@ -74,7 +74,7 @@ class PanelRegistry:
     def shown(self, panel: Any) -> None:
         """Register a panel that is displayed; outside a cell (a click) it belongs to none."""
         self._clear(self._to_clear)
-        if self._running and not any(panel is each for each in self._running[-1][1]):
+        if self._running and not _is_in(panel, self._running[-1][1]):
             self._running[-1][1].append(panel)
             if self._is_magic:
                 self._made_by_magic.append(panel)
@@ -86,11 +86,10 @@ class PanelRegistry:
         try:
             kind = message["header"]["msg_type"]
             if kind == "clear_output" and not _an_output_widget_captures():
-                kept = self._in_output_widget
-                shown = [each for _, panels in self._running for each in panels if not any(each is k for k in kept)]
-                self._to_clear = shown
+                shown = [panel for _, panels in self._running for panel in panels]
+                self._to_clear = [panel for panel in shown if not _is_in(panel, self._in_output_widget)]
                 if not message["content"].get("wait"):
-                    self._clear(shown)
+                    self._clear(self._to_clear)
             elif kind == "display_data":
                 self._clear(self._to_clear)
         except Exception as error:  # it would end the user's own output
@@ -101,13 +100,11 @@ class PanelRegistry:
         """These panels are gone from the page: close the magic's own, and the user's when the cell ends."""
         self._to_clear = []
         for cell, panels in self._running:
-            cleared = [panel for panel in panels if any(panel is each for each in gone)]
-            panels[:] = [panel for panel in panels if not any(panel is each for each in gone)]
-            for panel in cleared:
-                if any(panel is each for each in self._made_by_magic):
-                    panel.close()
-                else:
-                    self._by_cell.setdefault(cell, []).append(panel)
+            cleared = [panel for panel in panels if _is_in(panel, gone)]
+            panels[:] = [panel for panel in panels if not _is_in(panel, gone)]
+            self._by_cell.setdefault(cell, []).extend(cleared)
+        for panel in [panel for panel in gone if _is_in(panel, self._made_by_magic)]:
+            panel.close()
 
     def gone(self, panel: Any) -> None:
         """Unregister a closed panel."""
@@ -118,6 +115,10 @@ class PanelRegistry:
                 del self._by_cell[cell]
         for _, panels in self._running:
             panels[:] = [each for each in panels if each is not panel]
+
+
+def _is_in(panel: Any, several: list[Any]) -> bool:
+    return any(panel is each for each in several)
 
 
 def _an_output_widget_captures() -> bool:

@@ -150,7 +150,7 @@ def _invalidate(code: CodeType, compile_ids: Collection[Any]) -> list[Any]:
         _forget_names(entry.code)
         if (state := getattr(manager, "extra_state", None)) is not None:
             state.invalidate(entry, DeletedGuardManagerWrapper("the capture that compiled this is over"))
-    left = eval_frame._debug_get_cache_entry_list(code)
+    left: list[Any] = eval_frame._debug_get_cache_entry_list(code)
     if not any(entry.code is not None or _may_be_the_users(entry, ours) for entry in left):
         reset_code(code)
     return managers
