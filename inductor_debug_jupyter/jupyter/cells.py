@@ -35,7 +35,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 log = logging.getLogger("inductor_debug_jupyter")
 
 KEPT_INPUTS = InputBudget(1 << 30)
-"""The bytes that inputs of all cells may take, kept so that a model can be run again."""
+"""The bytes that inputs of all cells and of their what-ifs may take, kept so that a model can be run again."""
 
 
 class CellRun:
@@ -219,6 +219,7 @@ class CellWatcher:
                 self._attempt(None, "the session could not be bound", lambda: self._bind(settings["as"], session))
             if closed and not settings["no_panel"]:
                 self._attempt(interrupts, "the session could not be shown", lambda: show_session(self._shell, session))
+        self._attempt(None, "kept inputs could not be freed", KEPT_INPUTS.make_room)
         if later:
             self._attempt(interrupts, "the session could not be saved", lambda: self._saving.add(session))
         return refused

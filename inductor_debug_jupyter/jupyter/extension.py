@@ -30,6 +30,8 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", watcher.before_cell)
     shell.events.register("post_run_cell", watcher.after_cell)
     shell.events.register("post_run_cell", panels.after_cell)
+    if hasattr(shell.display_pub, "register_hook"):  # a notebook's
+        shell.display_pub.register_hook(panels.published)
     shell.Completer.custom_matchers.append(magic_options)
     shell.register_magic_function(_magic(shell, watcher), "line_cell", NAME)
     register_cell_labels(_cell_labels(shell))
@@ -46,6 +48,8 @@ def unload(shell: Any) -> None:
     shell.events.unregister("pre_run_cell", watcher.before_cell)
     shell.events.unregister("post_run_cell", watcher.after_cell)
     shell.events.unregister("post_run_cell", panels.after_cell)
+    if hasattr(shell.display_pub, "unregister_hook"):
+        shell.display_pub.unregister_hook(panels.published)
     shell.Completer.custom_matchers.remove(magic_options)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(NAME, None)

@@ -89,6 +89,51 @@ def test_inputs_that_were_let_go_are_no_match() -> None:
         session.diff()
 
 
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_a_comparison_that_was_asked_for_has_its_inputs_until_it_is_over() -> None:
+    budget = InputBudget(100)
+    (earlier := CallLog(budget)).add((net := nn.ReLU()).forward, (torch.ones(10),), {})
+    settings = resolve({"lower": "dynamo", "diff": "eager"})
+    session = DebugSession(settings, eager=True, keep_inputs=True, inputs_limit=budget)
+    session.open()
+    for size in (15, 15, 30):
+        nn.Tanh()(torch.ones(size))
+    session.close(save=False)
+    assert not earlier.there(), "made room"
+    report = session.diff(candidate="aot_eager")
+    assert report.passed, "the models are kept, and 60 + 60 + 120 bytes"
+    assert budget.nbytes == 240
+    budget.make_room()
+    assert budget.nbytes == 60, "first what is over the limit by itself, then what was used first"
+    why = " ".join(session.diff(candidate="aot_eager").record.notes)
+    assert "120 B, and no more than 100 B in all are kept" in why
+    del net
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_what_ifs_are_within_the_budget_too() -> None:
+    budget, net = InputBudget(1000), nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    settings = resolve({"lower": "dynamo"})
+    session = DebugSession(settings, eager=True, keep_inputs=True, inputs_limit=budget)
+    session.open()
+    net(torch.ones(2, 4))
+    session.close(save=False)
+    trials = [session.try_out(batch=batch) for batch in (8, 16, 24, 32)]
+    assert budget.nbytes <= 1000
+    assert [trial.session.has_inputs for trial in trials] == [False, False, True, True]
+    assert session.has_inputs, "used by each what-if"
+    with pytest.raises(NotFoundError, match="were let go"):
+        trials[0].session.diff()
+    assert session.try_out(batch=64).session.has_inputs is False, "1024 bytes"
+    before = budget.nbytes
+    session.try_out(target="stick128")
+    assert budget.nbytes == before, "judged again: nothing is copied"
+    model = weakref.ref(net)
+    del net
+    gc.collect()
+    assert model() is None
+
+
 def called(model: nn.Module, size: int, limit: int | None) -> DebugSession:
     session = DebugSession(eager=True, keep_inputs=True, inputs_limit=limit)
     session.open()

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, set_eval_frame_isolate_recompiles_id
 from torch._dynamo import eval_frame
 
 from inductor_debug_jupyter import capture, last_session
+from inductor_debug_jupyter.pipeline.torch_compat import lowering
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -61,6 +63,29 @@ def test_what_the_user_compiled_keeps_its_own_entry_only():
     assert dynamo_names(sys.modules[__name__]) == names
     live = [e for e in eval_frame._debug_get_cache_entry_list(double.__code__) if e.code is not None]
     assert len(live) == 1
+    with torch.compiler.set_stance("fail_on_recompile"):
+        compiled(torch.ones(3))
+
+
+@pytest.mark.parametrize("region", [-1, 1 << 20])
+def test_entries_are_gone_whatever_region_torch_put_them_in(monkeypatch, region):
+    """torch has one current region for all threads: another thread's call may change it in the middle of a compile."""
+    lower = lowering.lower_with_aot
+
+    def lower_while_another_thread_calls(*args):
+        lower(*args)
+        set_eval_frame_isolate_recompiles_id(region)
+
+    monkeypatch.setattr(lowering, "lower_with_aot", lower_while_another_thread_calls)
+    compiled = torch.compile(double, backend="aot_eager")
+    compiled(torch.ones(3))
+    with capture(eager=True, lower="aot") as session:
+        Broken()(torch.ones(2, 4))
+        compiled(torch.ones(3))
+    assert len(session.captures) == 3
+    assert entries(Broken.forward) == 0
+    assert sum(each.code is not None for each in eval_frame._debug_get_cache_entry_list(double.__code__)) == 1
+    assert get_eval_frame_isolate_recompiles_id() == -1
     with torch.compiler.set_stance("fail_on_recompile"):
         compiled(torch.ones(3))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -221,3 +222,28 @@ def test_several_threads_at_once_each_have_their_own_call() -> None:
     assert session.notes == ()
     assert all(each.call == 1 for each in session.captures)
     assert len(session._calls.needed()) == len(models)
+
+
+def test_threads_may_call_one_module_of_torchs_at_once() -> None:
+    """The frame that such a module is compiled from holds it only while a call runs, on whichever thread."""
+    before = sys.getswitchinterval()
+    model, values = nn.Linear(4, 4), torch.ones(2, 4)
+    expected, wrong = model(values), []
+
+    def work() -> None:
+        try:
+            wrong.extend(out for out in (model(values) for _ in range(200)) if not torch.equal(out, expected))
+        except Exception as error:
+            wrong.append(error)
+
+    sys.setswitchinterval(1e-5)
+    try:
+        with capture(eager=True, lower="dynamo"):
+            threads = [threading.Thread(target=work) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []

@@ -33,6 +33,7 @@ net, x = Net(), torch.randn(2, 4)
 
 LEFT = """
 import faulthandler as _f, hashlib as _h, logging as _l, multiprocessing as _m, signal as _s, torch._dynamo.utils as _u
+from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id as _region
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list as _entries
 from torch.overrides import _get_current_function_mode_stack as _modes
 def _left():
@@ -45,6 +46,7 @@ def _left():
         "compile times": sorted(_u.compilation_time_metrics),
         "metrics": len(_u.get_compilation_metrics()),
         "entries": {n: len(_entries(code)) for n, code in named.items()},
+        "region": _region(),
         "filters": len(warnings.filters),
         "tracers": (sys.gettrace(), sys.getprofile(), threading.gettrace()),
         "faulthandler": _f.is_enabled(),
@@ -711,6 +713,9 @@ v = x.clone().requires_grad_()
 compiled(v).sum().backward()
 compiled(x)
 """,
+    "flex_attention": """
+os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
+""",
 }
 """What runs in a plain cell before, where something must be there already."""
 
@@ -761,10 +766,8 @@ OPTIONS = {"environment and recursion limit": "--lower inductor"}
 NOT_LEFT = {
     "flex_attention": {"counters", "compile times", "metrics"},
     "compiled in an earlier cell": {"entries", "metrics"},
-    "threads": {"entries"},
     "torch.compile with inductor": {"compile times", "environment"},
 }
 """What is not compared. torch compiles a plain ``flex_attention`` itself; under the magic it is traced instead. What
 was compiled before is compiled once more to be looked at: torch cannot remove the empty entry, and lists the backward.
-Inductor times some of its parts, and loads its kernels, once a process. Of three threads that compile one code object
-at once, an entry of a slower one stays on it now and then: a defect that is not mended yet."""
+Inductor times some of its parts, and loads its kernels, once a process."""

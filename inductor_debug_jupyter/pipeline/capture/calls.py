@@ -1,8 +1,8 @@
 """What the user called, with which inputs: so that it can be run again.
 
 Inputs are copied before the call, since the call may change them. Only the first call of each model is kept: copies
-cost memory. Where nobody asked for it (the magic keeps calls just in case) the copies are within a budget that all
-sessions share, and models are not kept alive: a model that the user lets go of is gone.
+cost memory. In a kernel the copies are within a budget that all sessions share. Where nobody asked for a comparison
+(the magic keeps calls just in case) models are not kept alive: a model that the user lets go of is gone.
 """
 
 from __future__ import annotations
@@ -45,12 +45,17 @@ class ModelCall:
     """What was switched on around it."""
 
     @classmethod
-    def of(
-        cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], like: ModelCall | None = None
-    ) -> ModelCall:
-        """A call of a model that is kept alive by it; modes and random numbers are those of ``like``."""
-        call = cls(_held(model, weakly=False), _name(model), KeptInputs(args, kwargs))
-        return call if like is None else replace(call, modes=like.modes, random_state=like.random_state)
+    def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelCall:
+        """A call of a model that is kept alive by it."""
+        return cls(_held(model, weakly=False), _name(model), KeptInputs(args, kwargs))
+
+    def with_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any], budget: InputBudget | None) -> ModelCall:
+        """The same call with other inputs, which ``budget`` counts."""
+        kept = KeptInputs(args, kwargs, budget)
+        if budget is not None:
+            budget.add(kept)
+            budget.make_room()
+        return replace(self, kept=kept, site=None, backend="")
 
     @property
     def model(self) -> Callable[..., Any]:
@@ -85,12 +90,15 @@ class ModelCall:
         return dict(inspect.signature(function).bind(*self.args, **self.kwargs).arguments)
 
 
+LossReason = Literal["model is gone", "inputs were let go", "too large"]
+
+
 @dataclass(frozen=True)
 class LostCall:
     """A call that was seen and cannot be run again; ``nbytes`` are those of its inputs."""
 
     name: str
-    reason: Literal["model is gone", "inputs were let go", "too large"]
+    reason: LossReason
     nbytes: int = 0
 
 
@@ -100,10 +108,13 @@ class CallLog:
     Args:
         budget: what all copies together may have, those of other sessions included; models are then not kept alive.
             None: no limit, and they are.
+        asked: the calls are going to be compared: models are kept alive in any case, no copy is refused, and none is
+            freed for another one of this log. After the comparison :meth:`InputBudget.make_room` frees what is over.
     """
 
-    def __init__(self, budget: InputBudget | None = None) -> None:
+    def __init__(self, budget: InputBudget | None = None, *, asked: bool = False) -> None:
         self.budget = budget
+        self._asked = asked
         self.calls: list[ModelCall] = []
         self.lost: dict[str, LostCall] = {}
         """Models whose call was seen and cannot be run again → why."""
@@ -117,10 +128,11 @@ class CallLog:
         if any(held() is model for held in self._seen):
             return
         self._forget_what_is_gone()
-        held = _held(model, weakly=self.budget is not None)
+        held = _held(model, weakly=self.budget is not None and not self._asked)
         self._seen.append(held)
         nbytes = bytes_of((args, kwargs))
-        if self.budget is not None and not self.budget.make_room(nbytes):
+        own = [call.kept for call in self.calls] if self._asked else []
+        if self.budget is not None and not self.budget.make_room(nbytes, spared=own) and not self._asked:
             self.lost[_name(model)] = LostCall(_name(model), "too large", nbytes)
             return
         copied, named = _copied((args, kwargs))
@@ -141,7 +153,9 @@ class CallLog:
             if call.held() is None:
                 self.lost[call.name] = LostCall(call.name, "model is gone")
             elif not call.kept.are_there:
-                self.lost[call.name] = LostCall(call.name, "inputs were let go", call.kept.nbytes)
+                too_large = self.budget is not None and call.kept.nbytes > self.budget.limit
+                reason: LossReason = "too large" if too_large else "inputs were let go"
+                self.lost[call.name] = LostCall(call.name, reason, call.kept.nbytes)
         self.calls = [call for call in self.calls if call.is_there]
         self._seen = [held for held in self._seen if held() is not None]
 

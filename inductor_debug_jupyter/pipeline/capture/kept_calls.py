@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
 from inductor_debug_jupyter.pipeline.capture.watch import CALL
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
@@ -18,7 +19,7 @@ _LOST = {
     "inputs were let go": "the inputs of this call of {0} were let go ({1}): kept inputs have at most {2} in all, and "
     "others were used later; run its cell again",
     "too large": "the inputs of {0} were not kept to run it again: they have {1}, and no more than {2} in all are kept "
-    "without being asked",
+    "unless a comparison asks for them, and then until it is over",
 }
 
 
@@ -39,9 +40,9 @@ class KeptCalls:
     why_gone: str = ""
 
     @classmethod
-    def of(cls, calls: Sequence[ModelCall], why_gone: str = "") -> KeptCalls:
-        """Calls that no recorder saw."""
-        log = CallLog()
+    def of(cls, calls: Sequence[ModelCall], why_gone: str = "", budget: InputBudget | None = None) -> KeptCalls:
+        """Calls that no recorder saw; ``budget`` counts their inputs."""
+        log = CallLog(budget)
         log.calls.extend(calls)
         return cls(log, Recorder(), why_gone=why_gone)
 

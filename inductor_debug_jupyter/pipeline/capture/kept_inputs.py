@@ -2,14 +2,19 @@
 
 One :class:`InputBudget` is for a whole kernel. A call that does not fit makes room: the copies that were not used for
 the longest time are freed first, whichever session they belong to; that session raises an error when it is to run the
-call again. The budget holds nothing alive: copies are freed with their session.
+call again. Inputs that a comparison was asked for may be over the limit until it is over. A what-if shares the tensors
+that it does not change with the call that it came from: they count once. The budget holds nothing alive: copies are
+freed with their session.
 """
 
 from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Collection, Iterable
 from typing import Any
+
+import torch
 
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
@@ -22,7 +27,13 @@ class KeptInputs:
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], budget: InputBudget | None = None) -> None:
         self._values: tuple[tuple[Any, ...], dict[str, Any]] | None = (args, kwargs)
         self._budget = budget
-        self.nbytes = bytes_of((args, kwargs))
+        self.storages = _storages((args, kwargs))
+        """Address of each tensor's memory → its bytes."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the copies have, or had."""
+        return sum(self.storages.values())
 
     @property
     def are_there(self) -> bool:
@@ -53,10 +64,10 @@ class InputBudget:
     @property
     def nbytes(self) -> int:
         """The bytes kept just now."""
-        return sum(each.nbytes for each in self._alive())
+        return _bytes_together(self._alive())
 
     def add(self, kept: KeptInputs) -> None:
-        """Count copies that fit, see :meth:`make_room`."""
+        """Count copies, see :meth:`make_room`."""
         self._kept[id(kept)] = weakref.ref(kept)
 
     def used(self, kept: KeptInputs) -> None:
@@ -64,18 +75,20 @@ class InputBudget:
         if id(kept) in self._kept:
             self._kept[id(kept)] = self._kept.pop(id(kept))
 
-    def make_room(self, nbytes: int) -> bool:
-        """Free copies until ``nbytes`` more fit; False, and nothing is freed, when they are over the limit."""
+    def make_room(self, nbytes: int = 0, spared: Collection[KeptInputs] = ()) -> bool:
+        """Free copies until ``nbytes`` more fit; False, and nothing is freed, when they are over the limit.
+
+        Copies that are over the limit by themselves are freed first, and ``spared`` ones not at all.
+        """
         if nbytes > self.limit:
             return False
         there = self._alive()
-        too_many = sum(each.nbytes for each in there) + nbytes - self.limit
-        for kept in there:
-            if too_many <= 0:
+        for kept in sorted(there, key=lambda each: each.nbytes <= self.limit):
+            if _bytes_together(there) + nbytes <= self.limit:
                 break
-            if kept.nbytes:
-                too_many -= kept.nbytes
+            if kept.nbytes and not any(kept is each for each in spared):
                 kept.let_go()
+                there = [each for each in there if each is not kept]
                 self._warn_once()
         self._alive()
         return True
@@ -100,3 +113,24 @@ def bytes_of(values: Any) -> int:
     sizes: list[int] = []
     map_tensors(lambda tensor: sizes.append(tensor.numel() * tensor.element_size()), values)
     return sum(sizes)
+
+
+def _storages(values: Any) -> dict[int, int]:
+    found: dict[int, int] = {}
+
+    def measure(tensor: torch.Tensor) -> None:
+        try:
+            storage = tensor.untyped_storage()
+            found[storage.data_ptr() or id(tensor)] = storage.nbytes()
+        except (NotImplementedError, RuntimeError):  # sparse, nested: its values lie in several places
+            found[id(tensor)] = tensor.numel() * tensor.element_size()
+
+    map_tensors(measure, values)
+    return found
+
+
+def _bytes_together(several: Iterable[KeptInputs]) -> int:
+    together: dict[int, int] = {}
+    for kept in several:
+        together.update(kept.storages)
+    return sum(together.values())

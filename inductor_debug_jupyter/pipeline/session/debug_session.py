@@ -91,7 +91,8 @@ class DebugSession:
         fresh: bypass the FX and AOT caches, so that every stage is seen.
         keep_inputs: copy the inputs of each model's first call, for :meth:`diff`, :meth:`bisect` and :meth:`node`.
         inputs_limit: the most bytes that these copies may have together, or a budget that several sessions share;
-            models are then not kept alive. No limit without it, and none where the settings ask for a comparison.
+            models are then not kept alive. Where the settings ask for a comparison they are, and copies over the limit
+            are freed only when it is over. No limit without it.
         name: what to call it; the captured model's name by default.
         on_step: told what the compiler is doing, for somebody who waits.
         only: whether a model or function that is called is of interest; all are by default.

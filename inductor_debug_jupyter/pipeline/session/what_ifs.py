@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
+from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
@@ -102,7 +102,8 @@ class WhatIfs:
             before, reference = self._captured(unchanged(changed), base, on_step)
             notes = (*notes, "the session's sizes are symbolic: both sides ran with fixed ones")
         after, outputs = self._captured(changed, judging.context, on_step, ", ".join(told))
-        session = self._session(judging.context, after, told, _calls_after(changed, request))
+        calls = _calls_after(changed, request, self._calls.log.budget)
+        session = self._session(judging.context, after, told, calls)
         numbers = compared_outputs(changed, after.captures, reference, outputs)
         changes = compared(before, after, numbers)
         return WhatIfTrial(request, told, before, session, changes, (*notes, *judging.notes))
@@ -131,10 +132,10 @@ class WhatIfs:
         return self._new_session(context, named, calls)
 
 
-def _calls_after(changed: Sequence[ChangedCall], request: WhatIfRequest) -> KeptCalls:
+def _calls_after(changed: Sequence[ChangedCall], request: WhatIfRequest, budget: InputBudget | None) -> KeptCalls:
     """What the session that came out can run again: the changed calls, unless a copy of the model made them."""
     if request.dtype is None:
-        return KeptCalls.of([ModelCall.of(each.call.model, *each.inputs(), like=each.call) for each in changed])
+        return KeptCalls.of([each.call.with_inputs(*each.inputs(), budget) for each in changed], budget=budget)
     return KeptCalls.of(
         [],
         f"no model call was kept to run again: the copy of the model in {request.dtype} that this what-if ran is gone; "

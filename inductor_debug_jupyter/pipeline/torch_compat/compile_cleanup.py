@@ -5,6 +5,10 @@ code needs (``__compiled_fn_3_…``, ``__resume_at_8_2``) into the module's glob
 it will run again: the entries are invalidated, which frees code, graphs and guards, and the names are deleted. A
 code object that the user never compiled is then exactly as before; on one that they did compile an empty entry stays.
 
+Our entries are told from the user's by the compile id object that they hold. The region does not tell: torch keeps the
+current region in one variable for the whole process, so that of two threads that compile at once either may put its
+entry into the other's region.
+
 Beside each object that a guard compares by identity (every submodule and parameter of a model) Dynamo registers a
 ``weakref.finalize``, which keeps the guards' builder for as long as the user's model lives. Those of our entries are
 detached: there is nothing left that they could invalidate. Three more things are freed that torch itself keeps: the
@@ -25,7 +29,7 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, reset_code
+from torch._C._dynamo.eval_frame import reset_code
 from torch._dynamo import convert_frame, eval_frame
 from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.guards import CheckFunctionManager, DeletedGuardManagerWrapper
@@ -46,7 +50,8 @@ class CompileCleanup:
     """Records what compiles leave behind, and removes it."""
 
     def __init__(self) -> None:
-        self._compiled: dict[tuple[CodeType, int], None] = {}
+        self._compiled: dict[CodeType, list[Any]] = {}
+        """The user's code object → the ids of our compiles of it."""
         self._names: list[tuple[dict[str, Any], str]] = []
         self._sources: set[str] = set()
         """File names under which torch keeps the sources of graphs."""
@@ -61,15 +66,20 @@ class CompileCleanup:
                 yield
         finally:
             self._sources |= _loader.eval_cache.keys() - sources
-            self._compiled[frame.f_code, get_eval_frame_isolate_recompiles_id()] = None
             self._names += [(names, name) for name in names if name.startswith(_OWN_NAMES) and name not in before]
+
+    def add(self, code: CodeType, compiled: Any) -> None:
+        """Record what Dynamo is going to keep on ``code``: its ``GuardedCode``, or None where it gave up."""
+        ids = self._compiled.setdefault(code, [])
+        if compiled is not None:
+            ids.append(compiled.compile_id)
 
     def clean(self) -> None:
         """Remove everything; an entry that cannot be removed is logged, since the user's run must go on."""
         invalidated: list[Any] = []
-        for code, region in self._compiled:
+        for code, compile_ids in self._compiled.items():
             try:
-                invalidated += _invalidate(code, region)
+                invalidated += _invalidate(code, compile_ids)
             except Exception:
                 log.debug("cache entries of %s stay", code.co_name, exc_info=True)
         try:
@@ -128,20 +138,26 @@ def _no_fakes_kept() -> Iterator[None]:
         yield
 
 
-def _invalidate(code: CodeType, region: int) -> list[Any]:
-    """Invalidate a region's entries; returns the guard managers that they had."""
+def _invalidate(code: CodeType, compile_ids: Collection[Any]) -> list[Any]:
+    """Invalidate the entries of these compiles; returns the guard managers that they had."""
+    ours = {id(each) for each in compile_ids}
     managers = []
-    for entry in eval_frame._get_cache_entries_for_region(code, region):
+    for entry in eval_frame._debug_get_cache_entry_list(code):
+        if id(entry.compile_id) not in ours or entry.code is None:
+            continue
         manager = entry.guard_manager
         managers.append(manager)
-        if entry.code is not None:
-            _forget_names(entry.code)
+        _forget_names(entry.code)
         if (state := getattr(manager, "extra_state", None)) is not None:
             state.invalidate(entry, DeletedGuardManagerWrapper("the capture that compiled this is over"))
-    live = eval_frame._debug_get_cache_entry_list(code)
-    if all(entry.code is None for entry in live) and not eval_frame._get_cache_entries_for_region(code, _USERS_REGION):
+    left: list[Any] = eval_frame._debug_get_cache_entry_list(code)
+    if not any(entry.code is not None or _may_be_the_users(entry, ours) for entry in left):
         reset_code(code)
     return managers
+
+
+def _may_be_the_users(entry: Any, ours: Collection[int]) -> bool:
+    return entry.isolate_recompiles_id == _USERS_REGION and id(entry.compile_id) not in ours
 
 
 def _detach_finalizers(managers: Collection[Any]) -> None:

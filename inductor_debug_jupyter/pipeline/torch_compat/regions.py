@@ -48,19 +48,20 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
     here instead of being marked for good.
     """
 
-    def __init__(self, callback: Any, hooks: Any) -> None:
+    def __init__(self, callback: Any, hooks: Any, cleanup: CompileCleanup) -> None:
         super().__init__(callback, hooks)
         self._frame_states: dict[CodeType, dict[str, Any]] = {}
         self._sizes_seen: Any = None
         self._given_up: set[CodeType] = set()
-        self.cleanup = CompileCleanup()
+        self._cleanup = cleanup
 
     def __call__(self, frame: Any, cache_entry: Any, frame_state: dict[str, Any]) -> ConvertFrameReturn:
         code = frame.f_code
         if code in self._given_up:
             return ConvertFrameReturn(apply_to_code=False)
-        with self._own_sizes(), records_off(), process_state_kept(), self.cleanup.recording(frame):
+        with self._own_sizes(), records_off(), process_state_kept(), self._cleanup.recording(frame):
             result = super().__call__(frame, cache_entry, self._frame_states.setdefault(code, {}))
+            self._cleanup.add(code, result.guarded_code)
         if result.guarded_code is None and not trace_rules.check(code):
             self._given_up.add(code)
             result.apply_to_code = False
@@ -108,6 +109,7 @@ class CompiledCallRedirect:
         self._thread = threading.get_ident()
         self._region = next(eval_frame._next_isolate_recompiles_id)
         self._clones: dict[int, tuple[Any, _IsolatedCallback]] = {}
+        self._cleanup = CompileCleanup()
         self._users_own: set[CodeType] = set()
         self._tracers = python_tracers()
 
@@ -119,6 +121,7 @@ class CompiledCallRedirect:
         """
         _forget_retired()
         self._release = SITE.install()
+        self._region_before = get_eval_frame_isolate_recompiles_id()
         with _lock:
             _redirects.append(self)
 
@@ -130,8 +133,7 @@ class CompiledCallRedirect:
 
     def forget(self) -> None:
         """Remove what was compiled from the user's code objects."""
-        for _, clone in self._clones.values():
-            clone.cleanup.clean()
+        self._cleanup.clean()
         self._clones.clear()
 
     @contextmanager
@@ -150,6 +152,8 @@ class CompiledCallRedirect:
                 return False
             _redirects.remove(self)
         self._release()
+        # Compiled calls restore it one after the other; those of two threads that overlap leave one of their own.
+        set_eval_frame_isolate_recompiles_id(self._region_before)
         return True
 
     def applies(self) -> bool:
@@ -176,7 +180,8 @@ class CompiledCallRedirect:
             if not is_ours and (not self._compiled_before(function) or self._is_full(function)):
                 return callback
             # The callback is kept beside its clone: its id must not be given to another one.
-            self._clones[id(callback)] = (callback, _clone_callback(callback, new_backend=not is_ours))
+            clone = _clone_callback(callback, self._cleanup, new_backend=not is_ours)
+            self._clones.setdefault(id(callback), (callback, clone))
         if not is_ours:
             set_eval_frame_isolate_recompiles_id(self._region)
         return self._clones[id(callback)][1]
@@ -254,18 +259,18 @@ SITE = HookSite(
 """The function that gives every compiled function its callback."""
 
 
-def _clone_callback(callback: Any, *, new_backend: bool) -> _IsolatedCallback:
+def _clone_callback(callback: Any, cleanup: CompileCleanup, *, new_backend: bool) -> _IsolatedCallback:
     """An isolated clone of a callback; with a new backend object no existing cache entry matches."""
     inner = callback._torchdynamo_orig_backend
     if not new_backend:
-        return _IsolatedCallback(inner, callback.hooks)
+        return _IsolatedCallback(inner, callback.hooks, cleanup)
     user_backend = eval_frame.innermost_backend(callback)
 
     def backend(graph_module: Any, example_inputs: Any, **kwargs: Any) -> Any:
         return user_backend(graph_module, example_inputs, **kwargs)
 
     backend.__name__ = getattr(user_backend, "__name__", type(user_backend).__name__)
-    return _IsolatedCallback(inner._clone_with_backend(backend), callback.hooks)
+    return _IsolatedCallback(inner._clone_with_backend(backend), callback.hooks, cleanup)
 
 
 def _code_of(function: Any) -> CodeType | None:
@@ -292,13 +297,19 @@ def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Cal
     cell = extra.__closure__[extra.__code__.co_freevars.index("fn")]
     compiled = compile_as_ours(extra, backend)
     cell.cell_contents = None
+    callers, lock = [0], threading.Lock()
+
+    def enter(module: torch.nn.Module | None, change: int) -> None:
+        with lock:  # threads that call the module at once share the frame, and the last one out empties it
+            callers[0] += change
+            cell.cell_contents = module if module is not None or callers[0] == 0 else cell.cell_contents
 
     def run(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        cell.cell_contents = module
+        enter(module, 1)
         try:
             return compiled(*args, **kwargs)
         finally:
-            cell.cell_contents = None
+            enter(None, -1)
 
     return run
 
@@ -309,7 +320,8 @@ def compile_as_ours(function: Callable[..., Any], backend: Callable[..., Any], *
     torch keeps every backend for good, so as to reset it in ``torch._dynamo.reset()``; ours have nothing to reset.
     """
     backend._inductor_debug = True  # type: ignore[attr-defined]
-    with process_state_kept():  # torch.compile names Inductor's cache folder in the environment
+    # torch.compile names Inductor's cache folder in the environment; two threads must not restore each other's changes.
+    with convert_frame.compile_lock, process_state_kept():
         compiled: Callable[..., Any] = torch.compile(  # type: ignore[call-overload]  # newer than its annotations
             function, backend=backend, isolate_recompiles=True, **options
         )
