@@ -40,7 +40,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
 from inductor_debug_jupyter.pipeline.records.graph_statistics import GraphStatistics
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.localization import Culprit, LocalizationRecord, NodeError, NodeStatus
-from inductor_debug_jupyter.pipeline.records.memory import LiveTensor, MemoryRecord
+from inductor_debug_jupyter.pipeline.records.memory import EagerRun, EagerStorage, LiveTensor, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import (
     OP_STATUSES,
     CoverageRecord,
@@ -72,6 +72,8 @@ __all__ = [
     "CrashRecord",
     "Culprit",
     "DeferredTexts",
+    "EagerRun",
+    "EagerStorage",
     "DiffRecord",
     "ErrorPlace",
     "Fallback",
