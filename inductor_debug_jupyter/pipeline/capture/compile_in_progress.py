@@ -70,6 +70,8 @@ class CompileInProgress:
         self.call = 0
         self.function: CalledFunction | None = None
         """The function whose call made torch compile."""
+        self.used: set[int] = set()
+        """Results of the Dynamo graph, by position, from which a backward came."""
         self.outermost = ""
         """The outermost function that the user called then."""
         self.callers = callers or running_lines()
@@ -132,7 +134,7 @@ class CompileInProgress:
             self._graphs["dynamo"] = with_aten_ops(self._graphs["dynamo"], self._dynamo_calls.aten_ops())
             self._dynamo_calls = None
         if self._program is not None and "forward" in self._graphs:
-            self._eager = self._program.run()
+            self._eager = self._program.run(self.used)
             self._program = None
         texts = self._frozen_texts()
         kernels = (*self._kernels_of("forward", "code"), *self._kernels_of("backward", f"code{BACKWARD}"))

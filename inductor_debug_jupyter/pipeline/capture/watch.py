@@ -28,6 +28,7 @@ from inductor_debug_jupyter.pipeline.capture.threads import PART
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
+from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import note_gradients
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
 from inductor_debug_jupyter.pipeline.torch_compat.state import (
@@ -209,10 +210,26 @@ class _Observer:
         self.lower = lower
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        if self.recorder is not None:
-            observe_lowering(self.recorder, self.lower, graph_module, example_inputs)
-        run: Callable[..., Any] = graph_module.forward
-        return run
+        if self.recorder is None:
+            run: Callable[..., Any] = graph_module.forward
+            return run
+        observe_lowering(self.recorder, self.lower, graph_module, example_inputs)
+        return _Run(graph_module.forward, self.recorder.used(current_compile_id() or ""))
+
+
+class _Run:
+    """A graph as it is; of its first call it is noted from which results a backward comes."""
+
+    def __init__(self, forward: Callable[..., Any], used: set[int]) -> None:
+        self._forward = forward
+        self._used: set[int] | None = used
+
+    def __call__(self, *args: Any) -> Any:
+        results = self._forward(*args)
+        if self._used is not None:
+            note_gradients(results, self._used.add)
+            self._used = None
+        return results
 
 
 def observe_lowering(

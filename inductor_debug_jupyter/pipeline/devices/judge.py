@@ -11,7 +11,7 @@ from inductor_debug_jupyter.pipeline.devices.checker import PlacedProblem, folde
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.context import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
-from inductor_debug_jupyter.pipeline.devices.memory import memory_of
+from inductor_debug_jupyter.pipeline.devices.memory import memory_notes, memory_of
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -41,6 +41,7 @@ def judge(
     problems = _problems(captures, profile, rules, notes)
     findings = folded(problems)
     memory = _memory(captures)
+    notes += memory_notes(captures)
     coverage = _coverage(captures, profile, rules, problems, notes)
     return SessionRecord(
         id=session_id,

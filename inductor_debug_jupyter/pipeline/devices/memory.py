@@ -9,7 +9,7 @@ own variables hold longer than needed, and what an op allocates inside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
 from inductor_debug_jupyter.pipeline.devices.alignment import innermost
@@ -23,6 +23,7 @@ from inductor_debug_jupyter.pipeline.records import (
     LiveTensor,
     MemoryRecord,
     NodeRecord,
+    Note,
     Severity,
 )
 
@@ -70,6 +71,29 @@ def memory_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Memo
 def alive_at(graph: GraphRecord, position: int, capture: CompileCapture | None = None) -> tuple[LiveTensor, ...]:
     """The tensors alive while the node at that position runs, largest first."""
     return liveness_of(graph, capture).alive_at(position)
+
+
+def memory_notes(captures: Iterable[CompileCapture]) -> Iterator[Note]:
+    """Where the figures are not those of the eager program, or leave something out."""
+    for capture in captures:
+        run = capture.eager
+        if run is None or "forward" not in capture.graphs:
+            continue
+        if run.failed:
+            yield Note(
+                MEMORY,
+                f"{capture.compile_id}: the program could not be run without data ({run.failed}), so the peak is that "
+                "of AOTAutograd's graphs, in which every write in place is a new tensor and ops may be decomposed",
+            )
+        for op in sorted(_WITH_WORKSPACE & {op for _, op in run.steps}):
+            yield Note(MEMORY, f"{capture.compile_id}: the peak is without what {op} saves for its backward: {_SIZE}")
+
+
+MEMORY = "memory"
+"""``Note.part`` of the notes on memory."""
+_SIZE = "its size is known only to the library that computes it"
+_WITH_WORKSPACE = frozenset({"aten.mkldnn_rnn_layer.default"})
+"""Ops for which torch's fake tensors have a workspace of no size."""
 
 
 class MemoryConstraint(Constraint):

@@ -8,8 +8,10 @@ state (gradient mode, autocast). Symbolic sizes are the numbers that they were a
 
 from __future__ import annotations
 
+import functools
 import threading
 from bisect import bisect_right
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,6 +24,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from inductor_debug_jupyter.pipeline.records import EagerRun, EagerStorage
 from inductor_debug_jupyter.pipeline.torch_compat import graphs
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
+
+
+def note_gradients(results: Any, note: Callable[[int], Any]) -> None:
+    """Call ``note`` with the position of each of a graph's results into which a gradient comes, when it does."""
+    for position, result in enumerate(results if isinstance(results, (list, tuple)) else ()):
+        made_by = result.grad_fn if isinstance(result, torch.Tensor) else None
+        if made_by is not None:
+            made_by.register_prehook(functools.partial(_noted, note, position, result.output_nr))
+
+
+def _noted(note: Callable[[int], Any], position: int, number: int, gradients: tuple[Any, ...]) -> None:
+    if gradients[number] is not None:
+        note(position)
 
 
 _LAST_SEQUENCE = 1 << 62
@@ -44,21 +59,25 @@ class EagerProgram:
             if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
         ]
 
-    def run(self) -> EagerRun:
-        """What was alive after each op; ``EagerRun.failed`` says why where it cannot be run."""
+    def run(self, used: Collection[int] = ()) -> EagerRun:
+        """What was alive after each op; ``EagerRun.failed`` says why where it cannot be run.
+
+        The backward begins at the results in ``used``; if there are none, at the loss, and where the graph returns no
+        single number, at all that it returns. Results that the backward does not need are freed before it.
+        """
         done: list[EagerRun] = []
-        thread = threading.Thread(target=lambda: done.append(self._run_or_say_why()), daemon=True)
+        thread = threading.Thread(target=lambda: done.append(self._run_or_say_why(used)), daemon=True)
         thread.start()
         thread.join()
         return done[0] if done else EagerRun(failed="interrupted")
 
-    def _run_or_say_why(self) -> EagerRun:
+    def _run_or_say_why(self, used: Collection[int]) -> EagerRun:
         try:
-            return self._run()
+            return self._run(used)
         except Exception as error:  # a size that depends on values, an op that has no fake kernel
             return EagerRun(failed=f"{type(error).__name__}: {error}".partition("\n")[0])
 
-    def _run(self) -> EagerRun:
+    def _run(self, used: Collection[int]) -> EagerRun:
         with ExitStack() as state:
             state.enter_context(torch.random.fork_rng(devices=()))
             state.enter_context(torch.autograd.set_multithreading_enabled(False))
@@ -69,10 +88,10 @@ class EagerProgram:
             program = _Program(self._module, self._names, mode)
             inputs = [program.given(node) for node in self._module.graph.find_nodes(op="placeholder")]
             with program.storages:
-                program.result = program.run(*inputs)
-                program.env.clear()
+                loss = program.loss(inputs, used)
                 forward = len(program.storages.steps)
-                program.backward()
+                if loss is not None:
+                    torch.autograd.backward(loss)
         return program.storages.record(forward)
 
 
@@ -81,7 +100,6 @@ class _Program(torch.fx.Interpreter):
 
     def __init__(self, module: torch.fx.GraphModule, names: dict[torch.fx.Node, str], mode: FakeTensorMode) -> None:
         super().__init__(module)
-        self.result: Any = None
         self.storages = _Storages()
         self._names = names
         self._mode = mode
@@ -113,11 +131,21 @@ class _Program(torch.fx.Interpreter):
         made = super().run_node(n)
         return made if n.users or n.op == "output" else None  # the interpreter would hold what nobody reads
 
-    def backward(self) -> None:
-        """The backward from the loss, or, where the graph returns no single number, from all that it returns."""
-        results = [each for each in graphs.tensors_of(self.result) if each.requires_grad]
-        if results and torch.is_grad_enabled():
-            torch.autograd.backward(_Tangents.apply(*([each for each in results if not each.dim()] or results)))
+    def loss(self, inputs: list[Any], used: Collection[int]) -> torch.Tensor | None:
+        """Run the graph; a number that holds what autograd saved of it, or None when there is no backward."""
+        result = self.run(*inputs)
+        self.env.clear()
+        if not torch.is_grad_enabled():
+            return None
+        trained = {
+            position: each
+            for position, each in enumerate(result if isinstance(result, (list, tuple)) else [result])
+            if isinstance(each, torch.Tensor) and each.requires_grad
+        }
+        begins = [trained[position] for position in trained if position in used]
+        begins = begins or [each for each in trained.values() if not each.dim()] or [*trained.values()]
+        made: torch.Tensor | None = _Tangents.apply(*begins) if begins else None  # type: ignore[no-untyped-call]
+        return made
 
 
 class _Tangents(torch.autograd.Function):
