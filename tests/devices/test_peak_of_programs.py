@@ -133,13 +133,16 @@ class Half(nn.Module):
 @pytest.mark.parametrize("own", [True, False], ids=["in the program", "around it"])
 def test_autocast_is_that_of_the_program_and_stays_in_it(own):
     model, x = Half(own), torch.randn(128, 64)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=not own):
-        with MeasuredPeak([*model.parameters(), x]) as measured:
+
+    def run():
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=not own):
             model(x)
+
+    with MeasuredPeak([*model.parameters(), x]) as measured:
+        run()
     random = torch.get_rng_state()
-    with capture(eager=True, lower="aot", constraints=[]) as session, torch.no_grad():
-        with torch.autocast("cpu", torch.bfloat16, enabled=not own):
-            model(x)
+    with capture(eager=True, lower="aot", constraints=[]) as session:
+        run()
     assert session.peak_memory == pytest.approx(measured.peak, rel=0.05)
     assert torch.equal(torch.get_rng_state(), random)
     assert not torch.is_autocast_enabled("cpu")

@@ -146,9 +146,7 @@ def _live(
     if written is None:
         return LiveTensor(name, size, spec)
     name = graph.nodes[place].name if place is not None else given.get((written.role, written.origin), name)
-    return LiveTensor(
-        name, size, spec, written.role, written.origin, written.module_path, written.source, written.cell
-    )
+    return LiveTensor(name, size, spec, written.role, written.origin, written.module_path, written.source, written.cell)
 
 
 # The graph itself --------------------------------------------------------------------------------------------------

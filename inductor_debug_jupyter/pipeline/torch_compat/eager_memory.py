@@ -47,7 +47,8 @@ class EagerProgram:
     """A Dynamo graph and the state in which it is called, copied at once because torch goes on to change the graph."""
 
     def __init__(self, graph_module: torch.fx.GraphModule) -> None:
-        graph, copies = torch.fx.Graph(), {}
+        graph = torch.fx.Graph()
+        copies: dict[torch.fx.Node, torch.fx.Node] = {}
         result = graph.graph_copy(graph_module.graph, copies)
         graph.output(result)
         self._names = {copy: node.name for node, copy in copies.items()}
@@ -55,7 +56,9 @@ class EagerProgram:
         self._gradients = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
         self._autocast = [
             (kind, torch.get_autocast_dtype(kind), torch.is_autocast_cache_enabled())
-            for kind in sorted({tensor.device.type for node in copies for tensor in graphs.tensors_of(node_value(node))})
+            for kind in sorted(
+                {tensor.device.type for node in copies for tensor in graphs.tensors_of(node_value(node))}
+            )
             if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
         ]
 
@@ -215,7 +218,7 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _running(self) -> str:
         """The node whose op runs now: in a backward, that of the forward op."""
-        autograd = torch._C._current_autograd_node()
+        autograd: Any = torch._C._current_autograd_node()
         if autograd is None:
             return self.node
         number = autograd._sequence_nr()
@@ -237,7 +240,7 @@ def _number(size: Any) -> int:
 
 
 def _most(size: Any) -> int:
-    """A size in bytes; one that depends on values as the most that it can be. Raises ValueError when it has no bound."""
+    """A size in bytes; one that depends on values as the most that it can be, or a ValueError when it has no bound."""
     if isinstance(size, int):
         return size
     most = size.node.shape_env.bound_sympy(size.node.expr).upper
