@@ -1,4 +1,4 @@
-"""Programs drawn at random for the estimate of peak memory: in-place ops, views, residuals, attention, convolutions.
+"""Programs drawn at random for peak memory: in-place ops, views, residuals, attention, recurrent cells, convolutions.
 
 A program is a chain of blocks over a tensor of [batch, tokens, width]. :func:`eager_peak` runs what Dynamo captured of
 it with eager ops and real autograd under a mode that counts storages.
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from tests.proofs.inside_torch.peak import MeasuredPeak
 
@@ -54,10 +55,12 @@ class Attention(nn.Module):
         self.own, self.in_place = own, in_place
 
     def forward(self, h: torch.Tensor) -> torch.Tensor:
+        return h + self.out(self.mixed(h).transpose(1, 2).reshape(h.shape))
+
+    def mixed(self, h: torch.Tensor) -> torch.Tensor:
         parts = self.qkv(self.norm(h)).chunk(3, -1)
         q, k, v = (part.view(*part.shape[:2], 4, WIDTH // 4).transpose(1, 2) for part in parts)
-        made = F.scaled_dot_product_attention(q, k, v) if self.own else torch.softmax(self.scores(q, k), -1) @ v
-        return h + self.out(made.transpose(1, 2).reshape(h.shape))
+        return F.scaled_dot_product_attention(q, k, v) if self.own else torch.softmax(self.scores(q, k), -1) @ v
 
     def scores(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         return (q @ k.transpose(-1, -2)).mul_(0.3) if self.in_place else q @ k.transpose(-1, -2) * 0.3
@@ -85,6 +88,76 @@ class State(nn.Module):
     def forward(self, h: torch.Tensor) -> torch.Tensor:
         self.seen[: h.shape[0]].add_(h.detach())
         return h * 2
+
+
+class Heads(nn.Module):
+    """``nn.MultiheadAttention``, with or without weights, a mask and the batch first; drawn from the random numbers."""
+
+    def __init__(self, with_mask: bool) -> None:
+        super().__init__()
+        weights, first, other, extra = (torch.rand(4) < 0.5).tolist()
+        kinds = {"add_bias_kv": extra, "add_zero_attn": extra, "kdim": WIDTH // 2 if other else None}
+        self.heads = nn.MultiheadAttention(WIDTH, 4, batch_first=first, **kinds)  # type: ignore[arg-type]
+        self.weights, self.other, self.with_mask = weights, other, with_mask
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        keys = h[..., : WIDTH // 2] if self.other else h
+        tokens = h.shape[1] if self.heads.batch_first else h.shape[0]
+        mask = torch.ones(tokens, tokens, dtype=torch.bool).triu(1) if self.with_mask else None
+        made: torch.Tensor = self.heads(h, keys, h, need_weights=self.weights, attn_mask=mask)[0]
+        return made
+
+
+class Checkpointed(nn.Module):
+    """A block whose forward is computed again in the backward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = checkpoint(self.block, h, use_reentrant=False)
+        return made
+
+
+class Steps(nn.Module):
+    """A recurrent cell over the tokens."""
+
+    def __init__(self, kind: type[nn.GRUCell | nn.LSTMCell]) -> None:
+        super().__init__()
+        self.cell = kind(WIDTH, WIDTH)
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        state, made = None, []
+        for token in h.unbind(1):
+            state = self.cell(token, state)
+            made.append(state[0] if isinstance(state, tuple) else state)
+        return torch.stack(made, 1)
+
+
+class Upscaled(nn.Module):
+    """An image made twice as large, by a convolution or by interpolation, normalized, and made small again."""
+
+    def __init__(self, learned: bool) -> None:
+        super().__init__()
+        self.grow = nn.ConvTranspose2d(4, 4, 2, 2) if learned else nn.Upsample(scale_factor=2, mode="bilinear")
+        self.norm = nn.GroupNorm(2, 4) if learned else nn.InstanceNorm2d(4)
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        image = h.reshape(-1, 4, 8, WIDTH // 4)
+        return F.avg_pool2d(self.norm(self.grow(image)), 2).reshape(h.shape)
+
+
+class Decoded(nn.Module):
+    """A layer of ``nn.TransformerDecoder`` that looks at its own input."""
+
+    def __init__(self, norm_first: bool) -> None:
+        super().__init__()
+        self.layer = nn.TransformerDecoderLayer(WIDTH, 4, 64, batch_first=True, norm_first=norm_first)
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.layer(h, h)
+        return made
 
 
 def _first_row(h: torch.Tensor) -> torch.Tensor:
@@ -141,13 +214,16 @@ BLOCKS: dict[str, Callable[[bool], nn.Module]] = {
     "many": lambda _: Plain(_many),
     "out": lambda _: Plain(_given_out),
     "transposed": lambda _: Plain(_transposed),
+    "heads": Heads,
+    "encoder": lambda on: nn.TransformerEncoderLayer(WIDTH, 4, 64, batch_first=True, norm_first=on),
+    "decoder": Decoded,
+    "gru": lambda _: Steps(nn.GRUCell),
+    "lstm": lambda _: Steps(nn.LSTMCell),
+    "upscaled": Upscaled,
+    "rms": lambda _: nn.RMSNorm(WIDTH),
+    "kept inputs": lambda _: Checkpointed(),
     "dropout": lambda on: nn.Dropout(0.3, inplace=on),
 }
-
-
-NOT_IN_TRAINING = {"dropout", "most rows"}
-"""Where AOTAutograd's backward is another program than eager's: a mask of bools in the place of floats, the gradient of
-a slice as a whole tensor in the place of a write to a part of one."""
 
 
 class Program(nn.Module):
@@ -167,8 +243,7 @@ def drawn(seed: int, training: bool) -> tuple[Program, torch.Tensor, str]:
     """A program, its input, and the names of its blocks."""
     draw = random.Random(seed)
     torch.manual_seed(seed)
-    names = [name for name in BLOCKS if not (training and name in NOT_IN_TRAINING)]
-    chosen = [draw.choice(names) for _ in range(draw.randint(2, 5))]
+    chosen = [draw.choice([*BLOCKS]) for _ in range(draw.randint(2, 5))]
     in_place = [draw.random() < 0.7 for _ in chosen]
     blocks: list[nn.Module] = [nn.Linear(WIDTH, WIDTH)]
     blocks += [BLOCKS[name](on) for name, on in zip(chosen, in_place, strict=True)]

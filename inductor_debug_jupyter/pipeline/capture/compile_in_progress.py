@@ -16,12 +16,14 @@ from inductor_debug_jupyter.pipeline.records import (
     BACKWARD,
     CompileCapture,
     DeferredTexts,
+    EagerRun,
     GraphRecord,
     KernelRecord,
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.aten_ops import DynamoCalls
+from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import EagerProgram
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
 
@@ -74,12 +76,16 @@ class CompileInProgress:
         self.call = 0
         self.function: CalledFunction | None = None
         """The function whose call made torch compile."""
+        self.used: set[int] = set()
+        """Results of the Dynamo graph, by position, from which a backward came."""
         self.outermost = ""
         """The outermost function that the user called then."""
         self.callers = callers or running_lines()
         self._origins: dict[int, tuple[str, ...]] = {}
         self._graphs: dict[str, GraphRecord] = {}
         self._dynamo_calls: DynamoCalls | None = None
+        self._program: EagerProgram | None = None
+        self._eager: EagerRun | None = None
         self._texts: dict[str, str | Callable[[], str]] = {}
         self._code: dict[str, tuple[str, Sequence[KernelCall]]] = {}
         self._kernels: dict[str, tuple[KernelRecord, ...]] = {}
@@ -95,6 +101,7 @@ class CompileInProgress:
         key = stage + BACKWARD if is_backward else stage
         if stage == "dynamo":
             self._dynamo_calls = DynamoCalls(graph_module)
+            self._program = EagerProgram(graph_module)
         if stage == "joint" or (stage == "forward" and not self._origins):
             self._origins = torch_graphs.origins_by_sequence(graph_module)
         self._graphs[key] = graph_record(
@@ -132,6 +139,9 @@ class CompileInProgress:
         if self._dynamo_calls is not None and "forward" not in self._graphs:
             self._graphs["dynamo"] = with_aten_ops(self._graphs["dynamo"], self._dynamo_calls.aten_ops())
             self._dynamo_calls = None
+        if self._program is not None and "forward" in self._graphs:
+            self._eager = self._program.run(self.used)
+            self._program = None
         texts = self._frozen_texts()
         kernels = (*self._kernels_of("forward", "code"), *self._kernels_of("backward", f"code{BACKWARD}"))
         missing = self._missing(texts)
@@ -150,6 +160,7 @@ class CompileInProgress:
             phases=tuple(sorted(self.trace.phases, key=lambda phase: (phase.start, phase.depth))),
             caches=caches,
             call=self.call,
+            eager=self._eager,
         )
 
     def _kernels_of(self, side: str, key: str) -> tuple[KernelRecord, ...]:

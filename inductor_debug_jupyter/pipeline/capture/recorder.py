@@ -129,6 +129,10 @@ class Recorder:
         """From now on runs a call that ``other`` recorded: the user's running lines are taken from there."""
         self.callers = next((compiling.callers for compiling in other._compiles.values()), None)
 
+    def used(self, compile_id: str) -> set[int]:
+        """The results of that compile from which a backward came, to be added to; the set outlives this recorder."""
+        return self._compile(compile_id).used
+
     def note(self, part: str, message: str) -> None:
         """Add a note about the capture, once."""
         if (part, message) not in self._notes:

@@ -6,7 +6,7 @@
 - ``checker``: :func:`rules_for` makes the rules of a profile, :func:`check` runs them and folds their problems.
 - ``coverage``: whether the target runs each op. ``partition`` cuts graphs into segments and lists the transfers,
   ``execute`` runs the segments, ``cpu_side`` has the ops that the user chose for the CPU.
-- ``memory``: bytes over time, from ``liveness`` and ``in_place``; ``symbolic`` evaluates symbolic sizes.
+- ``memory``: bytes over time, from ``liveness``; ``symbolic`` evaluates symbolic sizes.
 - ``ops`` and ``known_ops``: names of ops, and the check that torch has them.
 - ``context``: settings, profile and rules as one value. ``judge``: all of it for one session, as a record.
 """

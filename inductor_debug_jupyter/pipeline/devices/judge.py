@@ -10,7 +10,7 @@ from inductor_debug_jupyter.pipeline.capture.sources import texts_of
 from inductor_debug_jupyter.pipeline.devices.checker import PlacedProblem, folded, problems_of
 from inductor_debug_jupyter.pipeline.devices.context import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
-from inductor_debug_jupyter.pipeline.devices.memory import memory_of
+from inductor_debug_jupyter.pipeline.devices.memory import memory_notes, memory_of
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     Note,
@@ -52,7 +52,7 @@ def judge(
         recompiles=recorder.recompiles,
         guards=recorder.guards,
         symbols=recorder.symbols,
-        notes=recorder.notes,
+        notes=(*recorder.notes, *memory_notes(captures)),
         sources=texts_of(_lines(captures, recorder)),
         seconds=seconds,
         peak_memory=max((each.peak for each in memory), default=None),

@@ -1,20 +1,20 @@
-"""Peak memory: the bytes alive at once while a captured graph runs op by op, and the two rules that limit them.
+"""Peak memory: the bytes alive at once while the program of a captured graph runs, and the two rules that limit them.
 
-The figure is for the program as its author wrote it, run eagerly, each tensor freed after its last use: an in-place
-result takes no memory of its own, and neither do the temporaries of a decomposed op (see
-:mod:`~inductor_debug_jupyter.pipeline.devices.liveness`). For a training step it is the larger of forward and backward,
-with what the partitioner chose to save between them. A symbolic size is taken as it was at capture (one that depends
-on values, as its upper bound), and ``MemoryRecord.assumed`` lists these sizes.
+The figure is for the program as Dynamo captured it, run eagerly op by op, each tensor freed after its last use; for a
+training step it is the larger of forward and backward (see
+:mod:`~inductor_debug_jupyter.pipeline.devices.liveness`). A symbolic size is taken as it was at capture (one that
+depends on values, as its upper bound), and ``MemoryRecord.assumed`` lists these sizes. Not counted is what Python's
+own variables hold longer than needed, and what an op allocates inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
 from inductor_debug_jupyter.pipeline.devices.alignment import innermost
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
-from inductor_debug_jupyter.pipeline.devices.liveness import Liveness, liveness_of
+from inductor_debug_jupyter.pipeline.devices.liveness import liveness_of
 from inductor_debug_jupyter.pipeline.devices.ops import REDUCTIONS, bare_name
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import (
@@ -23,6 +23,7 @@ from inductor_debug_jupyter.pipeline.records import (
     LiveTensor,
     MemoryRecord,
     NodeRecord,
+    Note,
     Severity,
 )
 
@@ -44,7 +45,7 @@ def memory_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Memo
 
     Args:
         graph: the graph.
-        capture: the compile that it is part of; the other graphs show in-place writes and what the forward saved.
+        capture: the compile that it is part of, with the run of the eager program.
     """
     if not graph.nodes:
         return None
@@ -54,14 +55,14 @@ def memory_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Memo
     line = liveness.timeline()
     peak = max(line)
     position = line.index(peak)
-    inputs = sum(size for memory, size in liveness.size.items() if not liveness.maker[memory].is_call)
+    inputs = sum(each.tensor.bytes for each in liveness.storages if each.is_given)
     return MemoryRecord(
         compile_id=capture.compile_id if capture is not None else "",
         stage=graph.stage,
         peak=peak,
         peak_node=graph.nodes[position].name,
         timeline=tuple(line),
-        alive=_alive(liveness, position),
+        alive=liveness.alive_at(position),
         inputs=inputs,
         assumed=liveness.sizes or None,
     )
@@ -69,24 +70,30 @@ def memory_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Memo
 
 def alive_at(graph: GraphRecord, position: int, capture: CompileCapture | None = None) -> tuple[LiveTensor, ...]:
     """The tensors alive while the node at that position runs, largest first."""
-    return _alive(liveness_of(graph, capture), position)
+    return liveness_of(graph, capture).alive_at(position)
 
 
-def _alive(liveness: Liveness, position: int) -> tuple[LiveTensor, ...]:
-    alive = [
-        (size, liveness.first[memory], memory)
-        for memory, size in liveness.size.items()
-        if size and liveness.first[memory] <= position <= liveness.last[memory]
-    ]
-    alive.sort(key=lambda each: (-each[0], each[1]))
-    return tuple(_live(liveness.maker[memory], memory[1], size) for size, _, memory in alive)
+def memory_notes(captures: Iterable[CompileCapture]) -> Iterator[Note]:
+    """Where the figures are not those of the eager program, or leave something out."""
+    for capture in captures:
+        run = capture.eager
+        if run is None or "forward" not in capture.graphs:
+            continue
+        if run.failed:
+            yield Note(
+                MEMORY,
+                f"{capture.compile_id}: the program could not be run without data ({run.failed}), so the peak is that "
+                "of AOTAutograd's graphs, in which every write in place is a new tensor and ops may be decomposed",
+            )
+        for op in sorted(_WITH_WORKSPACE & {op for _, op in run.steps}):
+            yield Note(MEMORY, f"{capture.compile_id}: the peak is without what {op} saves for its backward: {_SIZE}")
 
 
-def _live(node: NodeRecord, storage: int, size: int) -> LiveTensor:
-    spec = next((spec for spec in node.outputs if spec.storage == storage), None)
-    return LiveTensor(
-        node.name, size, str(spec or ""), node.role, node.origin, node.module_path, node.source, node.cell
-    )
+MEMORY = "memory"
+"""``Note.part`` of the notes on memory."""
+_SIZE = "its size is known only to the library that computes it"
+_WITH_WORKSPACE = frozenset({"aten.mkldnn_rnn_layer.default"})
+"""Ops for which torch's fake tensors have a workspace of no size."""
 
 
 class MemoryConstraint(Constraint):

@@ -40,7 +40,7 @@ from inductor_debug_jupyter.pipeline.records.graph import (
 )
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.localization import Culprit, LocalizationRecord, NodeError, NodeStatus
-from inductor_debug_jupyter.pipeline.records.memory import LiveTensor, MemoryRecord
+from inductor_debug_jupyter.pipeline.records.memory import EagerRun, EagerStorage, LiveTensor, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import (
     OP_STATUSES,
     CoverageRecord,
@@ -73,6 +73,8 @@ __all__ = [
     "Culprit",
     "DeferredTexts",
     "DiffRecord",
+    "EagerRun",
+    "EagerStorage",
     "ErrorPlace",
     "Fallback",
     "GraphBreak",

@@ -12,7 +12,7 @@ from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, S
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.records.localization import LocalizationRecord
-from inductor_debug_jupyter.pipeline.records.memory import MemoryRecord
+from inductor_debug_jupyter.pipeline.records.memory import EagerRun, MemoryRecord
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
@@ -134,7 +134,8 @@ class CompileCapture(InWords):
 
     ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward by ``<stage>:backward``.
     ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``. ``call``
-    counts the calls of the function that was called, from 1; it is 0 when they were not counted.
+    counts the calls of the function that was called, from 1; it is 0 when they were not counted. ``eager`` is what is
+    alive while the program runs eagerly; None when it was not run so.
     """
 
     compile_id: str
@@ -147,6 +148,7 @@ class CompileCapture(InWords):
     phases: tuple[Phase, ...] = ()
     caches: dict[str, str] = field(default_factory=dict)
     call: int = 0
+    eager: EagerRun | None = None
 
     @property
     def stages(self) -> tuple[str, ...]:

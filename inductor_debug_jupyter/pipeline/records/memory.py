@@ -1,4 +1,4 @@
-"""Estimated memory of a graph while it runs, and the tensors alive at the peak."""
+"""Memory of a graph while it runs, the tensors alive at the peak, and the eager run that they are taken from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,31 @@ from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
+
+
+@dataclass(frozen=True, slots=True)
+class EagerStorage:
+    """One storage of an eager run: the Dynamo node that made it, and the first and the last step that it was alive."""
+
+    node: str
+    bytes: int
+    first: int
+    last: int
+    spec: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EagerRun:
+    """What is alive while the program runs eagerly, without data.
+
+    ``steps`` has the Dynamo node and the op of each step, a gradient's with the node of its forward; the first step is
+    the beginning, and the first ``forward`` are the forward's. ``failed`` says why the program could not be run so.
+    """
+
+    steps: tuple[tuple[str, str], ...] = ()
+    storages: tuple[EagerStorage, ...] = ()
+    forward: int = 0
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,16 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.nn.parameter import is_lazy
 
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, torch_logs_muted
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _TORCH = os.path.dirname(torch.__file__)  # noqa: PTH120 - compared with file names of code objects
 _BETWEEN = (os.path.join(_TORCH, "_dynamo", ""), os.path.join(_TORCH, "nn", "modules", "module.py"))  # noqa: PTH118
@@ -29,7 +31,14 @@ _now = threading.local()
 
 
 class _OnlyTracedError(BaseException):
-    """Ends a compiled call of which nothing has run; not an Exception, which the user's own code may catch."""
+    """Ends a compiled call of which nothing has run; not an Exception, which the user's own code may catch.
+
+    ``note`` is to be called with what the plain call returns.
+    """
+
+    def __init__(self, note: Callable[[Any], None]) -> None:
+        super().__init__()
+        self.note = note
 
 
 class PlainCall:
@@ -51,38 +60,60 @@ class PlainCall:
             if not _has_hooks_before(module):
                 self._through_dynamo(module, args, kwargs, only_traced=True)
             return result
-        has_run, result = self._through_dynamo(module, args, kwargs)
-        return result if has_run else self._call(module, *args, **kwargs)
+        note, result = self._through_dynamo(module, args, kwargs)
+        if note is not None:
+            result = self._call(module, *args, **kwargs)
+            note(result)
+        return result
 
     def _through_dynamo(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, only_traced: bool = False
-    ) -> tuple[bool, Any]:
-        """Whether the compiled call has run, and what it returned then."""
+    ) -> tuple[Callable[[Any], None] | None, Any]:
+        """What the compiled call returned; where it was only traced, what to call with the plain call's result."""
         before = getattr(_now, "call", None)
         _now.call = (module, only_traced)
         state = random.getstate()
         try:
             with dynamo_errors_fall_back(), torch_logs_muted():
-                return True, self.compiled(module, *args, **kwargs)
-        except _OnlyTracedError:
+                return None, self.compiled(module, *args, **kwargs)
+        except _OnlyTracedError as end:
             random.setstate(state)  # Dynamo draws the numbers that a graph is given before it runs the graph
-            return False, None
+            return end.note, None
         finally:
             _now.call = before
 
 
-def graph_to_run(graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
-    """What a compiled :class:`PlainCall` runs in place of one of its graphs."""
+def graph_to_run(
+    graph_module: torch.fx.GraphModule, note_results: Callable[[Sequence[Any]], None] = lambda _: None
+) -> Callable[..., Any]:
+    """What a compiled :class:`PlainCall` runs in place of one of its graphs.
+
+    ``note_results`` is called once, with what the graph gives; where the module was called plainly, with the tensors
+    that it returned, if they are as many and of the same shapes.
+    """
     _LazyGraphModule.force_recompile(graph_module)  # else the first run would be a call of the module, with its hooks
     run: Callable[..., Any] = graph_module.forward
     reason = getattr(graph_module, "compile_subgraph_reason", None)
     is_whole = reason is not None and not reason.graph_break
+    shapes = [getattr(node_value(node), "shape", None) for node in graph_module.graph.output_node().all_input_nodes]
+    waiting = [note_results]
+
+    def note(results: Sequence[Any]) -> None:
+        if waiting:
+            waiting.pop()(results)
+
+    def note_returned(result: Any) -> None:
+        tensors = of_kind(torch.Tensor, result)
+        if [tensor.shape for tensor in tensors] == shapes:
+            note(tensors)
 
     def run_graph(*args: Any) -> Any:
         module, only_traced = getattr(_now, "call", None) or (None, False)
         if only_traced or (is_whole and module is not None and _nothing_has_run(module)):
-            raise _OnlyTracedError
-        return run(*args)
+            raise _OnlyTracedError(note_returned)
+        results = run(*args)
+        note(results)
+        return results
 
     return run_graph
 

@@ -20,6 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 class MeasuredPeak(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """``with MeasuredPeak(inputs) as measured: graph(*inputs)``; then ``measured.peak`` is in bytes."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, inputs: Iterable[Any] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0
