@@ -169,7 +169,8 @@ UNSEEN = {
     "Dynamo switched off": ("with torch._dynamo.config.patch(disable=True):\n    block(x)", ""),
     "jit.script": ("torch.jit.script(block)(x)", ""),
     "a task that outlives the cell": (
-        "import asyncio\nasync def later():\n    block(x)\ntask = asyncio.ensure_future(later())",
+        "import asyncio\nasync def later():\n    await asyncio.sleep(60)\n    block(x)\n"
+        "task = asyncio.get_running_loop().create_task(later())\nawait asyncio.sleep(0)",
         "",
     ),
 }

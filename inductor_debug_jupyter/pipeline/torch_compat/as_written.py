@@ -89,13 +89,14 @@ def graph_to_run(
     """What a compiled :class:`PlainCall` runs in place of one of its graphs.
 
     ``note_results`` is called once, with what the graph gives; where the module was called plainly, with the tensors
-    that it returned, if they are as many and of the same shapes.
+    that it returned, if they are as many and of the same kinds.
     """
     _LazyGraphModule.force_recompile(graph_module)  # else the first run would be a call of the module, with its hooks
     run: Callable[..., Any] = graph_module.forward
     reason = getattr(graph_module, "compile_subgraph_reason", None)
     is_whole = reason is not None and not reason.graph_break
-    shapes = [getattr(node_value(node), "shape", None) for node in graph_module.graph.output_node().all_input_nodes]
+    made = [node_value(node) for node in graph_module.graph.output_node().all_input_nodes]
+    kinds = [(value.ndim, value.dtype) if isinstance(value, torch.Tensor) else None for value in made]
     waiting = [note_results]
 
     def note(results: Sequence[Any]) -> None:
@@ -104,7 +105,7 @@ def graph_to_run(
 
     def note_returned(result: Any) -> None:
         tensors = of_kind(torch.Tensor, result)
-        if [tensor.shape for tensor in tensors] == shapes:
+        if [(tensor.ndim, tensor.dtype) for tensor in tensors] == kinds:
             note(tensors)
 
     def run_graph(*args: Any) -> Any:

@@ -46,10 +46,10 @@ _TABLE: Final = 1_048_573
 _SINGLE: Final = float(torch.finfo(torch.float32).eps)
 _LIBRARY: Final = 2.0
 """Units of float32 by which a mathematical function may be off, beside the rounding of its result."""
-_OF_A_SUM: Final = 0.125
+_OF_A_SUM: Final = 0.5
 """Units by which a sum of n terms that are added one by one is off, over the square root of n.
 
-Equal terms are off by 0.17 (root mean square) in experiments; what is within eight floors passes (:mod:`judging`).
+Random terms are off by less. Equal ones, as the gradients behind a mean are, round the same way again and again.
 """
 _OF_A_NARROW_INPUT: Final = 0.5
 """Units of a 16-bit input: kernels widen it, so only a value that was not rounded before differs by that much."""
@@ -175,10 +175,9 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         Kernels add 16-bit numbers up in float32, and round the sum once; a device that holds numbers in a narrower
         format may add them up in that.
         """
-        if self._held_as is not None:
-            return max(1.0, math.sqrt(terms) / 2)
         own = float(torch.finfo(dtype).eps)
-        return max(1.0, _OF_A_SUM * math.sqrt(terms) * min(own, _SINGLE) / own)
+        accumulated = own if self._held_as is not None else min(own, _SINGLE)
+        return max(1.0, _OF_A_SUM * math.sqrt(terms) * accumulated / own)
 
     def _with_common_error(self, name: str, result: Any, terms: float) -> Any:
         """The gradient of a norm's input, off by the same in all that shares a mean: the mean itself is a long sum."""
