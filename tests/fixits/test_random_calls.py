@@ -132,7 +132,7 @@ def run(subject: Subject, seed: int, signatures: int = SIGNATURES, calls: int = 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_random_calls_give_what_the_original_gives(subject: Subject) -> None:
-    signatures, calls = draws(SIGNATURES, 2), draws(CALLS, 10)
+    signatures, calls = draws(SIGNATURES, 2), draws(CALLS, 6)
     tally = run(subject, 0, signatures, calls)
     assert sum(tally.values()) == calls, tally
     assert not tally["refused"], "these models can be computed for all of these calls"

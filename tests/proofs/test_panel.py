@@ -66,7 +66,8 @@ def test_a_peer_that_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("nodes", ["200", pytest.param("2000", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("nodes", ["200", "2000"])
 def test_in_a_browser(nodes: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     # Times are no matter of a test: a busy machine would miss them.
     monkeypatch.setattr(panel, "Goal", lambda usable: Goal(usable=1e6, told=1e6))
