@@ -170,7 +170,7 @@ UNSEEN = {
     "jit.script": ("torch.jit.script(block)(x)", ""),
     "a task that outlives the cell": (
         "import asyncio\nasync def later():\n    await asyncio.sleep(60)\n    block(x)\n"
-        + "task = asyncio.get_running_loop().create_task(later())\nawait asyncio.sleep(0)",
+         "task = asyncio.get_running_loop().create_task(later())\nawait asyncio.sleep(0)",
         "",
     ),
 }
