@@ -161,6 +161,14 @@ def test_whatever_cannot_be_put_back_the_rest_is(shell: InteractiveShell, monkey
     assert shell.custom_exceptions == ()
 
 
+TASK = """
+import asyncio
+async def later():
+    await asyncio.sleep(60)
+    block(x)
+task = asyncio.get_running_loop().create_task(later())
+await asyncio.sleep(0)
+"""
 UNSEEN = {
     "no model": ("1 + 1", ""),
     "a model that is not called": ("torch.nn.Linear(30, 64)", ""),
@@ -168,11 +176,7 @@ UNSEEN = {
     "a stance": ("with torch.compiler.set_stance('force_eager'):\n    block(x)", ""),
     "Dynamo switched off": ("with torch._dynamo.config.patch(disable=True):\n    block(x)", ""),
     "jit.script": ("torch.jit.script(block)(x)", ""),
-    "a task that outlives the cell": (
-        "import asyncio\nasync def later():\n    await asyncio.sleep(60)\n    block(x)\n"
-         "task = asyncio.get_running_loop().create_task(later())\nawait asyncio.sleep(0)",
-        "",
-    ),
+    "a task that outlives the cell": (TASK, ""),
 }
 
 

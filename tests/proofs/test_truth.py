@@ -33,9 +33,7 @@ FOUND = "backend.as-relu.gelu/mlp/mask-1e9/aot/2"
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "cases", [SAMPLE[::13], pytest.param(SAMPLE, marks=pytest.mark.long)], ids=["a few", "all"]
-)
+@pytest.mark.parametrize("cases", [SAMPLE[::13], pytest.param(SAMPLE, marks=pytest.mark.long)], ids=["a few", "all"])
 def test_the_tool_is_right_about_the_fixed_sample(cases: tuple[str, ...], capsys: Capsys) -> None:
     code = main(["truth", "--jobs", "1", *(part for case in cases for part in ("--case", case))])
     out = capsys.readouterr().out
