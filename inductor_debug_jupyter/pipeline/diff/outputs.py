@@ -34,6 +34,17 @@ _LARGEST_SHARE: Final = 1e-3
 _NUMERIC = (torch.Tensor, numpy.ndarray, numpy.generic, bool, int, float, complex)
 _LEAVES = (*_NUMERIC, str, bytes, type(None))
 _DEEPEST = 64
+_COPIED: Final = (
+    *("verdict", "reason", "shape", "dtype", "candidate_shape", "candidate_dtype"),
+    *("max_error_indices", "reference_nonfinite", "candidate_nonfinite", "signed_zeros"),
+)
+"""Fields that a record has as the comparison has them."""
+_FIGURES: Final = (
+    *("max_absolute_error", "mean_absolute_error", "max_relative_error", "mean_relative_error", "rmse"),
+    *("mismatch_percentage", "reference_value", "candidate_value", "atol", "rtol"),
+    *("cosine", "signal_to_noise", "smallest_atol", "smallest_rtol"),
+)
+"""Fields that a record has only where they are finite."""
 
 
 class _Absent:
@@ -175,8 +186,8 @@ def _closer(reference: torch.Tensor, candidate: torch.Tensor, config: Comparison
     one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
     found = look_closer(one, other, equal_nan=bool(config.equal_nan))
     return {
-        "max_ulp": _finite(found.max_ulp),
-        "mean_ulp": _finite(found.mean_ulp),
+        "max_ulp": finite(found.max_ulp),
+        "mean_ulp": finite(found.mean_ulp),
         "quantiles": found.quantiles,
         "histogram": tuple((each.low, each.high, each.count) for each in found.histogram),
         "worst": tuple(map(_as_place, found.worst)),
@@ -185,7 +196,7 @@ def _closer(reference: torch.Tensor, candidate: torch.Tensor, config: Comparison
 
 
 def _as_place(place: Place) -> ErrorPlace:
-    return ErrorPlace(place.index, number_text(place.reference), number_text(place.candidate), _finite(place.error))
+    return ErrorPlace(place.index, number_text(place.reference), number_text(place.candidate), finite(place.error))
 
 
 def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonConfig) -> OutputDiff | None:
@@ -290,37 +301,12 @@ def _what(value: Any) -> str:
 
 
 def _as_output(path: str, result: TensorComparisonResult) -> OutputDiff:
-    """The result as a record: what is not finite becomes None."""
-    return OutputDiff(
-        path,
-        result.verdict,
-        result.reason,
-        result.shape,
-        result.dtype,
-        result.candidate_shape,
-        result.candidate_dtype,
-        max_absolute_error=_finite(result.max_absolute_error),
-        mean_absolute_error=_finite(result.mean_absolute_error),
-        max_relative_error=_finite(result.max_relative_error),
-        mean_relative_error=_finite(result.mean_relative_error),
-        rmse=_finite(result.rmse),
-        mismatch_percentage=_finite(result.mismatch_percentage),
-        max_error_indices=result.max_error_indices,
-        reference_value=_finite(result.reference_value),
-        candidate_value=_finite(result.candidate_value),
-        reference_nonfinite=result.reference_nonfinite,
-        candidate_nonfinite=result.candidate_nonfinite,
-        atol=_finite(result.atol),
-        rtol=_finite(result.rtol),
-        cosine=_finite(result.cosine),
-        signal_to_noise=_finite(result.signal_to_noise),
-        smallest_atol=_finite(result.smallest_atol),
-        smallest_rtol=_finite(result.smallest_rtol),
-        signed_zeros=result.signed_zeros,
-    )
+    """The result as a record: a figure that is not finite becomes None."""
+    same = {name: getattr(result, name) for name in _COPIED}
+    return OutputDiff(path, **same, **{name: finite(getattr(result, name)) for name in _FIGURES})
 
 
-def _finite(value: Any) -> float | None:
+def finite(value: Any) -> float | None:
     """The value as a float; None when it is complex or not finite."""
     if value is None or isinstance(value, complex):
         return None
