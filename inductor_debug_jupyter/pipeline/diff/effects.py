@@ -18,8 +18,7 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.contract import Facts, facts_of, is_dense
-from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
-from inductor_debug_jupyter.pipeline.diff.paths import GRADIENT, INPUT
+from inductor_debug_jupyter.pipeline.diff.outputs import GRADIENT, INPUT, flatten_outputs
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach
 from inductor_debug_jupyter.pipeline.rerun.running import go_backward
 

@@ -34,8 +34,7 @@ from inductor_debug_jupyter.pipeline.diff.effects import (
     state_of,
     without_gradients,
 )
-from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
-from inductor_debug_jupyter.pipeline.diff.paths import path_of_call
+from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs, path_of_call
 from inductor_debug_jupyter.pipeline.diff.recording import SUFFIX, Recording
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
@@ -148,7 +147,7 @@ def isolated_backend(value: Any, option: str, timeout: float | None, memory: int
 class Execution:
     """What one side did.
 
-    What a later call did goes by the same paths with ``call 2:`` and so on in front (:mod:`paths`).
+    What a later call did goes by the same paths with ``call 2:`` and so on in front (:mod:`outputs`).
 
     Attributes:
         values: outputs and gradients by path.

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement
-from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
 from inductor_debug_jupyter.pipeline.diff.replay import (
     BESIDE,
     Evaluator,
@@ -28,6 +27,25 @@ from inductor_debug_jupyter.pipeline.diff.windows import BUDGET
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import GeneratedGraph, KernelCall
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
+
+
+@dataclass
+class LiveBytes:
+    """The bytes of tensors that a search keeps, and the most that it ever kept; a model's own tensors do not count."""
+
+    now: int = 0
+    peak: int = 0
+
+    def there(self, value: Any) -> None:
+        """A tensor is kept from now on."""
+        if isinstance(value, torch.Tensor):
+            self.now += value.numel() * value.element_size()
+            self.peak = max(self.peak, self.now)
+
+    def gone(self, value: Any) -> None:
+        """It was let go of."""
+        if isinstance(value, torch.Tensor):
+            self.now = max(0, self.now - value.numel() * value.element_size())
 
 
 @dataclass(frozen=True, slots=True)

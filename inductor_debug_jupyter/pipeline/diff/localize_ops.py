@@ -19,8 +19,7 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement
 from inductor_debug_jupyter.pipeline.diff.localize_blame import Blame, BlameSearch
 from inductor_debug_jupyter.pipeline.diff.localize_failures import Failure, FailureSearch
-from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect
-from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
+from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, LiveBytes, Suspect
 from inductor_debug_jupyter.pipeline.diff.replay import (
     BESIDE,
     Evaluator,

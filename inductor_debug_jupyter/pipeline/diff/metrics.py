@@ -22,7 +22,7 @@ from inductor_debug_jupyter.pipeline.adapters.adapter import first_line
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Details, Number, Place, look_closer
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
-from inductor_debug_jupyter.pipeline.diff.fast_or_portable import one_pass
+from inductor_debug_jupyter.pipeline.diff.native import one_pass
 from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums, figures_of
 from inductor_debug_jupyter.pipeline.records import Verdict
 from inductor_debug_jupyter.pipeline.words import count

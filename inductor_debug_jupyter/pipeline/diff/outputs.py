@@ -2,8 +2,8 @@
 
 Containers are dicts (also HuggingFace's ``ModelOutput``), lists, tuples, named tuples, dataclasses, and any object that
 holds tensors in its attributes (a key-value cache, say). A path reads like the expression that gets there:
-``logits``, ``[0].hidden``, ``past_key_values[1][0]``. What is nothing on both sides (None, an empty container) is
-left out.
+``logits``, ``[0].hidden``, ``past_key_values[1][0]``; what else an execution gives has a prefix: ``grad:layer.weight``,
+``input:x``, ``call 2: buffer:seen``. What is nothing on both sides (None, an empty container) is left out.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.details import Place, look_closer, number_text
-from inductor_debug_jupyter.pipeline.diff.heatmap import error_heatmap
+from inductor_debug_jupyter.pipeline.diff.details import Place, error_heatmap, look_closer, number_text
 from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
-from inductor_debug_jupyter.pipeline.diff.paths import is_gradient
 from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 WHOLE: Final = "output"
 """The path of an output that is not in any container."""
+GRADIENT: Final = "grad:"
+"""How the path of a gradient starts."""
+INPUT: Final = "input:"
+"""How the path of an input starts that the model wrote to."""
 HEATMAPS_KEPT: Final = 16
 """So many outputs, the worst, keep a heatmap: it is a hundred kilobytes of JSON."""
 
@@ -121,6 +123,27 @@ def _key_path(path: str, key: Any) -> str:
     if isinstance(key, str) and key.isidentifier():
         return f"{path}.{key}" if path else key
     return f"{path}[{key!r}]"
+
+
+def path_of_call(number: int, path: str) -> str:
+    """The path of something that a call gave; the first call is not mentioned."""
+    return path if number == 1 else f"call {number}: {path}"
+
+
+def call_number(path: str) -> int:
+    """Which call it is of, from 1."""
+    number = path.partition(": ")[0].removeprefix("call ")
+    return int(number) if path.startswith("call ") and number.isdecimal() else 1
+
+
+def own_path(path: str) -> str:
+    """The path without the call that it is of."""
+    return path.partition(": ")[2] if call_number(path) > 1 else path
+
+
+def is_gradient(path: str) -> bool:
+    """Whether it is the path of a gradient, of any call."""
+    return own_path(path).startswith(GRADIENT)
 
 
 def compare_outputs(reference: Any, candidate: Any, config: ComparisonConfig | None = None) -> tuple[OutputDiff, ...]:
