@@ -18,6 +18,7 @@ from typing import Any, Final
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, judge
@@ -106,7 +107,7 @@ def _floors(
         return Floors(), [f"bug or rounding is not known: in eager mode the model raised {error}"]
     notes = []
     base = {path: plain[path] for path in reference if path in plain}
-    if reference_is_eager and (unlike := [path for path in base if not _same(base[path], reference[path])]):
+    if reference_is_eager and (unlike := [path for path in base if not same_values(base[path], reference[path])]):
         notes.append(f"bug or rounding is not known of what eager mode does not repeat: {', '.join(unlike[:5])}")
         base = {path: value for path, value in base.items() if path not in unlike}
     floors = Floors.of(
@@ -129,13 +130,6 @@ def _under(noise: StochasticArithmetic | None, call: Call, config: ComparisonCon
     if execution.spoiled:
         raise RuntimeError(f"it wrote to the user's own {execution.spoiled[0]}")
     return {**execution.after, **execution.values}
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal to the bit; NaN is equal to NaN."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or one.shape != other.shape:
-        return False
-    return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def _judged(output: OutputDiff, found: Judgement, held_as: torch.dtype | None) -> OutputDiff:

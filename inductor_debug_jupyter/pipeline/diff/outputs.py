@@ -21,6 +21,7 @@ from inductor_debug_jupyter.pipeline.diff.details import Place, error_heatmap, l
 from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
 from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
+from inductor_debug_jupyter.pipeline.words import clip
 
 WHOLE: Final = "output"
 """The path of an output that is not in any container."""
@@ -318,15 +319,15 @@ def _what(value: Any) -> str:
     if isinstance(value, numpy.ndarray):
         return f"a numpy array {value.dtype} {list(value.shape)}"
     if isinstance(value, str | bytes | int | float | complex):
-        text = repr(value)
-        return text if len(text) <= 60 else text[:59] + "…"
+        return clip(repr(value), 60)
     return f"an object of type {type(value).__name__}"
 
 
 def _as_output(path: str, result: TensorComparisonResult) -> OutputDiff:
     """The result as a record: a figure that is not finite becomes None."""
-    same = {name: getattr(result, name) for name in _COPIED}
-    return OutputDiff(path, **same, **{name: finite(getattr(result, name)) for name in _FIGURES})
+    fields: dict[str, Any] = {name: getattr(result, name) for name in _COPIED}
+    fields |= {name: finite(getattr(result, name)) for name in _FIGURES}
+    return OutputDiff(path, **fields)
 
 
 def finite(value: Any) -> float | None:

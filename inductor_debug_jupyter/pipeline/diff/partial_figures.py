@@ -70,9 +70,8 @@ class Sums(ctypes.Structure):
             self.first_wild = offset + other.first_wild
 
 
-Sums._fields_ = [
-    (name, {"float": ctypes.c_double, "int": ctypes.c_int64}[str(kind)]) for name, kind in Sums.__annotations__.items()
-]
+_C_TYPES: Final[dict[str, Any]] = {"float": ctypes.c_double, "int": ctypes.c_int64}
+Sums._fields_ = [(name, _C_TYPES[kind]) for name, kind in Sums.__annotations__.items()]
 _LARGEST: Final = ("largest_relative", "atol_needed", "rtol_needed")
 _ADDED: Final = tuple(
     name for name in Sums.__annotations__ if name not in {*_LARGEST, "largest", "worst", "first_wild"}

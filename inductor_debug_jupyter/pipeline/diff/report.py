@@ -64,7 +64,7 @@ class DiffReport(InWords):
         """
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
         if path is None:
-            path = Shelf(artifact_store(), new_id())
+            path = Shelf(ArtifactStore.of(resolve(names=SETTINGS)), new_id())
         if isinstance(path, Shelf):
             return path.put("reports", f"kernel_diff_{self.record.model}.json", text)
         target = Path(path)
@@ -95,11 +95,6 @@ class DiffReport(InWords):
 
     def __str__(self) -> str:
         return diff_text(self.record)
-
-
-def artifact_store() -> ArtifactStore:
-    """Where artifacts go by the settings in force."""
-    return ArtifactStore.of(resolve(names=SETTINGS))
 
 
 def new_id() -> str:
@@ -152,9 +147,9 @@ def merged(reports: Sequence[DiffReport]) -> DiffReport:
         ),
         LivePairs(
             {
-                path: pair
+                f"{name}: {path}": pair
                 for name, report in zip(names, reports, strict=True)
-                for path, pair in report.pairs.renamed(f"{name}: ").pairs.items()
+                for path, pair in report.pairs.pairs.items()
             }
         ),
     )
