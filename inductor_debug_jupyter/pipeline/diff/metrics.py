@@ -216,17 +216,22 @@ def _compare(
     try:
         one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
         sums = one_pass(one, other, Limits(atol, rtol, bool(config.equal_nan)))
-        figures = figures_of(sums, one.numel())
-        if (position := sums.first_wild if sums.wild else sums.worst) >= 0:
-            at = unravel(position, shape)
-            figures["max_error_indices"] = at
-            figures["reference_value"], figures["candidate_value"] = (each.detach()[at].item() for each in (one, other))
+        figures = figures_of(sums, one.numel()) | _worst_place(sums, one, other)
         closer = look_closer(one, other, equal_nan=bool(config.equal_nan)) if details else None
         found = TensorComparisonResult("match", **known, **figures, details=closer)
         verdict, reason = _judge(found, sums, config)
         return replace(found, verdict=verdict, reason=reason)
     except (RuntimeError, TypeError, ValueError) as error:  # an exotic dtype or device that torch cannot convert
         return unread("not_compared", f"torch cannot compare {dtype} with {candidate_dtype}: {first_line(error)}")
+
+
+def _worst_place(sums: Sums, reference: torch.Tensor, candidate: torch.Tensor) -> dict[str, Any]:
+    """Where the first wild pair is, or else the first largest error, with both values; nothing when nothing differs."""
+    if (position := sums.first_wild if sums.wild else sums.worst) < 0:
+        return {}
+    at = unravel(position, tuple(reference.shape))
+    one, other = (each.detach()[at].item() for each in (reference, candidate))
+    return {"max_error_indices": at, "reference_value": one, "candidate_value": other}
 
 
 def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
