@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.diff import (
     elements,
     tensors_are_close,
 )
-from inductor_debug_jupyter.pipeline.diff.heatmap import LARGEST, error_heatmap
+from inductor_debug_jupyter.pipeline.diff.details import LARGEST, error_heatmap
 from inductor_debug_jupyter.pipeline.errors import OptionError
 
 NAN, INF = math.nan, math.inf

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from inductor_debug_jupyter.pipeline.diff import compare_tensors, native
-from inductor_debug_jupyter.pipeline.diff import fast_or_portable as one_pass
 
 
 @pytest.fixture
@@ -17,7 +16,7 @@ def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> native.NativeLib
     """One that nobody has made yet, with a cache folder of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     fresh = native.NativeLibrary()
-    monkeypatch.setattr(one_pass, "LIBRARY", fresh)
+    monkeypatch.setattr(native, "LIBRARY", fresh)
     return fresh
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.paths import is_gradient
+from inductor_debug_jupyter.pipeline.diff.outputs import is_gradient
 from inductor_debug_jupyter.pipeline.records import OutputDiff
 
 

@@ -1,4 +1,4 @@
-"""The second look at two tensors, on request: quantiles, histogram, units in the last place, and the worst places.
+"""The second look at two tensors, on request: quantiles, histogram, units in the last place, worst places, heatmap.
 
 Like the first it goes piece by piece and needs memory for a piece and a table, never for the tensors. Errors are
 counted in a table of :data:`_BINS` bins, 64 to each power of two, so that a quantile is right to 1.6 %; up to
@@ -13,11 +13,22 @@ from typing import Final
 
 import torch
 
-from inductor_debug_jupyter.pipeline.diff import elements
-from inductor_debug_jupyter.pipeline.diff.elements import Piece, cut, meeting_place, piece_of, unravel, working_dtype
+from inductor_debug_jupyter.pipeline.diff.elements import (
+    CHUNK,
+    Piece,
+    cut,
+    meeting_place,
+    piece_of,
+    pieces,
+    unravel,
+    working_dtype,
+)
+from inductor_debug_jupyter.pipeline.records import Heatmap
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
 EXACT_QUANTILES: Final = 1 << 16
+LARGEST: Final = 96
+"""A heatmap has at most so many rows and columns."""
 WORST: Final = 10
 """So many of the worst places are told, and so many places that are not finite."""
 
@@ -81,7 +92,7 @@ def look_closer(reference: torch.Tensor, candidate: torch.Tensor, *, equal_nan: 
     same_dtype = reference.dtype == candidate.dtype
     working, device = working_dtype(reference.dtype, candidate.dtype), meeting_place(reference, candidate)
     with torch.no_grad():
-        for offset, one, other in cut(reference, candidate, elements.CHUNK):
+        for offset, one, other in cut(reference, candidate, CHUNK):
             one, other = (each.to(device).reshape(-1) for each in (one, other))
             piece = piece_of(offset, one.to(working), other.to(working), equal_nan=equal_nan)
             tally.add(piece)
@@ -211,3 +222,47 @@ def _places(
         values = reference.detach()[at].item(), candidate.detach()[at].item()
         places.append(Place(at, *values, math.inf if infinite else -minus_error))
     return tuple(places)
+
+
+def error_heatmap(
+    reference: torch.Tensor, candidate: torch.Tensor, *, equal_nan: bool = False, largest: int = LARGEST
+) -> Heatmap | None:
+    """The absolute error, pooled by maximum; None when there is nothing to draw.
+
+    Each element goes to the cell of its row and column, and a cell keeps its largest error, so that a single bad
+    element stays visible however large the tensor is. Four digits are kept: it is a picture.
+    """
+    count = reference.numel()
+    if reference.shape != candidate.shape or not count:
+        return None
+    full_rows, full_columns, note = _as_matrix(tuple(reference.shape))
+    tall, wide = math.ceil(full_rows / largest), math.ceil(full_columns / largest)
+    rows, columns = math.ceil(full_rows / tall), math.ceil(full_columns / wide)
+    grid: torch.Tensor | None = None
+    for piece in pieces(reference, candidate, equal_nan=equal_nan):
+        if grid is None:
+            grid = piece.error.new_zeros(rows * columns)
+        position = torch.arange(piece.offset, piece.offset + len(piece.error), device=piece.error.device)
+        cell = position // full_columns // tall * columns + position % full_columns // wide
+        grid.scatter_reduce_(0, cell, piece.error, "amax")
+    assert grid is not None
+    values = tuple(float(f"{value:.4g}") if math.isfinite(value) else None for value in grid.tolist())
+    if tall * wide > 1:
+        note = " · ".join(filter(None, [note, f"each cell is the largest error of {tall} × {wide} elements"]))
+    return Heatmap(rows, columns, values, full_rows, full_columns, note)
+
+
+def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int, str]:
+    """Rows, columns, and how the tensor became them."""
+    if len(shape) == 0:
+        return 1, 1, "a single number"
+    if len(shape) == 1:
+        if shape[0] <= LARGEST:
+            return 1, shape[0], ""
+        width = math.ceil(math.sqrt(shape[0]))
+        return math.ceil(shape[0] / width), width, f"{shape[0]:,} elements, laid out in rows of {width:,}"
+    if len(shape) == 2:
+        return shape[0], shape[1], ""
+    rows = math.prod(shape[:-1])
+    folded = "×".join(map(str, shape[:-1]))
+    return rows, shape[-1], f"dimensions 0–{len(shape) - 2} ({folded}) are the rows, the last is the columns"

@@ -18,8 +18,8 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.contract import Facts, facts_of, is_dense
-from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
-from inductor_debug_jupyter.pipeline.diff.paths import GRADIENT, INPUT
+from inductor_debug_jupyter.pipeline.diff.elements import same_values
+from inductor_debug_jupyter.pipeline.diff.outputs import GRADIENT, INPUT, flatten_outputs
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach
 from inductor_debug_jupyter.pipeline.rerun.running import go_backward
 
@@ -110,14 +110,10 @@ def _differentiable(state: Mapping[str, torch.Tensor]) -> Iterable[tuple[str, to
 
 def is_changed(before: torch.Tensor | None, after: torch.Tensor) -> bool:
     """Whether a run wrote to it; NaN that was there before is no change."""
-    if before is None or before.shape != after.shape or before.device != after.device or before.dtype != after.dtype:
+    if before is None or before.device != after.device or before.dtype != after.dtype:
         return True
     old, new = before.detach(), after.detach()
-    if torch.equal(old, new):
-        return False
-    if not (old.is_floating_point() or old.is_complex()):
-        return True
-    return not bool(((old == new) | (old.isnan() & new.isnan())).all())
+    return not torch.equal(old, new) and not same_values(old, new)
 
 
 def bound(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

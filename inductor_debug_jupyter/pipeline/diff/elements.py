@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 CHUNK = 1 << 18
-"""At most so many elements are looked at together."""
+"""At most so many elements are looked at together: four float64 buffers of that size (8 MB) are in the last cache of
+most machines, and an op takes much longer than it takes to start."""
 
 _EXACT = 2.0**62
 
@@ -118,7 +120,7 @@ def piece_of(offset: int, reference: torch.Tensor, candidate: torch.Tensor, *, e
         reference_nonfinite=_nonfinite(reference),
         candidate_nonfinite=_nonfinite(candidate),
         both_nan=int(both_nan.sum()),
-        zeros=_signed_zeros(reference, candidate),
+        zeros=signed_zeros(reference, candidate),
         values=(reference, candidate),
     )
 
@@ -130,12 +132,13 @@ def _nonfinite(values: torch.Tensor) -> tuple[int, int, int]:
     return nan, int(values.isposinf().sum()), int(values.isneginf().sum())
 
 
-def _signed_zeros(reference: torch.Tensor, candidate: torch.Tensor) -> int:
+def signed_zeros(reference: torch.Tensor, candidate: torch.Tensor) -> int:
+    """How many places are zero on both sides, with different signs; each part of a complex number counts."""
     if reference.is_complex():
         parts = zip(torch.view_as_real(reference).unbind(-1), torch.view_as_real(candidate).unbind(-1), strict=True)
-        return sum(_signed_zeros(one, other) for one, other in parts)
+        return sum(signed_zeros(one, other) for one, other in parts)
     both = (reference == 0) & (candidate == 0)
-    return int((both & (reference.signbit() != candidate.signbit())).sum())
+    return int((both & (reference.signbit() != candidate.signbit())).count_nonzero())
 
 
 def _piece_of_integers(offset: int, reference: torch.Tensor, candidate: torch.Tensor) -> Piece:
@@ -151,6 +154,15 @@ def _piece_of_integers(offset: int, reference: torch.Tensor, candidate: torch.Te
 
 def _summable(values: torch.Tensor) -> torch.Tensor:
     return values.double() if values.dtype == torch.int64 else values
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape, dtype and elements; NaN is equal to NaN."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def unravel(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -34,8 +34,7 @@ from inductor_debug_jupyter.pipeline.diff.effects import (
     state_of,
     without_gradients,
 )
-from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs
-from inductor_debug_jupyter.pipeline.diff.paths import path_of_call
+from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs, path_of_call
 from inductor_debug_jupyter.pipeline.diff.recording import SUFFIX, Recording
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CrashRecord
@@ -45,6 +44,7 @@ from inductor_debug_jupyter.pipeline.rerun.reachable import reach
 from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
 from inductor_debug_jupyter.pipeline.torch_compat import regions
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
+from inductor_debug_jupyter.pipeline.words import clip
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -82,10 +82,8 @@ def resolve_backend(value: Any, option: str) -> Backend:
     Raises:
         UsageError: there is no such backend.
     """
-    if isinstance(value, str) and value == EAGER:
-        return Backend(EAGER)
-    if (recording := _recording_of(value)) is not None:
-        return Backend(recording.name, recording=recording)
+    if (known := _without_compiler(value)) is not None:
+        return known
     if not isinstance(value, str):
         return _backend_of(value, option)
     if value in backend_names() and value not in {*BUILT_IN, *registered_adapters()}:  # an adapter knows more
@@ -113,11 +111,13 @@ def _backend_of(value: Any, option: str) -> Backend:
     raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable, an adapter or a Recording")
 
 
-def _recording_of(value: Any) -> Recording | None:
-    """A recording, or the file of one; None for anything else."""
+def _without_compiler(value: Any) -> Backend | None:
+    """Eager mode, a recording, or the file of one; None for anything else."""
+    if isinstance(value, str) and value == EAGER:
+        return Backend(EAGER)
     if isinstance(value, str | Path) and str(value).endswith(SUFFIX):
-        return Recording.load(value)
-    return value if isinstance(value, Recording) else None
+        value = Recording.load(value)
+    return Backend(value.name, recording=value) if isinstance(value, Recording) else None
 
 
 def isolated_backend(value: Any, option: str, timeout: float | None, memory: int | None = None) -> Backend:
@@ -128,10 +128,8 @@ def isolated_backend(value: Any, option: str, timeout: float | None, memory: int
     Raises:
         UsageError: there is no such backend, or it cannot go to another process.
     """
-    if isinstance(value, str) and value == EAGER:
-        return Backend(EAGER)
-    if (recording := _recording_of(value)) is not None:
-        return Backend(recording.name, recording=recording)
+    if (known := _without_compiler(value)) is not None:
+        return known
     if isinstance(value, str):
         if ":" not in value:
             check_name(value, option, also=(EAGER,))
@@ -148,7 +146,7 @@ def isolated_backend(value: Any, option: str, timeout: float | None, memory: int
 class Execution:
     """What one side did.
 
-    What a later call did goes by the same paths with ``call 2:`` and so on in front (:mod:`paths`).
+    What a later call did goes by the same paths with ``call 2:`` and so on in front (:mod:`outputs`).
 
     Attributes:
         values: outputs and gradients by path.
@@ -455,4 +453,4 @@ def describe(error: BaseException) -> str:
     inner = getattr(error, "inner_exception", None) or error
     lines = [line.strip() for line in str(inner).splitlines() if line.strip()]
     text = f"{type(inner).__name__}: {lines[0]}" if lines else type(inner).__name__
-    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
+    return clip(text, _LONGEST_MESSAGE)

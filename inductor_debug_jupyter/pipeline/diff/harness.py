@@ -23,15 +23,14 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
 )
 from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, localize
 from inductor_debug_jupyter.pipeline.diff.localize_passes import search_above
-from inductor_debug_jupyter.pipeline.diff.output_verdicts import judge_outputs
+from inductor_debug_jupyter.pipeline.diff.output_verdicts import judge_outputs, one_of_each_call, spread_of, with_spread
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
 from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_of
-from inductor_debug_jupyter.pipeline.diff.repeats import one_of_each_call, spread_of, with_spread
-from inductor_debug_jupyter.pipeline.diff.report import DiffReport
+from inductor_debug_jupyter.pipeline.diff.report import DiffReport, is_empty, overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
-from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.rerun.again import plain_model
 from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
 from inductor_debug_jupyter.pipeline.store import Shelf
@@ -411,25 +410,6 @@ def differing(record: DiffRecord) -> list[str]:
     wrong = [output.path for output in record.outputs if output.verdict == "mismatch"]
     more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
     return [f"outputs that differ: {', '.join(wrong[:5])}{more}"] if wrong else []
-
-
-def is_empty(output: OutputDiff) -> bool:
-    """Whether both sides have the same shape and no elements: there is nothing that could be wrong."""
-    return output.verdict == "not_compared" and 0 in output.shape and output.shape == output.candidate_shape
-
-
-def overall_verdict(outputs: Iterable[OutputDiff], *, complete: bool = True) -> Verdict:
-    """The verdict of a whole comparison: that of the worst output.
-
-    Outputs without elements do not count. No output at all, one that was not compared, or a side that did not really
-    run as it should (``complete=False``) is ``not_compared``.
-    """
-    verdicts = {output.verdict for output in outputs if not is_empty(output)}
-    if "mismatch" in verdicts:
-        return "mismatch"
-    if not verdicts or "not_compared" in verdicts or not complete:
-        return "not_compared"
-    return "rounding" if "rounding" in verdicts else "match"
 
 
 def _arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -12,7 +12,6 @@ Every node ends up as *introduced* here, *amplified* from upstream, or *rounding
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,13 +28,16 @@ from inductor_debug_jupyter.pipeline.diff.localize_kernels import (
     Finding,
     KernelWatch,
     Suspect,
+    culprit_of,
+    op_name,
     structure_of,
 )
 from inductor_debug_jupyter.pipeline.diff.localize_ops import OpSearch
+from inductor_debug_jupyter.pipeline.diff.outputs import finite
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of
 from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import backward_backend, compile_with_inductor
@@ -120,7 +122,7 @@ def _by_ops(
                 search.compiler = _compiler_of(kept, backend.compiler)
                 search.search(kept)
             found = [
-                _culprit(suspect, suspect.finding.node, reason=suspect.finding.reason, spec=_spec(suspect, backend))
+                _culprit(suspect, suspect.finding.node, suspect.finding.reason, spec=_spec(suspect, backend))
                 for suspect in search.suspects
             ]
             if not found and not search.failures.ops and not search.failures.others:
@@ -179,7 +181,7 @@ class _Looking:
             )
             for position in positions:
                 node = suspect.nodes[position]
-                culprit = _culprit(suspect, node, only_fused=only_fused, reason=reason)
+                culprit = _culprit(suspect, node, reason, only_fused=only_fused)
                 found.setdefault((culprit.graph, culprit.node), culprit)
         return list(found.values()), self.compiles
 
@@ -213,8 +215,7 @@ class _Looking:
         if node.name not in values:
             return False
         known = {**(suspect.known or {}), **values}
-        nodes, _ = suspect.evaluator.slice_of(node.name, known.keys() - {node.name})
-        return suspect.evaluator.judge(nodes, known, values[node.name], self.held_as).wrong
+        return suspect.evaluator.is_wrong(node.name, known, values[node.name], self.held_as)
 
     def _only_fused(self, suspect: Suspect, computing: list[int]) -> tuple[tuple[int, ...], bool, str]:
         """The intermediate results whose writing makes the error go away: no fewer would do.
@@ -250,13 +251,6 @@ class _Looking:
         return suspect.evaluator.judge(suspect.nodes, suspect.known, value, self.held_as).wrong
 
 
-def _op_name(node: torch.fx.Node) -> str:
-    """The op of a node; of one that takes a result of several, the op that made them."""
-    while target_name(node) == "operator.getitem":
-        node = node.all_input_nodes[0]
-    return target_name(node)
-
-
 def _spec(suspect: Suspect, backend: Backend) -> dict[str, Any]:
     """What a device says of the kernel, if it says anything: the op is compiled by itself once more, to be told."""
     log = DeviceLog()
@@ -280,27 +274,9 @@ def _example(node: torch.fx.Node) -> torch.Tensor | None:
     return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="cpu").zero_()
 
 
-def _culprit(
-    suspect: Suspect, node: torch.fx.Node, *, only_fused: bool = False, reason: str = "", spec: Any = None
-) -> Culprit:
-    finding, judgement = suspect.finding, suspect.finding.judgement
-    assert judgement is not None
-    return Culprit(
-        _op_name(node),
-        node.name,
-        finding.graph,
-        finding.kernel,
-        module_path_of(node),
-        lines_of(node)[0],
-        _finite(judgement.error),
-        _finite(judgement.allowed),
-        judgement.index,
-        _finite(judgement.expected),
-        _finite(judgement.found),
-        only_fused,
-        reason,
-        spec or {},
-    )
+def _culprit(suspect: Suspect, node: torch.fx.Node, reason: str, **more: Any) -> Culprit:
+    finding = suspect.finding
+    return culprit_of(node, finding.graph, finding.judgement, reason, kernel=finding.kernel, **more)
 
 
 def _node_errors(findings: Sequence[Finding]) -> tuple[NodeError, ...]:
@@ -340,12 +316,12 @@ def _ancestors(node: torch.fx.Node, stop_at: set[str]) -> set[torch.fx.Node]:
 
 def _node_error(finding: Finding, status: NodeStatus) -> NodeError:
     def figures(judgement: Judgement | None) -> tuple[float | None, float | None]:
-        return (None, None) if judgement is None else (_finite(judgement.error), _finite(judgement.allowed))
+        return (None, None) if judgement is None else (finite(judgement.error), finite(judgement.allowed))
 
     return NodeError(
         finding.graph,
         finding.node.name,
-        _op_name(finding.node),
+        op_name(finding.node),
         status,
         *figures(finding.judgement),
         *figures(finding.free),
@@ -354,7 +330,3 @@ def _node_error(finding: Finding, status: NodeStatus) -> NodeError:
         source=lines_of(finding.node)[0],
         reason=finding.reason,
     )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

@@ -15,10 +15,11 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.floors import Spread
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.replay import Evaluator
-from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
+from inductor_debug_jupyter.pipeline.diff.windows import Compiler, copy_of, window_of
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, node_value
 
 
@@ -61,13 +62,14 @@ class BlameSearch:
         users = [user for user in node.users if user.name in self.known and not is_view(user)]
         if not users or not all(each.name in self.known for each in node.all_input_nodes):
             return None
-        value = self._alone(node)
+        root = self.evaluator.graph_module
+        value = window_of([node]).run(root, self._inputs_of(node), self.compiler)[node.name]
         if self._is_wrong(node, value):
             return None
         for user in users:
             inputs = {**self._inputs_of(user), node.name: value.clone()}
-            window_of([user]).run(self.evaluator.graph_module, inputs, self.compiler)
-            if not _same(value, inputs[node.name]):
+            window_of([user]).run(root, inputs, self.compiler)
+            if not same_values(value, inputs[node.name]):
                 return Blame(user, f"it writes over its input {node.name}")
         return None
 
@@ -86,10 +88,6 @@ class BlameSearch:
             return Blame(last, "a view that the candidate computes otherwise; what reads it is right")
         return None
 
-    def _alone(self, node: torch.fx.Node) -> torch.Tensor:
-        window = window_of([node])
-        return window.run(self.evaluator.graph_module, self._inputs_of(node), self.compiler)[node.name]
-
     def _inputs_of(self, node: torch.fx.Node) -> dict[str, Any]:
         """Copies of what a node reads."""
         values = {each.name: self.known[each.name] for each in node.all_input_nodes}
@@ -97,8 +95,7 @@ class BlameSearch:
 
     def _is_wrong(self, node: torch.fx.Node, value: torch.Tensor, instead: Mapping[str, Any] | None = None) -> bool:
         known = {**self.known, **(instead or {})}
-        nodes, _ = self.evaluator.slice_of(node.name, known.keys() - {node.name})
-        return self.evaluator.judge(nodes, known, value, self.held_as).wrong
+        return self.evaluator.is_wrong(node.name, known, value, self.held_as)
 
     def _differs(self, value: torch.Tensor, own: torch.Tensor) -> bool:
         """Whether a copy is not what was copied, as far as the device can hold it."""
@@ -111,9 +108,7 @@ class BlameSearch:
         graph = torch.fx.Graph()
         value = graph.placeholder(view.name)
         value.meta = dict(view.meta)
-        copied = graph.call_function(torch.ops.aten.clone.default, (value,))
-        copied.meta = dict(view.meta)
-        graph.output((copied,))
+        graph.output((copy_of(graph, value),))
         with torch.no_grad():
             (made,) = self.compiler(torch.fx.GraphModule({}, graph), [own])(own)
         return self._differs(made, own)
@@ -136,7 +131,3 @@ def _chains_of_views(node: torch.fx.Node, known: Mapping[str, Any]) -> Iterator[
             read = read.all_input_nodes[0]
         if chain and all(each.name in known for each in window_of(chain).starts):
             yield chain
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(((one == other) | ((one != one) & (other != other))).all())

@@ -12,12 +12,10 @@ from typing import Final
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
-from inductor_debug_jupyter.pipeline.diff.localize_kernels import structure_of
+from inductor_debug_jupyter.pipeline.diff.localize_kernels import culprit_of, structure_of
 from inductor_debug_jupyter.pipeline.diff.windows import Window
 from inductor_debug_jupyter.pipeline.errors import BackendCrashError
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, target_name
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 MOST_CRASHES: Final = 24
@@ -66,15 +64,7 @@ class FailedOp:
 
     def culprit(self) -> Culprit:
         """It is to blame: there is no value, and so no error."""
-        node = self.node
-        return Culprit(
-            target_name(node),
-            node.name,
-            self.graph,
-            module_path=module_path_of(node),
-            source=lines_of(node)[0],
-            reason=self.failure.sentence,
-        )
+        return culprit_of(self.node, self.graph, None, self.failure.sentence)
 
 
 @dataclass

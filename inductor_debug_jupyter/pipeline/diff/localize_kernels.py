@@ -9,25 +9,46 @@ later kernels need are kept, and only until then; what remains of a node is a fe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement
-from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
+from inductor_debug_jupyter.pipeline.diff.outputs import finite
 from inductor_debug_jupyter.pipeline.diff.replay import (
     BESIDE,
     Evaluator,
     Lockstep,
-    UnreplayableError,
     beside,
+    error_line,
     judge_beside,
 )
 from inductor_debug_jupyter.pipeline.diff.windows import BUDGET
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, target_name
+from inductor_debug_jupyter.pipeline.records import Culprit
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import GeneratedGraph, KernelCall
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
+
+
+@dataclass
+class LiveBytes:
+    """The bytes of tensors that a search keeps, and the most that it ever kept; a model's own tensors do not count."""
+
+    now: int = 0
+    peak: int = 0
+
+    def there(self, value: Any) -> None:
+        """A tensor is kept from now on."""
+        if isinstance(value, torch.Tensor):
+            self.now += value.numel() * value.element_size()
+            self.peak = max(self.peak, self.now)
+
+    def gone(self, value: Any) -> None:
+        """It was let go of."""
+        if isinstance(value, torch.Tensor):
+            self.now = max(0, self.now - value.numel() * value.element_size())
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +179,7 @@ class KernelWatch:
             judgement = run.plan.evaluator.judge(nodes, known, value)
             finding = Finding(stage, node, call.kernel, judgement, free)
         except Exception as error:  # whatever an op raises when it is run by itself; KeyError: a value was not seen
-            reason = str(error) if isinstance(error, UnreplayableError) else f"{type(error).__name__}: {error}"
-            finding = Finding(stage, node, call.kernel, None, free, reason.splitlines()[0])
+            finding = Finding(stage, node, call.kernel, None, free, error_line(error))
         self.findings.append(finding)
         if finding.judgement is not None and finding.judgement.wrong:
             self.suspects.append(Suspect(finding, run.plan.evaluator, tuple(nodes), self._kept_inputs(nodes, known)))
@@ -198,6 +218,36 @@ class KernelWatch:
             if isinstance(value, torch.Tensor) and isinstance(references[0], torch.Tensor) and value.numel():
                 # The candidate's own tensor is kept too: its address must not be given to another one.
                 self._saved[value.data_ptr(), tuple(value.shape)] = *references, value
+
+
+def op_name(node: torch.fx.Node) -> str:
+    """The op of a node; of one that takes a result of several, the op that made them."""
+    while target_name(node) == "operator.getitem":
+        node = node.all_input_nodes[0]
+    return target_name(node)
+
+
+def culprit_of(node: torch.fx.Node, graph: str, judgement: Judgement | None, reason: str, **more: Any) -> Culprit:
+    """A node that is to blame; without a judgement it gave no value. ``more`` are further fields of the culprit."""
+    found = Culprit(
+        op_name(node),
+        node.name,
+        graph,
+        module_path=module_path_of(node),
+        source=lines_of(node)[0],
+        reason=reason,
+        **more,
+    )
+    if judgement is None:
+        return found
+    return replace(
+        found,
+        error=finite(judgement.error),
+        allowed=finite(judgement.allowed),
+        index=judgement.index,
+        expected=finite(judgement.expected),
+        found=finite(judgement.found),
+    )
 
 
 def structure_of(nodes: Sequence[torch.fx.Node]) -> tuple[Any, ...]:

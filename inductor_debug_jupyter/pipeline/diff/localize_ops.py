@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Final
 
 import torch
@@ -19,15 +20,14 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement
 from inductor_debug_jupyter.pipeline.diff.localize_blame import Blame, BlameSearch
 from inductor_debug_jupyter.pipeline.diff.localize_failures import Failure, FailureSearch
-from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, Suspect
-from inductor_debug_jupyter.pipeline.diff.memory import LiveBytes
+from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, LiveBytes, Suspect
 from inductor_debug_jupyter.pipeline.diff.replay import (
     BESIDE,
     Evaluator,
     Lockstep,
     OtherKindError,
-    UnreplayableError,
     beside,
+    error_line,
     judge_beside,
 )
 from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Window, window_of, windows
@@ -93,7 +93,7 @@ class OpSearch:
             with time_limit(self.timeout):
                 values = window_of(computing).run(evaluator.graph_module, known, self.compiler, wanted)
         except Exception as error:  # whatever a backend raises
-            self.notes.append(f"{kept.stage}: as a whole the graph raised {_line(error)}")
+            self.notes.append(f"{kept.stage}: as a whole the graph raised {error_line(error)}")
             return []
         found = []
         for name, value in values.items():
@@ -101,7 +101,7 @@ class OpSearch:
             try:
                 judgement = evaluator.judge(nodes, known, value, self.held_as)
             except Exception as error:  # whatever an op raises when it is run by itself
-                self.notes.append(f"{kept.stage}: {name} was not compared as a whole: {_line(error)}")
+                self.notes.append(f"{kept.stage}: {name} was not compared as a whole: {error_line(error)}")
                 continue
             if judgement.wrong:
                 finding = Finding(kept.stage, evaluator.nodes[name], "", judgement)
@@ -200,7 +200,7 @@ class OpSearch:
         except OtherKindError as error:
             finding = Finding(stage, node, "", _OF_ANOTHER_KIND, free, str(error))
         except Exception as error:  # whatever an op raises when it is run by itself
-            finding = Finding(stage, node, "", None, free, _line(error))
+            finding = Finding(stage, node, "", None, free, error_line(error))
         self.findings.append(finding)
         if finding.judgement is not None and finding.judgement.wrong:
             self._suspect(finding, evaluator, nodes, known)
@@ -235,18 +235,5 @@ def _eagerly(evaluator: Evaluator, part: Window, known: dict[str, Any]) -> dict[
 
 def with_attributes(graph_module: torch.fx.GraphModule, part: Window, known: dict[str, Any]) -> dict[str, Any]:
     """Known values, with those of constants that an earlier part has as its own nodes."""
-    return known | dict(_constants(graph_module, part))
-
-
-def _constants(graph_module: torch.fx.GraphModule, part: Window) -> Iterator[tuple[str, Any]]:
-    for start in part.starts:
-        if start.op == "get_attr":
-            held: Any = graph_module
-            for step in str(start.target).split("."):
-                held = getattr(held, step)
-            yield start.name, held
-
-
-def _line(error: BaseException) -> str:
-    first = (str(error).splitlines() or [""])[0]
-    return first if isinstance(error, UnreplayableError) else f"{type(error).__name__}: {first}"
+    constants = [start for start in part.starts if start.op == "get_attr"]
+    return known | {start.name: attrgetter(str(start.target))(graph_module) for start in constants}

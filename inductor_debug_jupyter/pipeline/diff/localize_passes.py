@@ -19,15 +19,16 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, judge
+from inductor_debug_jupyter.pipeline.diff.localize_kernels import culprit_of
 from inductor_debug_jupyter.pipeline.diff.replay import BESIDE, Lockstep, beside, has_no_values, judge_beside
 from inductor_debug_jupyter.pipeline.records import Culprit
 from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, mutated_inputs, target_name
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_passes import PassChange, PassKeeper, decompositions
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
@@ -96,7 +97,7 @@ def _first_difference(
         other = after.get(name)
         if isinstance(value, torch.Tensor) != isinstance(other, torch.Tensor):
             wrong = Judgement(True, math.inf, 0.0)
-        elif isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor) and not _is_same(value, other):
+        elif isinstance(other, torch.Tensor) and not same_values(value, other):
             floors = floors or Floors.of(base, again)
             wrong = _judged(other, floors.spreads[name])
         if wrong is not None and wrong.wrong:
@@ -110,12 +111,6 @@ def _judged(value: torch.Tensor, spread: Spread) -> Judgement:
     return judge(value, spread)
 
 
-def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return bool(((one == other) | ((one != one) & (other != other))).all())
-
-
 def _results(graph_module: torch.fx.GraphModule, inputs: Mapping[str, Any], seed: int | None = None) -> dict[str, Any]:
     """What a graph gives, and its inputs as it leaves them; from copies and from the same random numbers."""
     outputs, own = _run(torch.fx.Interpreter(graph_module), inputs, seed)
@@ -123,7 +118,7 @@ def _results(graph_module: torch.fx.GraphModule, inputs: Mapping[str, Any], seed
     return {f"output {index}": value for index, value in enumerate(given)} | own
 
 
-def _run(interpreter: torch.fx.Interpreter, inputs: Mapping[str, Any], seed: int | None) -> tuple[Any, dict[str, Any]]:
+def _run(interpreter: torch.fx.Interpreter, inputs: Mapping[Any, Any], seed: int | None) -> tuple[Any, dict[Any, Any]]:
     """The outputs and the inputs' copies; with a ``seed``, under stochastic arithmetic."""
     own = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
     with random_state_kept(), torch.no_grad(), nullcontext() if seed is None else StochasticArithmetic(seed):
@@ -204,7 +199,7 @@ def _values_on_the_way(
 def _culprit(node: torch.fx.Node, change: PassChange, judgement: Judgement) -> Culprit:
     whose = f" ({change.author})" if change.author else " of Inductor's"
     reason = f"the pass {change.name}{whose} changed what is computed here: the graphs before and after it differ"
-    return _culprit_of(node, _stage_of(change.before), judgement, reason)
+    return culprit_of(node, _stage_of(change.before), judgement, reason)
 
 
 def _stage_of(graph_module: torch.fx.GraphModule) -> str:
@@ -216,49 +211,23 @@ def _stage_of(graph_module: torch.fx.GraphModule) -> str:
     return "backward" if has_tangents else "dynamo"
 
 
-def _culprit_of(node: torch.fx.Node, graph: str, judgement: Judgement, reason: str) -> Culprit:
-    return Culprit(
-        target_name(node),
-        node.name,
-        graph,
-        module_path=module_path_of(node),
-        source=lines_of(node)[0],
-        error=judgement.error if math.isfinite(judgement.error) else None,
-        allowed=judgement.allowed,
-        index=judgement.index,
-        expected=_finite(judgement.expected),
-        found=_finite(judgement.found),
-        reason=reason,
-    )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
 def _wrongly_decomposed(kept: KeptGraph) -> list[Culprit]:
     """The ops of a graph whose decomposition computes something else, on the arguments of its real call."""
     if kept.args is None:
         return []
-    table = decompositions()
-    found: list[Culprit] = []
-    search = _DecompositionSearch(kept.graph_module, table, found, kept.stage)
-    with random_state_kept(), torch.no_grad():
-        copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in kept.args]
-        search.run(*copies)
-    return found
+    search = _DecompositionSearch(kept)
+    _run(search, dict(enumerate(kept.args)), None)
+    return search.found
 
 
 class _DecompositionSearch(torch.fx.Interpreter):
     """Runs a graph, and beside each op that has a decomposition also that."""
 
-    def __init__(
-        self, graph_module: torch.fx.GraphModule, table: Mapping[Any, Any], found: list[Culprit], stage: str
-    ) -> None:
-        super().__init__(graph_module)
-        self._table = table
-        self._found = found
-        self._stage = stage
+    def __init__(self, kept: KeptGraph) -> None:
+        super().__init__(kept.graph_module)
+        self.found: list[Culprit] = []
+        self._table = decompositions()
+        self._stage = kept.stage
 
     def run_node(self, n: torch.fx.Node) -> Any:
         """Run a node, and compare it with what it is taken apart into."""
@@ -273,14 +242,14 @@ class _DecompositionSearch(torch.fx.Interpreter):
             return result
         if taken_apart is not NotImplemented and (wrong := self._compare(n, args, kwargs, result, taken_apart)):
             reason = "its decomposition, which Inductor uses in its place, computes something else"
-            self._found.append(_culprit_of(n, self._stage, wrong, reason))
+            self.found.append(culprit_of(n, self._stage, wrong, reason))
         return result
 
     def _compare(self, node: torch.fx.Node, args: Any, kwargs: Any, result: Any, other: Any) -> Judgement | None:
         ours, theirs = (of_kind(torch.Tensor, value) for value in (other, result))
         if len(ours) != len(theirs):
             return Judgement(True, math.inf, 0.0)
-        if all(map(_is_same, ours, theirs)):
+        if all(map(same_values, ours, theirs)):
             return None
         spreads = [Spread(value) for value in theirs]
         target: Any = node.target

@@ -18,14 +18,14 @@ from typing import Any
 import numpy
 import torch
 
+from inductor_debug_jupyter.pipeline.adapters.adapter import first_line
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Details, Number, Place, look_closer
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
-from inductor_debug_jupyter.pipeline.diff.fast_or_portable import one_pass
-from inductor_debug_jupyter.pipeline.diff.partial_figures import Figures, Limits
+from inductor_debug_jupyter.pipeline.diff.native import one_pass
+from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums, figures_of
 from inductor_debug_jupyter.pipeline.records import Verdict
-
-Worst = tuple[tuple[int, ...], Number, Number]
+from inductor_debug_jupyter.pipeline.words import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ class TensorComparisonResult:
         """All of it, as a few lines of text."""
         lines = [f"{self.verdict.upper()}{f': {self.reason}' if self.reason else ''}"]
         if self.dtype:
-            lines.append(f"  reference {_tensor_text(self.shape, self.dtype)}")
-            lines.append(f"  candidate {_tensor_text(self.candidate_shape, self.candidate_dtype)}")
+            lines.append(f"  reference {self.dtype} {list(self.shape)}")
+            lines.append(f"  candidate {self.candidate_dtype} {list(self.candidate_shape)}")
         if self.elements:
             lines += [
                 f"  absolute error   max {self.max_absolute_error:.3e}   mean {self.mean_absolute_error:.3e}",
@@ -189,31 +189,20 @@ def _as_tensor(value: Any) -> torch.Tensor | str:
             return torch.from_numpy(array if array.flags.writeable else array.copy())
     except (TypeError, ValueError, RuntimeError) as error:
         return f"cannot be a tensor ({error})"
-    return f"is {_article(type(value).__name__)}, not a tensor or a number"
-
-
-def _article(name: str) -> str:
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+    name = type(value).__name__
+    return f"is {'an' if name[:1].lower() in 'aeiou' else 'a'} {name}, not a tensor or a number"
 
 
 def _compare(
     reference: torch.Tensor, candidate: torch.Tensor, config: ComparisonConfig, details: bool
 ) -> TensorComparisonResult:
     atol, rtol = config.tolerances(reference.dtype, candidate.dtype)
-    shape, candidate_shape = tuple(map(int, reference.shape)), tuple(map(int, candidate.shape))
-    dtypes = _dtype_text(reference.dtype), _dtype_text(candidate.dtype)
+    shape, dtype, candidate_shape, candidate_dtype = *_kind(reference), *_kind(candidate)
+    known: dict[str, Any] = {"shape": shape, "dtype": dtype, "atol": atol, "rtol": rtol}
+    known |= {"candidate_shape": candidate_shape, "candidate_dtype": candidate_dtype}
 
     def unread(verdict: Verdict, reason: str) -> TensorComparisonResult:
-        return TensorComparisonResult(
-            verdict,
-            reason,
-            shape=shape,
-            dtype=dtypes[0],
-            candidate_shape=candidate_shape,
-            candidate_dtype=dtypes[1],
-            atol=atol,
-            rtol=rtol,
-        )
+        return TensorComparisonResult(verdict, reason, **known)
 
     for role, tensor in (("reference", reference), ("candidate", candidate)):
         if why := _unreadable(tensor):
@@ -221,63 +210,32 @@ def _compare(
     if shape != candidate_shape:
         return unread("mismatch", f"the shapes differ: {list(shape)} against {list(candidate_shape)}")
     if not reference.numel():
-        if config.check_dtype and dtypes[0] != dtypes[1]:
-            return unread("mismatch", _dtypes_differ(*dtypes))
+        if config.check_dtype and dtype != candidate_dtype:
+            return unread("mismatch", f"the dtypes differ: {dtype} against {candidate_dtype}")
         return unread("not_compared", "there are no elements: nothing was compared")
     try:
         one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
-        figures = Figures(one_pass(one, other, Limits(atol, rtol, bool(config.equal_nan))), one.numel())
+        sums = one_pass(one, other, Limits(atol, rtol, bool(config.equal_nan)))
+        figures = figures_of(sums, one.numel()) | _worst_place(sums, one, other)
         closer = look_closer(one, other, equal_nan=bool(config.equal_nan)) if details else None
-        verdict, reason, values = _judge(figures, one, other, (atol, rtol), dtypes, config)
-        return _result(figures, verdict, reason, values, (atol, rtol), shape, dtypes, closer)
+        found = TensorComparisonResult("match", **known, **figures, details=closer)
+        verdict, reason = _judge(found, sums, config)
+        return replace(found, verdict=verdict, reason=reason)
     except (RuntimeError, TypeError, ValueError) as error:  # an exotic dtype or device that torch cannot convert
-        return unread("not_compared", f"torch cannot compare {dtypes[0]} with {dtypes[1]}: {_first_line(error)}")
+        return unread("not_compared", f"torch cannot compare {dtype} with {candidate_dtype}: {first_line(error)}")
 
 
-def _result(
-    figures: Figures,
-    verdict: Verdict,
-    reason: str,
-    worst: Worst | None,
-    tolerances: tuple[float, float],
-    shape: tuple[int, ...],
-    dtypes: tuple[str, str],
-    details: Details | None,
-) -> TensorComparisonResult:
-    sums = figures.sums
-    of_reference = (sums.reference_nan, sums.reference_inf, sums.reference_neg_inf)
-    of_candidate = (sums.candidate_nan, sums.candidate_inf, sums.candidate_neg_inf)
-    return TensorComparisonResult(
-        verdict,
-        reason,
-        max_absolute_error=figures.unless_wild(sums.largest),
-        mean_absolute_error=figures.mean_absolute_error,
-        max_relative_error=figures.max_relative_error,
-        mean_relative_error=figures.mean_relative_error,
-        rmse=figures.rmse,
-        mismatch_percentage=figures.mismatch_percentage,
-        max_error_indices=None if worst is None else worst[0],
-        reference_value=None if worst is None else worst[1],
-        candidate_value=None if worst is None else worst[2],
-        reference_nonfinite=sum(of_reference),
-        candidate_nonfinite=sum(of_candidate),
-        largest_finite_error=sums.largest,
-        elements=figures.compared,
-        shape=shape,
-        dtype=dtypes[0],
-        candidate_shape=shape,
-        candidate_dtype=dtypes[1],
-        atol=tolerances[0],
-        rtol=tolerances[1],
-        smallest_atol=figures.unless_wild(sums.atol_needed),
-        smallest_rtol=figures.unless_wild(sums.rtol_needed),
-        cosine=figures.cosine,
-        signal_to_noise=figures.signal_to_noise,
-        signed_zeros=sums.zeros,
-        reference_nonfinite_kinds=of_reference,
-        candidate_nonfinite_kinds=of_candidate,
-        details=details,
-    )
+def _worst_place(sums: Sums, reference: torch.Tensor, candidate: torch.Tensor) -> dict[str, Any]:
+    """Where the first wild pair is, or else the first largest error, with both values; nothing when nothing differs."""
+    if (position := sums.first_wild if sums.wild else sums.worst) < 0:
+        return {}
+    at = unravel(position, tuple(reference.shape))
+    one, other = (each.detach()[at].item() for each in (reference, candidate))
+    return {"max_error_indices": at, "reference_value": one, "candidate_value": other}
+
+
+def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
+    return tuple(map(int, tensor.shape)), str(tensor.dtype).removeprefix("torch.")
 
 
 def _unreadable(tensor: torch.Tensor) -> str:
@@ -289,61 +247,44 @@ def _unreadable(tensor: torch.Tensor) -> str:
     return "a nested tensor: compare its parts" if tensor.is_nested else ""
 
 
-def _judge(
-    figures: Figures,
-    reference: torch.Tensor,
-    candidate: torch.Tensor,
-    tolerances: tuple[float, float],
-    dtypes: tuple[str, str],
-    config: ComparisonConfig,
-) -> tuple[Verdict, str, Worst | None]:
-    """The verdict, why, and the worst place with both values."""
-    sums, reasons = figures.sums, []
+def _judge(found: TensorComparisonResult, sums: Sums, config: ComparisonConfig) -> tuple[Verdict, str]:
+    """The verdict, and why."""
+    reasons = []
     verdict: Verdict = "match"
-    worst: Worst | None = None
-    if (position := figures.worst_position) is not None:
-        at = unravel(position, tuple(reference.shape))
-        worst = at, reference.detach()[at].item(), candidate.detach()[at].item()
     if sums.wild:
         verdict = "mismatch"
-        reasons.append(_wild_reason(figures, worst))
+        reasons.append(_wild_reason(found, sums))
     elif sums.unequal:
-        within = f"atol {tolerances[0]:g} + rtol {tolerances[1]:g}·|reference|"
-        percentage = figures.mismatch_percentage
-        share = f"{sums.outside:,} of {figures.compared:,} elements ({percentage:.3g}%)"
+        within = f"atol {found.atol:g} + rtol {found.rtol:g}·|reference|"
+        share = f"{sums.outside:,} of {found.elements:,} elements ({found.mismatch_percentage:.3g}%)"
         verdict = "rounding"
-        if percentage > config.max_mismatch_percentage:
+        if found.mismatch_percentage > config.max_mismatch_percentage:
             verdict = "mismatch"
-            reasons.append(f"{share} differ by more than {within}; {_worst_text(worst)}")
+            reasons.append(f"{share} differ by more than {within}; {_worst_text(found)}")
         elif sums.outside:
             allowed = f"{config.max_mismatch_percentage:g}%"
             reasons.append(f"{share} differ by more than {within}, which is allowed for {allowed}")
         else:
             reasons.append(f"the largest error, {sums.largest:.3g}, is within {within}")
-    if dtypes[0] != dtypes[1]:
+    if found.dtype != found.candidate_dtype:
         if config.check_dtype:
             verdict = "mismatch"
-        reasons.insert(0, f"{_dtypes_differ(*dtypes)} (values compared in the wider one)")
-    return verdict, "; ".join(reasons), worst
+        differ = f"the dtypes differ: {found.dtype} against {found.candidate_dtype}"
+        reasons.insert(0, f"{differ} (values compared in the wider one)")
+    return verdict, "; ".join(reasons)
 
 
-def _wild_reason(figures: Figures, worst: Worst | None) -> str:
-    sums = figures.sums
+def _wild_reason(found: TensorComparisonResult, sums: Sums) -> str:
+    places = count(sums.wild, "place")
     if sums.wild == sums.both_nan:
-        return f"both sides are NaN in {_places(sums.wild)} (equal_nan=True would accept that); {_worst_text(worst)}"
-    rest = f"; elsewhere the largest error is {sums.largest:.3g}" if figures.compared > sums.wild else ""
-    return f"NaN or infinity is not matched in {_places(sums.wild)}; {_worst_text(worst)}{rest}"
+        return f"both sides are NaN in {places} (equal_nan=True would accept that); {_worst_text(found)}"
+    rest = f"; elsewhere the largest error is {sums.largest:.3g}" if found.elements > sums.wild else ""
+    return f"NaN or infinity is not matched in {places}; {_worst_text(found)}{rest}"
 
 
-def _places(count: int) -> str:
-    return f"{count:,} place{'' if count == 1 else 's'}"
-
-
-def _worst_text(worst: Worst | None) -> str:
-    if worst is None:
-        return "nowhere"
-    place = f" at {list(worst[0])}" if worst[0] else ""
-    return f"worst{place}: {_number(worst[1])} against {_number(worst[2])}"
+def _worst_text(found: TensorComparisonResult) -> str:
+    place = f" at {list(found.max_error_indices)}" if found.max_error_indices else ""
+    return f"worst{place}: {_number(found.reference_value)} against {_number(found.candidate_value)}"
 
 
 def _detail_lines(details: Details) -> list[str]:
@@ -362,19 +303,3 @@ def _place_line(what: str, place: Place) -> str:
 
 def _number(value: Number | None) -> str:
     return f"{value:.6g}" if isinstance(value, float | complex) else str(value)
-
-
-def _dtypes_differ(reference: str, candidate: str) -> str:
-    return f"the dtypes differ: {reference} against {candidate}"
-
-
-def _dtype_text(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _tensor_text(shape: tuple[int, ...], dtype: str) -> str:
-    return f"{dtype} {list(shape)}"
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

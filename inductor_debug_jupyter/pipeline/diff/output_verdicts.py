@@ -5,23 +5,29 @@ tolerance of 1e-5 lets any fault pass in a softmax over 50,000 classes. So whate
 by :mod:`judging` against floors: the model runs a few times more in eager mode under stochastic arithmetic, in the
 dtypes that it has, or as a device computes that says in which format it does. Tolerances that the user gave are the
 user's word: what is within them passes.
+
+Of several calls and runs: which call is worse than the first, and what a side differs by from run to run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, judge
-from inductor_debug_jupyter.pipeline.diff.outputs import unless_too_small
-from inductor_debug_jupyter.pipeline.records import OutputDiff
+from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
+from inductor_debug_jupyter.pipeline.diff.outputs import call_number, own_path, unless_too_small
+from inductor_debug_jupyter.pipeline.records.diff import VERDICTS, OutputDiff
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, seeds
+
+_EXACTLY: Final = ComparisonConfig(atol=0.0, rtol=0.0, equal_nan=True)
 
 
 def judge_outputs(
@@ -63,7 +69,7 @@ def judge_outputs(
     if unjudged and not notes:
         notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
     return tuple(
-        _told(output, judged[output.path], held_as)
+        _judged(output, judged[output.path], held_as)
         if output.path in judged
         else unless_too_small(output, reference.get(output.path), config)
         for output in outputs
@@ -101,7 +107,7 @@ def _floors(
         return Floors(), [f"bug or rounding is not known: in eager mode the model raised {error}"]
     notes = []
     base = {path: plain[path] for path in reference if path in plain}
-    if reference_is_eager and (unlike := [path for path in base if not _same(base[path], reference[path])]):
+    if reference_is_eager and (unlike := [path for path in base if not same_values(base[path], reference[path])]):
         notes.append(f"bug or rounding is not known of what eager mode does not repeat: {', '.join(unlike[:5])}")
         base = {path: value for path, value in base.items() if path not in unlike}
     floors = Floors.of(
@@ -126,14 +132,7 @@ def _under(noise: StochasticArithmetic | None, call: Call, config: ComparisonCon
     return {**execution.after, **execution.values}
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal to the bit; NaN is equal to NaN."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or one.shape != other.shape:
-        return False
-    return bool(((one == other) | ((one != one) & (other != other))).all())
-
-
-def _told(output: OutputDiff, found: Judgement, held_as: torch.dtype | None) -> OutputDiff:
+def _judged(output: OutputDiff, found: Judgement, held_as: torch.dtype | None) -> OutputDiff:
     """The output with the verdict that its floor gives, and why."""
     what = "rounding" if held_as is None else str(held_as).removeprefix("torch.")
     figures = f"{found.floors:.3g}× what {what} explains at {list(found.index)}"
@@ -142,3 +141,44 @@ def _told(output: OutputDiff, found: Judgement, held_as: torch.dtype | None) -> 
         return replace(output, verdict="rounding", reason=f"{as_given}: at most {figures}")
     reason = f"{figures}: {found.expected!r} expected, {found.found!r} found"
     return replace(output, verdict="mismatch", reason="; ".join(filter(None, [output.reason, reason])))
+
+
+def spread_of(first: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, float]:
+    """The largest difference of each output that two runs of the same side do not agree on."""
+    spread = {}
+    for path, value in first.items():
+        result = compare_tensors(value, again.get(path), _EXACTLY)
+        if result.verdict not in {"match", "not_compared"}:
+            spread[path] = result.max_absolute_error
+    return spread
+
+
+def with_spread(output: OutputDiff, spreads: Mapping[str, Mapping[str, float]]) -> OutputDiff:
+    """An output that differs from run to run says so.
+
+    One whose error is no larger than what the *reference* differs by is not called wrong. What the candidate differs by
+    excuses nothing: where the reference is steady, a run of the candidate that is wrong is wrong.
+    """
+    unsteady = {role: spread[output.path] for role, spread in spreads.items() if output.path in spread}
+    if not unsteady:
+        return output
+    told = " and ".join(f"the {role} by up to {largest:.3g}" for role, largest in unsteady.items())
+    reason = f"differs from run to run, {told}"
+    verdict = output.verdict
+    error = output.max_absolute_error
+    if verdict == "mismatch" and error is not None and error <= 2 * unsteady.get("reference", 0.0):
+        verdict, reason = "not_compared", f"{reason}: whether it is wrong cannot be told"
+    return replace(output, verdict=verdict, reason="; ".join(filter(None, [output.reason, reason])))
+
+
+def one_of_each_call(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
+    """Of what several calls gave, the first call's, and a later call's only where it is worse."""
+    shown: dict[str, int] = {}
+    kept = []
+    for output in sorted(outputs, key=lambda output: call_number(output.path)):
+        path = own_path(output.path)
+        rank = VERDICTS.index(output.verdict)
+        if path not in shown or rank < shown[path]:
+            kept.append(output)
+            shown[path] = rank
+    return tuple(kept)

@@ -2,8 +2,8 @@
 
 Containers are dicts (also HuggingFace's ``ModelOutput``), lists, tuples, named tuples, dataclasses, and any object that
 holds tensors in its attributes (a key-value cache, say). A path reads like the expression that gets there:
-``logits``, ``[0].hidden``, ``past_key_values[1][0]``. What is nothing on both sides (None, an empty container) is
-left out.
+``logits``, ``[0].hidden``, ``past_key_values[1][0]``; what else an execution gives has a prefix: ``grad:layer.weight``,
+``input:x``, ``call 2: buffer:seen``. What is nothing on both sides (None, an empty container) is left out.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.details import Place, look_closer, number_text
-from inductor_debug_jupyter.pipeline.diff.heatmap import error_heatmap
+from inductor_debug_jupyter.pipeline.diff.details import Place, error_heatmap, look_closer, number_text
 from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
-from inductor_debug_jupyter.pipeline.diff.paths import is_gradient
 from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
+from inductor_debug_jupyter.pipeline.words import clip
 
 WHOLE: Final = "output"
 """The path of an output that is not in any container."""
+GRADIENT: Final = "grad:"
+"""How the path of a gradient starts."""
+INPUT: Final = "input:"
+"""How the path of an input starts that the model wrote to."""
 HEATMAPS_KEPT: Final = 16
 """So many outputs, the worst, keep a heatmap: it is a hundred kilobytes of JSON."""
 
@@ -34,6 +37,17 @@ _LARGEST_SHARE: Final = 1e-3
 _NUMERIC = (torch.Tensor, numpy.ndarray, numpy.generic, bool, int, float, complex)
 _LEAVES = (*_NUMERIC, str, bytes, type(None))
 _DEEPEST = 64
+_COPIED: Final = (
+    *("verdict", "reason", "shape", "dtype", "candidate_shape", "candidate_dtype"),
+    *("max_error_indices", "reference_nonfinite", "candidate_nonfinite", "signed_zeros"),
+)
+"""Fields that a record has as the comparison has them."""
+_FIGURES: Final = (
+    *("max_absolute_error", "mean_absolute_error", "max_relative_error", "mean_relative_error", "rmse"),
+    *("mismatch_percentage", "reference_value", "candidate_value", "atol", "rtol"),
+    *("cosine", "signal_to_noise", "smallest_atol", "smallest_rtol"),
+)
+"""Fields that a record has only where they are finite."""
 
 
 class _Absent:
@@ -112,6 +126,27 @@ def _key_path(path: str, key: Any) -> str:
     return f"{path}[{key!r}]"
 
 
+def path_of_call(number: int, path: str) -> str:
+    """The path of something that a call gave; the first call is not mentioned."""
+    return path if number == 1 else f"call {number}: {path}"
+
+
+def call_number(path: str) -> int:
+    """Which call it is of, from 1."""
+    number = path.partition(": ")[0].removeprefix("call ")
+    return int(number) if path.startswith("call ") and number.isdecimal() else 1
+
+
+def own_path(path: str) -> str:
+    """The path without the call that it is of."""
+    return path.partition(": ")[2] if call_number(path) > 1 else path
+
+
+def is_gradient(path: str) -> bool:
+    """Whether it is the path of a gradient, of any call."""
+    return own_path(path).startswith(GRADIENT)
+
+
 def compare_outputs(reference: Any, candidate: Any, config: ComparisonConfig | None = None) -> tuple[OutputDiff, ...]:
     """Every output of two executions, in the order of the reference. An output that one side lacks is a mismatch."""
     config = config or ComparisonConfig()
@@ -175,8 +210,8 @@ def _closer(reference: torch.Tensor, candidate: torch.Tensor, config: Comparison
     one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
     found = look_closer(one, other, equal_nan=bool(config.equal_nan))
     return {
-        "max_ulp": _finite(found.max_ulp),
-        "mean_ulp": _finite(found.mean_ulp),
+        "max_ulp": finite(found.max_ulp),
+        "mean_ulp": finite(found.mean_ulp),
         "quantiles": found.quantiles,
         "histogram": tuple((each.low, each.high, each.count) for each in found.histogram),
         "worst": tuple(map(_as_place, found.worst)),
@@ -185,7 +220,7 @@ def _closer(reference: torch.Tensor, candidate: torch.Tensor, config: Comparison
 
 
 def _as_place(place: Place) -> ErrorPlace:
-    return ErrorPlace(place.index, number_text(place.reference), number_text(place.candidate), _finite(place.error))
+    return ErrorPlace(place.index, number_text(place.reference), number_text(place.candidate), finite(place.error))
 
 
 def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonConfig) -> OutputDiff | None:
@@ -284,43 +319,18 @@ def _what(value: Any) -> str:
     if isinstance(value, numpy.ndarray):
         return f"a numpy array {value.dtype} {list(value.shape)}"
     if isinstance(value, str | bytes | int | float | complex):
-        text = repr(value)
-        return text if len(text) <= 60 else text[:59] + "…"
+        return clip(repr(value), 60)
     return f"an object of type {type(value).__name__}"
 
 
 def _as_output(path: str, result: TensorComparisonResult) -> OutputDiff:
-    """The result as a record: what is not finite becomes None."""
-    return OutputDiff(
-        path,
-        result.verdict,
-        result.reason,
-        result.shape,
-        result.dtype,
-        result.candidate_shape,
-        result.candidate_dtype,
-        max_absolute_error=_finite(result.max_absolute_error),
-        mean_absolute_error=_finite(result.mean_absolute_error),
-        max_relative_error=_finite(result.max_relative_error),
-        mean_relative_error=_finite(result.mean_relative_error),
-        rmse=_finite(result.rmse),
-        mismatch_percentage=_finite(result.mismatch_percentage),
-        max_error_indices=result.max_error_indices,
-        reference_value=_finite(result.reference_value),
-        candidate_value=_finite(result.candidate_value),
-        reference_nonfinite=result.reference_nonfinite,
-        candidate_nonfinite=result.candidate_nonfinite,
-        atol=_finite(result.atol),
-        rtol=_finite(result.rtol),
-        cosine=_finite(result.cosine),
-        signal_to_noise=_finite(result.signal_to_noise),
-        smallest_atol=_finite(result.smallest_atol),
-        smallest_rtol=_finite(result.smallest_rtol),
-        signed_zeros=result.signed_zeros,
-    )
+    """The result as a record: a figure that is not finite becomes None."""
+    fields: dict[str, Any] = {name: getattr(result, name) for name in _COPIED}
+    fields |= {name: finite(getattr(result, name)) for name in _FIGURES}
+    return OutputDiff(path, **fields)
 
 
-def _finite(value: Any) -> float | None:
+def finite(value: Any) -> float | None:
     """The value as a float; None when it is complex or not finite."""
     if value is None or isinstance(value, complex):
         return None

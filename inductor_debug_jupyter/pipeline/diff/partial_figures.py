@@ -9,16 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
-
-_ADDED: Final = (
-    *("sum", "squares", "relative_sum", "reference_squares", "candidate_squares", "products"),
-    *("unequal", "outside", "wild", "both_nan", "relative_count", "zeros"),
-    *("reference_nan", "reference_inf", "reference_neg_inf"),
-    *("candidate_nan", "candidate_inf", "candidate_neg_inf"),
-)
-_LARGEST: Final = ("largest_relative", "atol_needed", "rtol_needed")
+from typing import Any, Final
 
 
 class Limits(ctypes.Structure):
@@ -28,7 +19,7 @@ class Limits(ctypes.Structure):
 
 
 class Sums(ctypes.Structure):
-    """Sums over some pairs of elements. The same fields, in this order, as in ``compare.cpp``.
+    """Sums over some pairs of elements. The fields that are annotated, in this order, are those of ``compare.cpp``.
 
     ``wild`` are pairs that differ with at least one side NaN or infinite: there is no error that could be summed, so
     they only count. ``zeros`` are pairs of zeros whose signs differ; they are equal. The relative error is summed where
@@ -36,15 +27,6 @@ class Sums(ctypes.Structure):
     in force, ``rtol_needed`` the other way round. ``worst`` and ``first_wild`` are positions; -1 for none.
     """
 
-    _fields_ = (
-        *((name, ctypes.c_double) for name in ("sum", "squares", "relative_sum", "largest", "largest_relative")),
-        *((name, ctypes.c_double) for name in ("atol_needed", "rtol_needed")),
-        *((name, ctypes.c_double) for name in ("reference_squares", "candidate_squares", "products")),
-        *((name, ctypes.c_int64) for name in ("unequal", "outside", "wild", "both_nan", "relative_count", "zeros")),
-        *((name, ctypes.c_int64) for name in ("reference_nan", "reference_inf", "reference_neg_inf")),
-        *((name, ctypes.c_int64) for name in ("candidate_nan", "candidate_inf", "candidate_neg_inf")),
-        *((name, ctypes.c_int64) for name in ("worst", "first_wild")),
-    )
     sum: float
     squares: float
     relative_sum: float
@@ -88,6 +70,14 @@ class Sums(ctypes.Structure):
             self.first_wild = offset + other.first_wild
 
 
+_C_TYPES: Final[dict[str, Any]] = {"float": ctypes.c_double, "int": ctypes.c_int64}
+Sums._fields_ = [(name, _C_TYPES[kind]) for name, kind in Sums.__annotations__.items()]
+_LARGEST: Final = ("largest_relative", "atol_needed", "rtol_needed")
+_ADDED: Final = tuple(
+    name for name in Sums.__annotations__ if name not in {*_LARGEST, "largest", "worst", "first_wild"}
+)
+
+
 def added(parts: Iterable[tuple[int, Sums]]) -> Sums:
     """The sums of all parts, each given with its offset."""
     total = Sums()
@@ -96,67 +86,55 @@ def added(parts: Iterable[tuple[int, Sums]]) -> Sums:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What follows from the sums over ``compared`` pairs."""
+def figures_of(sums: Sums, compared: int) -> dict[str, Any]:
+    """What follows from the sums over ``compared`` pairs, as fields of a comparison's result.
 
-    sums: Sums
-    compared: int
+    An error is infinite when a pair is wild; a relative one also when something differs and the reference is zero
+    throughout.
+    """
 
-    @property
-    def worst_position(self) -> int | None:
-        """Where the first wild pair is, or else the first largest error; None when nothing differs."""
-        at = self.sums.first_wild if self.sums.wild else self.sums.worst
-        return None if at < 0 else at
+    def unless_wild(value: float) -> float:
+        return math.inf if sums.wild else value
 
-    def unless_wild(self, value: float) -> float:
-        """An error, or infinity when somewhere there is none."""
-        return math.inf if self.sums.wild else value
+    def relative(value: float) -> float:
+        return math.inf if sums.unequal and not sums.relative_count else unless_wild(value)
 
-    @property
-    def mean_absolute_error(self) -> float:
-        """The mean error."""
-        return self.unless_wild(self.sums.sum / self.compared)
+    of_reference = (sums.reference_nan, sums.reference_inf, sums.reference_neg_inf)
+    of_candidate = (sums.candidate_nan, sums.candidate_inf, sums.candidate_neg_inf)
+    return {
+        "max_absolute_error": unless_wild(sums.largest),
+        "mean_absolute_error": unless_wild(sums.sum / compared),
+        "max_relative_error": relative(sums.largest_relative),
+        "mean_relative_error": relative(sums.relative_sum / (sums.relative_count or 1)),
+        "rmse": unless_wild(math.sqrt(sums.squares / compared)),
+        "mismatch_percentage": 100.0 * sums.outside / compared,
+        "reference_nonfinite": sum(of_reference),
+        "candidate_nonfinite": sum(of_candidate),
+        "largest_finite_error": sums.largest,
+        "elements": compared,
+        "smallest_atol": unless_wild(sums.atol_needed),
+        "smallest_rtol": unless_wild(sums.rtol_needed),
+        "cosine": _cosine(sums),
+        "signal_to_noise": _signal_to_noise(sums),
+        "signed_zeros": sums.zeros,
+        "reference_nonfinite_kinds": of_reference,
+        "candidate_nonfinite_kinds": of_candidate,
+    }
 
-    @property
-    def rmse(self) -> float:
-        """The root of the mean squared error."""
-        return self.unless_wild(math.sqrt(self.sums.squares / self.compared))
 
-    @property
-    def max_relative_error(self) -> float:
-        """The largest relative error; infinite when something differs and the reference is zero throughout."""
-        return self._relative(self.sums.largest_relative)
+def _cosine(sums: Sums) -> float:
+    """The cosine of the angle between the two, over the pairs that are finite; two zeros point the same way."""
+    size = math.sqrt(sums.reference_squares) * math.sqrt(sums.candidate_squares)
+    if size == 0:
+        return 1.0 if sums.reference_squares == sums.candidate_squares else 0.0
+    return max(-1.0, min(1.0, sums.products / size)) if math.isfinite(size) else math.nan
 
-    @property
-    def mean_relative_error(self) -> float:
-        """The mean relative error; likewise."""
-        return self._relative(self.sums.relative_sum / self.sums.relative_count if self.sums.relative_count else 0.0)
 
-    def _relative(self, value: float) -> float:
-        nowhere = not self.sums.relative_count and self.sums.unequal
-        return math.inf if nowhere else self.unless_wild(value)
-
-    @property
-    def mismatch_percentage(self) -> float:
-        """How many percent of the elements are outside the tolerance."""
-        return 100.0 * self.sums.outside / self.compared
-
-    @property
-    def cosine(self) -> float:
-        """The cosine of the angle between the two, over the pairs that are finite; two zeros point the same way."""
-        sums = self.sums
-        size = math.sqrt(sums.reference_squares) * math.sqrt(sums.candidate_squares)
-        if size == 0:
-            return 1.0 if sums.reference_squares == sums.candidate_squares else 0.0
-        return max(-1.0, min(1.0, sums.products / size)) if math.isfinite(size) else math.nan
-
-    @property
-    def signal_to_noise(self) -> float:
-        """Decibels of the reference over the error, over the pairs that are finite; infinite without an error."""
-        signal, noise = self.sums.reference_squares, self.sums.squares
-        if noise == 0:
-            return math.inf
-        if signal == 0:
-            return -math.inf
-        return 10 * (math.log10(signal) - math.log10(noise)) if math.isfinite(signal + noise) else math.nan
+def _signal_to_noise(sums: Sums) -> float:
+    """Decibels of the reference over the error, over the pairs that are finite; infinite without an error."""
+    signal, noise = sums.reference_squares, sums.squares
+    if noise == 0:
+        return math.inf
+    if signal == 0:
+        return -math.inf
+    return 10 * (math.log10(signal) - math.log10(noise)) if math.isfinite(signal + noise) else math.nan

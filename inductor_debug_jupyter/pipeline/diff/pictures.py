@@ -10,6 +10,7 @@ import io
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,26 +39,19 @@ def draw(record: DiffRecord, output_dir: str | Path | Shelf | None = None) -> tu
         return (), (f"no pictures: matplotlib is not installed ({error}); pip install matplotlib",)
     ordered = worst_first(record.outputs)
     with_heatmap = [output for output in ordered if output.heatmap is not None]
-    paths: list[str] = []
-    notes: list[str] = []
-
-    def attempt(name: str, make: Callable[[], bytes]) -> None:
-        try:
-            paths.append(str(_write(f"{name}.png", make(), output_dir)))
-        except InductorDebugError as error:
-            notes.append(f"no picture {name}: {error}")
-        except Exception as error:  # whatever matplotlib trips over
-            notes.append(f"no picture {name}: {type(error).__name__}: {error}")
-
     model = _file_name(record.model)
-    if ordered:
-        attempt(f"{model}_summary", lambda: _summary_png(record, ordered))
-    for output in with_heatmap:
-        attempt(f"{model}_{_file_name(output.path)}", lambda output=output: _heatmap_png(output))  # type: ignore[misc]
+    summary = partial(_summary_png, record, ordered)
+    drawn = [_drawn(f"{model}_summary", summary, output_dir)] if ordered else []
+    drawn += [
+        _drawn(f"{model}_{_file_name(output.path)}", partial(_heatmap_png, output), output_dir)
+        for output in with_heatmap
+    ]
+    paths = tuple(path for made, _ in drawn for path in made)
+    notes = [note for _, missing in drawn for note in missing]
     differing = sum(output.verdict != "match" and output.mismatch_percentage is not None for output in ordered)
     if differing > len(with_heatmap):
         notes.append(f"heatmaps were drawn of {len(with_heatmap)} outputs, the worst; {differing} differ")
-    return tuple(paths), tuple(notes)
+    return paths, tuple(notes)
 
 
 def draw_localization(
@@ -66,9 +60,15 @@ def draw_localization(
     """Draw the errors of all values in the order of execution; where the picture is, or why there is none."""
     if not record.nodes:
         return (), ("no picture of the errors: nothing was looked at",)
-    name = f"{_file_name(record.model)}_errors.png"
+    return _drawn(f"{_file_name(record.model)}_errors", partial(_curve_png, record), output_dir)
+
+
+def _drawn(
+    name: str, make: Callable[[], bytes], output_dir: str | Path | Shelf | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where one picture is, or why there is none."""
     try:
-        return (str(_write(name, _curve_png(record), output_dir)),), ()
+        return (str(_write(f"{name}.png", make(), output_dir)),), ()
     except InductorDebugError as error:
         return (), (f"no picture {name}: {error}",)
     except Exception as error:  # whatever matplotlib trips over, or that it is not there

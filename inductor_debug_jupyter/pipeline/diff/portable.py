@@ -14,12 +14,16 @@ from typing import Final
 import numpy
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.elements import Piece, cut, meeting_place, piece_of, working_dtype
+from inductor_debug_jupyter.pipeline.diff.elements import (
+    CHUNK,
+    Piece,
+    cut,
+    meeting_place,
+    piece_of,
+    signed_zeros,
+    working_dtype,
+)
 from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums
-
-CHUNK: Final = 1 << 18
-"""So many elements a piece: four float64 buffers of that size (8 MB) are in the last cache of most machines, and an op
-takes much longer than it takes to start."""
 
 _FEW: Final = 10_000
 """Up to here the BLAS behind numpy uses one thread."""
@@ -78,7 +82,7 @@ def _add_finite(total: Sums, offset: int, one: torch.Tensor, other: torch.Tensor
     sums.relative_count = len(error)
     if not float(size.amin(0)):
         sums.relative_count = int(size.count_nonzero())
-        sums.zeros = _signed_zeros(reference, candidate)
+        sums.zeros = signed_zeros(reference, candidate)
     sums.largest = float(error.amax(0))
     if sums.largest:
         sums.sum = float(error.sum())
@@ -114,11 +118,6 @@ def _add_tolerances(sums: Sums, error: torch.Tensor, size: torch.Tensor, spare: 
         sums.rtol_needed = max(sums.rtol_needed, float(above.amax(0)))
     error.div_(size)
     sums.relative_sum, sums.largest_relative = float(error.sum()), float(error.amax(0))
-
-
-def _signed_zeros(reference: torch.Tensor, candidate: torch.Tensor) -> int:
-    both = (reference == 0) & (candidate == 0)
-    return int((both & (reference.signbit() != candidate.signbit())).count_nonzero())
 
 
 def _masked_sums(piece: Piece, limits: Limits) -> Sums:

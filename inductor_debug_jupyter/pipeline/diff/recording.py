@@ -21,10 +21,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat, unless_too_small
+from inductor_debug_jupyter.pipeline.diff.report import DiffReport, overall_verdict
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.reading import MalformedError, check_values, parsed
+from inductor_debug_jupyter.pipeline.records import DiffRecord
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder, replacing
+from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 MANIFEST: Final = "inductor_debug"
 SUFFIX: Final = ".safetensors"
@@ -162,3 +167,31 @@ def _storable(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
         wide = value.to(torch.complex64) if value.dtype == torch.complex32 else value
         return torch.view_as_real(wide.resolve_conj()).contiguous().clone(), str(value.dtype).removeprefix("torch.")
     return value.contiguous().clone(), ""
+
+
+def compare_recordings(
+    reference: Recording | str | Path, candidate: Recording | str | Path, config: ComparisonConfig | None = None
+) -> DiffReport:
+    """Compare two recordings, path by path. There is no model to be run again: the tolerances decide.
+
+    Where the usual absolute tolerance is too large for the values, the output counts as not compared.
+
+    Raises:
+        NotFoundError: there is no such file.
+        UsageError: it is not a recording.
+    """
+    config = config or ComparisonConfig()
+    one, other = (each if isinstance(each, Recording) else Recording.load(each) for each in (reference, candidate))
+    compared = compare_flat(one.values, other.values, config)
+    outputs = worst_first(tuple(unless_too_small(each, one.values.get(each.path), config) for each in compared))
+    models = {str(each.manifest.get("model", "")) for each in (one, other)} - {""}
+    notes = [] if len(models) < 2 else [f"the recordings are of different models: {', '.join(sorted(models))}"]
+    record = DiffRecord(
+        model=", ".join(sorted(models)) or "recordings",
+        reference=one.name,
+        candidate=other.name,
+        verdict=overall_verdict(outputs),
+        outputs=outputs,
+        notes=tuple(notes),
+    )
+    return DiffReport(record)

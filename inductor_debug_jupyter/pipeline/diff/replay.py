@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from typing import Any, Final
 
 import torch
 
+from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, confirm, judge
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import has_zero_dropout, mutated_inputs, target_name
@@ -27,6 +29,12 @@ class UnreplayableError(Exception):
 
 class OtherKindError(UnreplayableError):
     """The candidate's value has another shape or dtype than eager mode makes of the same inputs."""
+
+
+def error_line(error: BaseException) -> str:
+    """The first line of an error, with its type unless that says nothing to a user."""
+    first = (str(error).splitlines() or [""])[0]
+    return first if isinstance(error, UnreplayableError) else f"{type(error).__name__}: {first}"
 
 
 class Evaluator:
@@ -74,6 +82,13 @@ class Evaluator:
             value = values[node] = _value_of(node, self.graph_module, look_up)
         return value
 
+    def is_wrong(
+        self, name: str, known: Mapping[str, Any], value: torch.Tensor, held_as: torch.dtype | None = None
+    ) -> bool:
+        """Whether a candidate's value of one node is wrong, beside what is known of all other nodes."""
+        nodes, _ = self.slice_of(name, known.keys() - {name})
+        return self.judge(nodes, known, value, held_as).wrong
+
     def judge(
         self,
         nodes: Sequence[torch.fx.Node],
@@ -93,7 +108,7 @@ class Evaluator:
             raise UnreplayableError("eager mode makes no tensor of it")
         if (own.shape, own.dtype, own.layout) != (value.shape, value.dtype, value.layout):
             raise OtherKindError(f"it is {described_tensor(value)}, and in eager mode {described_tensor(own)}")
-        if _same_bits(own, value):
+        if same_values(own, value):
             return FINE
         spread = Spread(own)
         for seed in seeds(RUNS, held_as):
@@ -120,16 +135,9 @@ def has_no_values(node: torch.fx.Node) -> bool:
     return any(name in _UNWRITTEN for name in target_name(node).split(".")[1:2])
 
 
-def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(((one == other) | ((one != one) & (other != other))).all())
-
-
 def _value_of(node: torch.fx.Node, graph_module: torch.fx.GraphModule, look_up: Callable[[torch.fx.Node], Any]) -> Any:
     if node.op == "get_attr":
-        held: Any = graph_module
-        for step in str(node.target).split("."):
-            held = getattr(held, step)
-        return held
+        return attrgetter(str(node.target))(graph_module)
     if node.op == "placeholder":
         return look_up(node)
     harmless = {"<effect>", "<rng>"} if has_zero_dropout(node) else {"<effect>"}
@@ -197,7 +205,7 @@ class Lockstep:
                 with self._noise:
                     self._values[node] = _value_of(node, self._module, self._values.__getitem__)
         except Exception as error:  # whatever an op raises on other numbers
-            self.problem = f"{node.name}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            self.problem = f"{node.name}: {error_line(error)}"
             return
         if node.name in self._wanted:
             self._named[node.name] = self._values[node]

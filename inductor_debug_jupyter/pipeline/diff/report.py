@@ -1,9 +1,10 @@
-"""What a comparison leaves behind."""
+"""What a comparison leaves behind: its report, its overall verdict, and several reports as one."""
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
-from inductor_debug_jupyter.pipeline.views.diff import diff_text
+from inductor_debug_jupyter.pipeline.views.diff import diff_text, worst_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class DiffReport(InWords):
         """
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
         if path is None:
-            path = Shelf(artifact_store(), new_id())
+            path = Shelf(ArtifactStore.of(resolve(names=SETTINGS)), new_id())
         if isinstance(path, Shelf):
             return path.put("reports", f"kernel_diff_{self.record.model}.json", text)
         target = Path(path)
@@ -96,11 +97,59 @@ class DiffReport(InWords):
         return diff_text(self.record)
 
 
-def artifact_store() -> ArtifactStore:
-    """Where artifacts go by the settings in force."""
-    return ArtifactStore.of(resolve(names=SETTINGS))
-
-
 def new_id() -> str:
     """An id for what belongs to no session."""
     return f"diff-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+
+
+def is_empty(output: OutputDiff) -> bool:
+    """Whether both sides have the same shape and no elements: there is nothing that could be wrong."""
+    return output.verdict == "not_compared" and 0 in output.shape and output.shape == output.candidate_shape
+
+
+def overall_verdict(outputs: Iterable[OutputDiff], *, complete: bool = True) -> Verdict:
+    """The verdict of a whole comparison: that of the worst output.
+
+    Outputs without elements do not count. No output at all, one that was not compared, or a side that did not really
+    run as it should (``complete=False``) is ``not_compared``.
+    """
+    verdicts = {output.verdict for output in outputs if not is_empty(output)}
+    if "mismatch" in verdicts:
+        return "mismatch"
+    if not verdicts or "not_compared" in verdicts or not complete:
+        return "not_compared"
+    return "rounding" if "rounding" in verdicts else "match"
+
+
+def merged(reports: Sequence[DiffReport]) -> DiffReport:
+    """One report over several models that a cell calls, worst output first; each path starts with its model's name."""
+    if len(reports) == 1:
+        return reports[0]
+    records = [report.record for report in reports]
+    names = [f"{record.model} {number}" for number, record in enumerate(records, 1)]
+    outputs = worst_first(
+        replace(output, path=f"{name}: {output.path}")
+        for name, record in zip(names, records, strict=True)
+        for output in record.outputs
+    )
+    compared = all(record.verdict != "not_compared" for record in records)
+    return DiffReport(
+        replace(
+            records[0],
+            model=", ".join(names),
+            verdict=overall_verdict(outputs, complete=compared),
+            outputs=outputs,
+            notes=tuple(f"{record.model}: {note}" for record in records for note in record.notes),
+            images=tuple(image for record in records for image in record.images),
+            reference_seconds=sum(record.reference_seconds for record in records),
+            candidate_seconds=sum(record.candidate_seconds for record in records),
+            crashes=tuple(crash for record in records for crash in record.crashes),
+        ),
+        LivePairs(
+            {
+                f"{name}: {path}": pair
+                for name, report in zip(names, reports, strict=True)
+                for path, pair in report.pairs.pairs.items()
+            }
+        ),
+    )

@@ -50,10 +50,6 @@ class LivePairs:
                 kept[output.path] = one.detach().cpu(), other.detach().cpu()
         return cls(kept)
 
-    def renamed(self, prefix: str) -> LivePairs:
-        """The same, each path behind a prefix."""
-        return LivePairs({f"{prefix}{path}": pair for path, pair in self.pairs.items()})
-
     def __bool__(self) -> bool:
         return bool(self.pairs)
 

@@ -70,7 +70,7 @@ class Window:
         given = tuple(node for node in self.nodes if isinstance(node_value(node), torch.Tensor))
         given = given if outputs is None else tuple(node for node in given if node in outputs)
         if copied:
-            copies |= {node: _copy_of(graph, copies[node]) for node in given}
+            copies |= {node: copy_of(graph, copies[node]) for node in given}
         graph.output(tuple(copies[node] for node in given))
         return torch.fx.GraphModule(root, graph), given
 
@@ -91,7 +91,8 @@ class Window:
         return {node.name: value for node, value in zip(given, made, strict=True) if isinstance(value, torch.Tensor)}
 
 
-def _copy_of(graph: torch.fx.Graph, node: torch.fx.Node) -> torch.fx.Node:
+def copy_of(graph: torch.fx.Graph, node: torch.fx.Node) -> torch.fx.Node:
+    """A new node that copies the value of one."""
     made = graph.call_function(torch.ops.aten.clone.default, (node,))
     made.meta = dict(node.meta)
     return made

@@ -14,6 +14,7 @@ import operator
 import random
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Protocol
@@ -22,7 +23,6 @@ import numpy
 import torch
 
 Contents = dict[Any, Any]
-_EMPTY_CELL = object()
 
 
 class Holder(Protocol):
@@ -104,28 +104,17 @@ class CellHolder:
 
     def read(self) -> Contents:
         """Nothing, when the variable is not set."""
-        value = cell_value(self.target)
-        return {} if value is _EMPTY_CELL else {"": value}
+        try:
+            return {"": self.target.cell_contents}
+        except ValueError:
+            return {}
 
     def write(self, contents: Contents) -> None:
         """Also unset it."""
         if contents:
             self.target.cell_contents = contents[""]
-        elif cell_value(self.target) is not _EMPTY_CELL:
+        elif self.read():
             del self.target.cell_contents
-
-
-def cell_value(cell: CellType) -> Any:
-    """What is in a cell, or a marker for nothing."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _EMPTY_CELL
-
-
-def is_set(cell: CellType) -> bool:
-    """Whether the variable has a value yet."""
-    return cell_value(cell) is not _EMPTY_CELL
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -214,25 +203,20 @@ class SlotsHolder:
 
     def read(self) -> Contents:
         """Those that are set."""
-        found = {name: slot_value(self.target, name) for name in self.names}
-        return {name: value for name, value in found.items() if value is not _EMPTY_CELL}
+        found: Contents = {}
+        for name in self.names:
+            with suppress(AttributeError):
+                found[name] = object.__getattribute__(self.target, name)
+        return found
 
     def write(self, contents: Contents) -> None:
         """Past the object's own ``__setattr__``: it may be frozen."""
         now = self.read()
         for name, value in contents.items():
-            if now.get(name, _EMPTY_CELL) is not value:
+            if name not in now or now[name] is not value:
                 object.__setattr__(self.target, name, value)
         for name in now.keys() - contents.keys():
             object.__delattr__(self.target, name)
-
-
-def slot_value(owner: Any, name: str) -> Any:
-    """An attribute that is kept in a slot, or a marker for nothing."""
-    try:
-        return object.__getattribute__(owner, name)
-    except AttributeError:
-        return _EMPTY_CELL
 
 
 @dataclass(frozen=True, eq=False, slots=True)

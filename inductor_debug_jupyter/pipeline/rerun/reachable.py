@@ -36,9 +36,7 @@ from inductor_debug_jupyter.pipeline.rerun.holders import (
     PartialHolder,
     SetHolder,
     SlotsHolder,
-    cell_value,
     generator_holder,
-    is_set,
 )
 
 PARAMETER: Final = "parameter"
@@ -250,9 +248,10 @@ class _Walk:
     def _function(self, item: _Item, function: FunctionType) -> Iterator[_Item]:
         """Variables go by their own names: the function that they were found through is left out."""
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            self._hold(CellHolder(cell))
-            if is_set(cell):
-                yield item.child(cell_value(cell), name, CLOSURE)
+            holder = CellHolder(cell)
+            self._hold(holder)
+            for value in holder.read().values():
+                yield item.child(value, name, CLOSURE)
         if function.__defaults__:
             self._hold(DefaultsHolder(function))
             names = function.__code__.co_varnames[: function.__code__.co_argcount][-len(function.__defaults__) :]

@@ -15,7 +15,7 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
-from inductor_debug_jupyter.pipeline.diff.harness import overall_verdict
+from inductor_debug_jupyter.pipeline.diff.report import overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
