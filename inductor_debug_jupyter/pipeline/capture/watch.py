@@ -29,7 +29,7 @@ from inductor_debug_jupyter.pipeline.capture.threads import PART
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
-from inductor_debug_jupyter.pipeline.torch_compat.as_written import PlainCall, graph_to_run
+from inductor_debug_jupyter.pipeline.torch_compat.as_written import GraphRun, PlainCall
 from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import note_gradients
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
@@ -208,10 +208,10 @@ class _Observer:
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         if self.recorder is None:
-            return graph_to_run(graph_module)
+            return GraphRun(graph_module)
         observe_lowering(self.recorder, self.lower, graph_module, example_inputs)
         used = self.recorder.used(current_compile_id() or "")
-        return graph_to_run(graph_module, lambda results: note_gradients(results, used.add))
+        return GraphRun(graph_module, lambda results: note_gradients(results, used.add))
 
 
 def observe_lowering(

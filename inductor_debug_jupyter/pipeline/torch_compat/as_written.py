@@ -45,7 +45,7 @@ class PlainCall:
     """A module's call, and what Dynamo made of it.
 
     Args:
-        compiled: the call, compiled with a backend that answers with :func:`graph_to_run`; the module comes first.
+        compiled: the call, compiled with a backend that answers with :class:`GraphRun`; the module comes first.
         call: the same, not compiled.
     """
 
@@ -83,40 +83,43 @@ class PlainCall:
             _now.call = before
 
 
-def graph_to_run(
-    graph_module: torch.fx.GraphModule, note_results: Callable[[Sequence[Any]], None] = lambda _: None
-) -> Callable[..., Any]:
+class GraphRun:
     """What a compiled :class:`PlainCall` runs in place of one of its graphs.
 
-    ``note_results`` is called once, with what the graph gives; where the module was called plainly, with the tensors
-    that it returned, if they are as many and of the same kinds.
+    Args:
+        graph_module: the graph.
+        note_results: called once, with what the graph gives; where the module was called plainly, with the tensors that
+            it returned, if they are as many and of the same kinds.
     """
-    _LazyGraphModule.force_recompile(graph_module)  # else the first run would be a call of the module, with its hooks
-    run: Callable[..., Any] = graph_module.forward
-    reason = getattr(graph_module, "compile_subgraph_reason", None)
-    is_whole = reason is not None and not reason.graph_break
-    made = [node_value(node) for node in graph_module.graph.output_node().all_input_nodes]
-    kinds = [(value.ndim, value.dtype) if isinstance(value, torch.Tensor) else None for value in made]
-    waiting = [note_results]
 
-    def note(results: Sequence[Any]) -> None:
-        if waiting:
-            waiting.pop()(results)
+    def __init__(
+        self, graph_module: torch.fx.GraphModule, note_results: Callable[[Sequence[Any]], None] | None = None
+    ) -> None:
+        _LazyGraphModule.force_recompile(graph_module)  # else the first run would call the module, with its hooks
+        self._run: Callable[..., Any] = graph_module.forward
+        reason = getattr(graph_module, "compile_subgraph_reason", None)
+        self._is_whole_call = reason is not None and not reason.graph_break
+        results = [node_value(node) for node in graph_module.graph.output_node().all_input_nodes]
+        self._kinds = [(each.ndim, each.dtype) if isinstance(each, torch.Tensor) else None for each in results]
+        self._note_results = note_results
 
-    def note_returned(result: Any) -> None:
-        tensors = of_kind(torch.Tensor, result)
-        if [(tensor.ndim, tensor.dtype) for tensor in tensors] == kinds:
-            note(tensors)
-
-    def run_graph(*args: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
         module, only_traced = getattr(_now, "call", None) or (None, False)
-        if only_traced or (is_whole and module is not None and _nothing_has_run(module)):
-            raise _OnlyTracedError(note_returned)
-        results = run(*args)
-        note(results)
+        if only_traced or (self._is_whole_call and module is not None and _nothing_has_run(module)):
+            raise _OnlyTracedError(self._note_returned)
+        results = self._run(*args)
+        self._note(results)
         return results
 
-    return run_graph
+    def _note_returned(self, result: Any) -> None:
+        tensors = of_kind(torch.Tensor, result)
+        if [(tensor.ndim, tensor.dtype) for tensor in tensors] == self._kinds:
+            self._note(tensors)
+
+    def _note(self, results: Sequence[Any]) -> None:
+        note, self._note_results = self._note_results, None
+        if note is not None:
+            note(results)
 
 
 def _nothing_has_run(module: torch.nn.Module) -> bool:
