@@ -104,6 +104,7 @@ class GraphRun:
         self._note_results = note_results
 
     def __call__(self, *args: Any) -> Any:
+        """Run the graph, or end the call where nothing of it has run."""
         module, only_traced = getattr(_now, "call", None) or (None, False)
         if only_traced or (self._is_whole_call and module is not None and _nothing_has_run(module)):
             raise _OnlyTracedError(self._note_returned)
