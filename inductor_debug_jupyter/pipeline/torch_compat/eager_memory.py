@@ -147,7 +147,8 @@ class _Program(torch.fx.Interpreter):
         }
         begins = [trained[position] for position in trained if position in used]
         begins = begins or [each for each in trained.values() if not each.dim()] or [*trained.values()]
-        made: torch.Tensor | None = _Tangents.apply(*begins) if begins else None  # type: ignore[no-untyped-call]
+        apply: Any = _Tangents.apply  # annotated in some torches, and not in others
+        made: torch.Tensor | None = apply(*begins) if begins else None
         return made
 
 
