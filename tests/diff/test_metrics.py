@@ -318,3 +318,12 @@ def test_what_was_compared_in_inference_mode_does_not_matter_later() -> None:
         assert compare_tensors(one, other).max_absolute_error == 1.0
     assert compare_tensors(one, other).max_absolute_error == 1.0
     assert compare_tensors(one[:100], other[:100]).mean_absolute_error == 1.0
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_tensors_are_not_compared_and_it_is_said(layout):
+    nested = torch.nested.nested_tensor([torch.ones(3), torch.ones(4)], layout=layout)
+    for pair in ((nested, nested), (nested, torch.ones(3)), (torch.ones(3), nested)):
+        result = compare_tensors(*pair)
+        assert (result.verdict, result.passed) == ("not_compared", False)
+        assert "nested tensor" in result.reason

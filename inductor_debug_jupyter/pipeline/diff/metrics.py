@@ -182,7 +182,7 @@ def tensors_are_close(
 def _as_tensor(value: Any) -> torch.Tensor | str:
     """The value as a tensor, or why that is impossible."""
     if isinstance(value, torch.Tensor):
-        return value
+        return "is a nested tensor: compare its parts, which .unbind() gives" if value.is_nested else value
     try:
         if isinstance(value, bool | int | float | complex | numpy.generic | numpy.ndarray):
             array = numpy.asarray(value)
