@@ -14,6 +14,7 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -31,6 +32,7 @@ from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import Settings
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
+from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import TracingState
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -64,13 +66,16 @@ class CellRun:
         self._installed.enter_context(never_lost())
         self.session.open()
 
-    def put_back(self) -> None:
-        """Stop capturing, and leave the shell as it was, each step whatever the others raise. Safe to call twice."""
+    def put_back(self, *, struck: bool = False) -> None:
+        """Stop capturing, and leave the shell as it was, each step whatever the others raise. Safe to call twice.
+
+        With ``struck`` Ctrl-C has ended the cell.
+        """
         with ExitStack() as steps:
             if self.progress is not None:
                 steps.callback(self.progress.done)
             if self.session is not None:
-                steps.callback(self.session.stop)
+                steps.callback(self.session.stop, struck=struck)
             steps.callback(self._installed.close)
             steps.callback(self.tracebacks.remove)
 
@@ -137,7 +142,7 @@ class CellWatcher:
         while running and len(self._runs) >= running:
             with held_back():
                 if (run := self._runs.pop()) is not None:
-                    self._attempt(None, "not everything could be put back", run.put_back)
+                    self._attempt(None, "not everything could be put back", partial(run.put_back, struck=True))
 
     def before_cell(self, info: Any) -> None:
         """IPython's ``pre_run_cell``: open a session when the cell has the magic."""
@@ -165,7 +170,8 @@ class CellWatcher:
         if run is None:
             return
         failed_itself = result is None or result.error_before_exec is not None or result.error_in_exec is not None
-        ended_in = self.finish(run, run_again=not failed_itself)
+        struck = isinstance(getattr(result, "error_in_exec", None), KeyboardInterrupt)
+        ended_in = self.finish(run, run_again=not failed_itself, struck=struck)
         if ended_in is not None and not failed_itself:
             self._shell.showtraceback((type(ended_in), ended_in, None))
             result.error_in_exec = ended_in  # so that Run All stops
@@ -177,9 +183,9 @@ class CellWatcher:
             with held_back():
                 run = self._opened(settings)
             value = self._shell.ev(expression)
-        except BaseException:
+        except BaseException as error:
             if run is not None:
-                self.finish(run, run_again=False)
+                self.finish(run, run_again=False, struck=isinstance(error, KeyboardInterrupt))
                 run.tracebacks.install()
                 self._cleaning.append(run.tracebacks)
             raise
@@ -187,14 +193,18 @@ class CellWatcher:
             raise ended_in
         return value
 
-    def finish(self, run: CellRun, *, run_again: bool = True) -> BaseException | None:
+    def finish(self, run: CellRun, *, run_again: bool = True, struck: bool = False) -> BaseException | None:
         """Close, compare, bind, show and save a session; returns the interrupt or strict mode's error, or None.
 
-        ``run_again`` is False for a cell that failed or was stopped: nothing of it is run a second time.
+        ``run_again`` is False for a cell that failed or was stopped: nothing of it is run a second time. ``struck`` is
+        true when it was Ctrl-C that stopped it.
         """
-        with noticed() as interrupts, _no_garbage_collection(), unseen():
-            self._attempt(None, "not everything could be put back", run.put_back)
-            refused = self._finished(run, interrupts, run_again)
+        with noticed() as interrupts, _no_garbage_collection():
+            if struck:  # before `unseen` takes what torch's tracers left for the user's
+                self._attempt(None, "not everything could be put back", lambda: run.put_back(struck=True))
+            with unseen():
+                self._attempt(None, "not everything could be put back", run.put_back)
+                refused = self._finished(run, interrupts, run_again)
         if interrupts.came:
             return _as_one_line(KeyboardInterrupt("the cell had run; what comes after it was stopped"))
         return None if refused is None else _as_one_line(refused)
@@ -249,8 +259,9 @@ class CellWatcher:
         """Run one step, which Ctrl-C may stop where ``interrupts`` are given; whether it finished.
 
         An error is logged in one line. After an interrupt the frames are cleared, so that a ``with`` that had only just
-        been entered restores what it changed.
+        been entered restores what it changed; then torch's tracing state is restored.
         """
+        before = None if interrupts is None else TracingState()
         try:
             if interrupts is None:
                 step()
@@ -258,6 +269,8 @@ class CellWatcher:
                 interrupts.let_stop(step)
         except KeyboardInterrupt as error:
             traceback.clear_frames(error.__traceback__)
+            if before is not None:
+                before.restore()
             return False
         except (Exception, SystemExit) as error:  # foreign code may exit: the kernel must not
             self._warn(consequence, error)

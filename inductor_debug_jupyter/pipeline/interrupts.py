@@ -15,11 +15,16 @@ import functools
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
+
+_CONTEXT_CHANGES = {"__enter__", "__exit__"}
+_LONGEST_WAIT = 1.0
+"""Seconds that Ctrl-C waits for a context manager that is being entered or left."""
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -52,25 +57,6 @@ class Interrupts:
             raise
         finally:
             self.raises = False
-
-
-def stoppable(method: Callable[Given, Answer]) -> Callable[Given, Answer]:
-    """Decorator: Ctrl-C leaves the method as a ``KeyboardInterrupt`` without the frames inside.
-
-    Clearing the frames closes generators, so that a ``with`` that had only just been entered restores what it changed.
-    The frames are not printed either; IPython takes many seconds for the hundred frames of a compile.
-    """
-
-    @functools.wraps(method)
-    def run(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
-        try:
-            with never_lost():
-                return method(*args, **kwargs)
-        except KeyboardInterrupt as error:
-            traceback.clear_frames(error.__traceback__)
-        raise KeyboardInterrupt
-
-    return run
 
 
 @contextmanager
@@ -111,6 +97,53 @@ def never_lost() -> Iterator[None]:
             sys.unraisablehook = before
 
 
+def _is_in_context_change(frame: FrameType | None) -> bool:
+    """Whether a context manager is being entered or left, as seen from ``frame`` up."""
+    return any(each.f_code.co_name in _CONTEXT_CHANGES for each, _ in traceback.walk_stack(frame) if frame is not None)
+
+
+@contextmanager
+def never_swallowed() -> Iterator[None]:
+    """Ctrl-C that strikes inside the block ends it as a ``KeyboardInterrupt``, whatever the code inside makes of it.
+
+    torch turns some into other errors (an assertion in a ``finally`` that was entered too early fails), which Dynamo,
+    or whoever runs a foreign backend, takes for a failure like another one. And it dies of a segmentation fault when
+    the exit of one of its modes is cut in two: while an ``__enter__`` or ``__exit__`` is on the call stack Ctrl-C
+    waits, for a second at most.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    raised = []
+    waits: list[float] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if _is_in_context_change(frame) and time.monotonic() - (waits or [time.monotonic()])[0] < _LONGEST_WAIT:
+            waits.append(time.monotonic())
+            threading.Timer(0.002, _thread.interrupt_main).start()
+            return
+        waits.clear()
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            raised.append(number)
+            raise
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    except Exception:
+        if raised:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is handler:
+            signal.signal(signal.SIGINT, before)
+    if raised:
+        raise KeyboardInterrupt
+
+
 @contextmanager
 def held_back(undo: Callable[[], Any] | None = None) -> Iterator[None]:
     """Ctrl-C inside the block strikes at its end, as the handler has it that was there before.
@@ -126,3 +159,35 @@ def held_back(undo: Callable[[], Any] | None = None) -> Iterator[None]:
     finally:
         if interrupts.came:
             signal.raise_signal(signal.SIGINT)
+
+
+class _UncutContext(AbstractContextManager[Answer]):
+    """See :func:`uncut`."""
+
+    def __init__(self, context: AbstractContextManager[Answer]) -> None:
+        self._context = context
+
+    def __enter__(self) -> Answer:
+        with held_back(undo=lambda: self._context.__exit__(None, None, None)):
+            return self._context.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> bool | None:
+        with held_back():
+            return self._context.__exit__(kind, error, frames)
+
+
+def uncut(function: Callable[Given, Iterator[Answer]]) -> Callable[Given, AbstractContextManager[Answer]]:
+    """``contextlib.contextmanager`` whose set-up and put-back Ctrl-C cannot cut in two; in the block it strikes.
+
+    One that strikes before the put-back has begun leaves the generator waiting in its block; it puts back when whoever
+    stops the work clears the frames of the error.
+    """
+    made = contextmanager(function)
+
+    @functools.wraps(function)
+    def context(*args: Given.args, **kwargs: Given.kwargs) -> AbstractContextManager[Answer]:
+        return _UncutContext(made(*args, **kwargs))
+
+    return context

@@ -11,11 +11,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.records import KernelSpec, Note, Transfer
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
@@ -62,7 +62,7 @@ class DeviceLog:
         }
 
 
-@contextmanager
+@uncut
 def listening(listener: Listener) -> Iterator[None]:
     """Call ``listener`` with every event inside the block, on any thread, because a backward runs on its own."""
     with _lock:

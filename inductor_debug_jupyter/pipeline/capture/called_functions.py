@@ -13,12 +13,12 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described, described_tensor
 
@@ -173,7 +173,7 @@ class CalledFunctions:
         """The function that the user called; ``now.current`` may be a call inside it."""
         return self.now.outer or self.now.current
 
-    @contextmanager
+    @uncut
     def running(self) -> Iterator[None]:
         """Around a call: calls inside belong to it, and at its end the call around it is current again."""
         now = self.now

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 import torch
+
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
 
@@ -33,7 +35,7 @@ class CallModes:
         on = (device for device in _DEVICES if torch.is_autocast_enabled(device))
         return cls(tuple((device, torch.get_autocast_dtype(device)) for device in on), torch.is_grad_enabled())
 
-    @contextmanager
+    @uncut
     def again(self) -> Iterator[None]:
         """The same once more, whatever is on around it."""
         with ExitStack() as stack:

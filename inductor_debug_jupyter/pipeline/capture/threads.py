@@ -14,11 +14,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.sources import is_library
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 
 PART = "threads"
@@ -81,7 +82,7 @@ class CaptureThreads:
         key = id(thread)
         self._followed[key] = _Followed(weakref.ref(thread, lambda _: self._followed.pop(key, None)), own)
 
-    @contextmanager
+    @uncut
     def calling(self) -> Iterator[None]:
         """Around a model's call on one of these threads."""
         followed = self._known(threading.current_thread())
@@ -94,7 +95,7 @@ class CaptureThreads:
         finally:
             followed.calls -= 1
 
-    @contextmanager
+    @uncut
     def working(self) -> Iterator[None]:
         """Around work of the capture on a thread that also does other work: the thread of a pool."""
         thread = threading.current_thread()

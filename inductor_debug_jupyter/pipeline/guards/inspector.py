@@ -14,7 +14,6 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, TextIO
 
 import torch
@@ -24,6 +23,7 @@ from inductor_debug_jupyter.pipeline.devices import DeviceProfile, JudgingContex
 from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.guards.report import GuardReport
 from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, would_recompile
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
@@ -206,7 +206,7 @@ class _GuardRecorder(Recorder):
     aot_graphs = post_grad_graph = inductor_ir = kernel_nodes = output_code = _ignored
 
 
-@contextmanager
+@uncut
 def _isolated(recorder: Recorder) -> Iterator[None]:
     """Inside the block every compiled function runs in a cache region of its own, also one that never ran before."""
     redirect = IsolatingRedirect()

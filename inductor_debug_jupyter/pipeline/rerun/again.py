@@ -12,13 +12,14 @@ log records are held back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
@@ -27,7 +28,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.silence import unheard
 _CALLS_OF_A_MODULE = {"__call__", "forward", "_wrapped_call_impl", "_call_impl"}
 
 
-@contextmanager
+@uncut
 def unnoticed() -> Iterator[None]:
     """The user's instruments see nothing, and the generators are put back at the end.
 
@@ -38,7 +39,7 @@ def unnoticed() -> Iterator[None]:
         yield
 
 
-@contextmanager
+@uncut
 def in_modes(modes: CallModes, random_state: RandomState | None) -> Iterator[None]:
     """Autocast, grad mode and random numbers as these say, unnoticed; what a model prints or logs is not shown."""
     with unnoticed(), unheard(), modes.again():

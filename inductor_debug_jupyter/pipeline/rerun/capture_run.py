@@ -19,6 +19,7 @@ from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import TracingState
 
 
 def new_session_id() -> tuple[str, str]:
@@ -66,27 +67,34 @@ class CaptureRun:
         self._name = name
         self._hooks = ExitStack()
         self._started = self._seconds = 0.0
+        self._before: TracingState | None = None
 
     def open(self) -> None:
         """Start capturing on this thread."""
         self._started = time.perf_counter()
+        self._before = TracingState()
         with held_back(undo=self.stop):
             self._hooks.enter_context(listening(self.device))
             self.watch.open()
 
-    def stop(self) -> None:
-        """Stop capturing and put everything back. Safe to call twice."""
+    def stop(self, *, struck: bool = False) -> None:
+        """Stop capturing and put everything back. Safe to call twice.
+
+        With ``struck`` Ctrl-C has ended the run: what torch's tracers were doing then is put back, too.
+        """
         with held_back():
             self.watch.close()
             self._hooks.close()
+            if struck and self._before is not None:
+                self._before.restore()
         self._seconds = self._seconds or time.perf_counter() - self._started
 
     def __enter__(self) -> CaptureRun:
         self.open()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self.stop(struck=error is not None and issubclass(error, KeyboardInterrupt))
 
     def judged(self) -> SessionRecord:
         """What was captured so far and what adapters reported, judged."""

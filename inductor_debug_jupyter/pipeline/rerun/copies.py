@@ -19,6 +19,7 @@ import numpy
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.modes import RandomState
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.rerun.holders import Holder
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
@@ -29,7 +30,7 @@ Memo = dict[Any, Any]
 """As ``copy.deepcopy`` keeps it: id → copy. Tensors that share memory do so in their copies too."""
 
 
-@contextmanager
+@uncut
 def random_state_kept() -> Iterator[None]:
     """Python's, numpy's and torch's generators, put back at the end."""
     before = RandomState.now()
@@ -109,7 +110,7 @@ def _copied_module(model: Any, held: tuple[Holder, ...], memo: Memo) -> tuple[An
     return module, tuple(holder for holder in reach(module).holders if id(holder.target) in theirs)
 
 
-@contextmanager
+@uncut
 def _replaced(holders: Iterable[Holder], replacement: Callable[[Any], Any]) -> Iterator[None]:
     """Every tensor and array in these replaced; at the end they hold what they held before."""
     before = [(holder, holder.read()) for holder in holders]

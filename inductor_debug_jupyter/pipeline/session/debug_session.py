@@ -26,7 +26,6 @@ from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, Ind
 from inductor_debug_jupyter.pipeline.fixits import FixIt, FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch
 from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, ask_recorder
-from inductor_debug_jupyter.pipeline.interrupts import stoppable
 from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
@@ -55,6 +54,7 @@ from inductor_debug_jupyter.pipeline.session.what_ifs import WhatIfs
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
+from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import stoppable
 from inductor_debug_jupyter.pipeline.views import bisect, diff, localization, memory  # noqa: F401 - as they say records
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
@@ -181,9 +181,12 @@ class DebugSession:
         """Start capturing on this thread."""
         self._run.open()
 
-    def stop(self) -> None:
-        """Stop capturing and put everything back, without looking at what was captured. Safe to call twice."""
-        self._run.stop()
+    def stop(self, *, struck: bool = False) -> None:
+        """Stop capturing and put everything back, without looking at what was captured. Safe to call twice.
+
+        With ``struck`` Ctrl-C has ended the run, and what torch's tracers were doing then is put back, too.
+        """
+        self._run.stop(struck=struck)
 
     def close(self, *, save: bool = True) -> None:
         """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice.
@@ -747,6 +750,9 @@ def capture(
     session.open()
     try:
         yield session
+    except KeyboardInterrupt:
+        session.stop(struck=True)
+        raise
     finally:
         session.close()
     if (error := session.refusal()) is not None:

@@ -24,7 +24,6 @@ import linecache
 import logging
 import weakref
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -36,6 +35,7 @@ from torch._dynamo.guards import CheckFunctionManager, DeletedGuardManagerWrappe
 from torch._dynamo.utils import CleanupManager, get_metrics_context
 from torch.fx.graph_module import _loader
 
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat.guard_timing import untimed_guards
 from inductor_debug_jupyter.pipeline.torch_compat.patches import patched
 
@@ -56,7 +56,7 @@ class CompileCleanup:
         self._sources: set[str] = set()
         """File names under which torch keeps the sources of graphs."""
 
-    @contextmanager
+    @uncut
     def recording(self, frame: Any) -> Iterator[None]:
         """Record what the compile of ``frame`` inside the block leaves behind."""
         names = frame.f_globals
@@ -97,7 +97,7 @@ class CompileCleanup:
         self._sources.clear()
 
 
-@contextmanager
+@uncut
 def _no_metrics_kept() -> Iterator[None]:
     """Remove the metrics of a compile from torch's list of the last 64 (20 kB each), and the tracebacks beside them.
 
@@ -117,7 +117,7 @@ def _no_metrics_kept() -> Iterator[None]:
                 metrics.extend(kept)
 
 
-@contextmanager
+@uncut
 def _no_fakes_kept() -> Iterator[None]:
     """When torch cleans up after a compile, empty the list of the fake tensors that the graph was traced with."""
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from torch._dynamo import guards
 
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat.patches import around, patched
 
 _TIMED_BY = "profile_guard_manager"
 _thread = threading.local()
 
 
-@contextmanager
+@uncut
 def untimed_guards() -> Iterator[None]:
     """Compiles on this thread do not time their guards."""
     if not hasattr(guards, _TIMED_BY) or getattr(_thread, "untimed", False):

@@ -27,12 +27,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 from inductor_debug_jupyter.pipeline.errors import HookError
-from inductor_debug_jupyter.pipeline.interrupts import held_back
+from inductor_debug_jupyter.pipeline.interrupts import held_back, uncut
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards, installed_names
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import (
@@ -261,7 +261,7 @@ def _never_run(*_: Any) -> Any:
     raise AssertionError("this code was generated to be read; it is never run")
 
 
-@contextmanager
+@uncut
 def code_generation_only() -> Iterator[None]:
     """Inductor generates code on this thread, but does not compile or load it."""
     with CODE_SITE.installed(_generating, "only", True):

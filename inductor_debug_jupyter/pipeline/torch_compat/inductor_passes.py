@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -19,6 +18,7 @@ import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._inductor.virtualized import V
 
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import inductor_decompositions
@@ -128,7 +128,7 @@ _ENTER = HookSite("passes", _OBSERVER, "GraphTransformObserver.__enter__", _wrap
 _EXIT = HookSite("passes", _OBSERVER, "GraphTransformObserver.__exit__", _wrap_exit)
 
 
-@contextmanager
+@uncut
 def _watching(lowered: LoweredGraph) -> Iterator[None]:
     """Record in ``lowered`` what passes change, on this thread."""
     with _ENTER.installed(_running, "lowered", lowered), _EXIT.installed(_running, "lowered", lowered):

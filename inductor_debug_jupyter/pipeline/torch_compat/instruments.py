@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -25,6 +25,7 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat.guard_timing import untimed_guards
 from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
 
@@ -89,7 +90,7 @@ def _is_users(tensor: torch.Tensor) -> bool:
     return False
 
 
-@contextmanager
+@uncut
 def unseen() -> Iterator[None]:
     """Remove the user's instruments while our own code runs in the block, and restore the process's state.
 
@@ -112,7 +113,7 @@ def unseen() -> Iterator[None]:
         yield
 
 
-@contextmanager
+@uncut
 def records_off() -> Iterator[None]:
     """Hide this thread from profilers: torch calls no observer for its ops and ranges."""
     depth = getattr(_records, "off", 0)

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch._C import _DisableAutocast
 
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect, compile_as_ours
 
@@ -49,7 +50,7 @@ class KeptCall:
             yield lambda *args, **kwargs: self._compiled(model, args, kwargs)
 
 
-@contextmanager
+@uncut
 def as_aot_runs() -> Iterator[None]:
     """Autocast off, as AOTAutograd runs its graphs: the casts are part of the graph already."""
     with _DisableAutocast():

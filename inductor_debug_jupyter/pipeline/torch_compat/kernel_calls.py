@@ -18,12 +18,12 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import ArgumentPlan, plan_of, written_by
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite, around
@@ -140,7 +140,7 @@ def before(token: int, index: int, function: Callable[..., Any], args: tuple[Any
         watched.observer.before(watched.graph, watched.graph.calls[index], given)
 
 
-@contextmanager
+@uncut
 def observed(observer: KernelObserver) -> Iterator[None]:
     """Call ``observer`` for every wrapper that is generated, and then called, on this thread in the block.
 

@@ -15,12 +15,11 @@ import functools
 import importlib
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import HookError
-from inductor_debug_jupyter.pipeline.interrupts import held_back
+from inductor_debug_jupyter.pipeline.interrupts import held_back, uncut
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -83,7 +82,7 @@ def release(owner: Any, name: str) -> None:
             setattr(owner, name, site.original)
 
 
-@contextmanager
+@uncut
 def patched(owner: Any, name: str, wrap: Wrapper, part: str) -> Iterator[None]:
     """:func:`acquire` for the length of a ``with`` block."""
     acquire(owner, name, wrap, part)
@@ -157,7 +156,7 @@ class HookSite:
         acquire(owner, name, self.wrap, self.part)
         return lambda: release(owner, name)
 
-    @contextmanager
+    @uncut
     def installed(self, thread: threading.local, name: str, value: Any) -> Iterator[None]:
         """Wrap it while ``thread.name`` is ``value``, which the wrapper reads: other threads are not affected.
 

@@ -13,8 +13,11 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
+
+from inductor_debug_jupyter.pipeline.interrupts import uncut
+from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import tracing_state_kept
 
 _DYNAMO_BOOKS = (
     "counters",
@@ -30,9 +33,12 @@ _IGNORE_ALL = ("ignore", re.compile(r"(?s).*"), Warning, None, 0)
 """A filter equal to no other: those of ``simplefilter`` have no pattern."""
 
 
-@contextmanager
+@uncut
 def process_state_kept() -> Iterator[None]:
-    """Restore the process's state after compiles inside the block, and drop their warnings."""
+    """Restore the process's state after compiles inside the block, and drop their warnings.
+
+    What torch's tracers changed is restored after an error: else they have done so themselves.
+    """
     with ExitStack() as stack:
         stack.callback(_environment())
         stack.callback(sys.setrecursionlimit, sys.getrecursionlimit())
@@ -41,6 +47,7 @@ def process_state_kept() -> Iterator[None]:
         stack.callback(_no_warnings())
         stack.callback(_shown_warnings())
         stack.callback(_multiprocessing())
+        stack.enter_context(tracing_state_kept())
         yield
 
 

@@ -19,8 +19,8 @@ import copy
 import functools
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -30,6 +30,7 @@ from torch._C._dynamo.eval_frame import get_eval_frame_isolate_recompiles_id, se
 from torch._dynamo import convert_frame, eval_frame, exc, external_utils, pgo, trace_rules
 from torch._dynamo.types import ConvertFrameReturn
 
+from inductor_debug_jupyter.pipeline.interrupts import never_swallowed, uncut
 from inductor_debug_jupyter.pipeline.torch_compat.compile_cleanup import CompileCleanup
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import (
     active_instrument,
@@ -39,6 +40,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.instruments import (
 )
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
+from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import TracingState
 
 
 class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
@@ -56,9 +58,20 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
         self._cleanup = cleanup
 
     def __call__(self, frame: Any, cache_entry: Any, frame_state: dict[str, Any]) -> ConvertFrameReturn:
-        code = frame.f_code
-        if code in self._given_up:
+        if frame.f_code in self._given_up:
             return ConvertFrameReturn(apply_to_code=False)
+        before = TracingState()
+        try:
+            with never_swallowed():
+                return self._compiled(frame, cache_entry)
+        except KeyboardInterrupt as error:
+            # A traceback that is kept would keep blocks open that have yet to restore something.
+            traceback.clear_frames(error.__traceback__)
+            before.restore()
+            raise
+
+    def _compiled(self, frame: Any, cache_entry: Any) -> ConvertFrameReturn:
+        code = frame.f_code
         with self._own_sizes(), records_off(), process_state_kept(), self._cleanup.recording(frame):
             result = super().__call__(frame, cache_entry, self._frame_states.setdefault(code, {}))
             self._cleanup.add(code, result.guarded_code)
@@ -67,7 +80,7 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
             result.apply_to_code = False
         return result
 
-    @contextmanager
+    @uncut
     def _own_sizes(self) -> Iterator[None]:
         """Replace torch's process-wide table of sizes by a copy while we compile."""
         with convert_frame.compile_lock:
@@ -136,7 +149,7 @@ class CompiledCallRedirect:
         self._cleanup.clean()
         self._clones.clear()
 
-    @contextmanager
+    @uncut
     def open(self) -> Iterator[None]:
         """Redirect on this thread inside the block; what was compiled stays for the next one."""
         self._thread = threading.get_ident()
@@ -417,7 +430,7 @@ def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> 
     return compile_as_ours(function, backend, fullgraph=True, dynamic=False)
 
 
-@contextmanager
+@uncut
 def undisturbed(model: Any = None) -> Iterator[None]:
     """Compiled functions called in the block leave nothing on the user's code objects.
 
@@ -436,7 +449,7 @@ def undisturbed(model: Any = None) -> Iterator[None]:
             redirect.remove()
 
 
-@contextmanager
+@uncut
 def _code_of_our_own(model: Any) -> Iterator[None]:
     """Run the model's functions that the user compiled from copies of their code objects.
 

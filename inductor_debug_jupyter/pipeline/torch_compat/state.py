@@ -12,6 +12,8 @@ import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._guards import CompileContext, active_fake_mode
 
+from inductor_debug_jupyter.pipeline.interrupts import uncut
+
 
 def current_compile_id() -> str | None:
     """The id (``0/0``) of the compile that runs on this thread, also in a lazily compiled backward."""
@@ -27,7 +29,7 @@ def is_compiling() -> bool:
     return CompileContext.current_compile_id() is not None or active_fake_mode() is not None
 
 
-@contextmanager
+@uncut
 def caches_bypassed() -> Iterator[None]:
     """Neither read nor write the FX graph cache and the AOT cache; compiled ``.so`` files are still reused.
 
@@ -51,14 +53,14 @@ def lines_for_eager_randomness() -> list[str]:
     return ["import torch._inductor.config", "torch._inductor.config.fallback_random = True"]
 
 
-@contextmanager
+@uncut
 def dynamo_errors_fall_back() -> Iterator[None]:
     """When Dynamo cannot trace a frame, run it eagerly instead of raising."""
     with dynamo_config.patch(suppress_errors=True):
         yield
 
 
-@contextmanager
+@uncut
 def sizes(kind: str) -> Iterator[None]:
     """Which sizes Dynamo makes symbolic: ``fixed`` none, ``open`` all that it can, ``usual`` as configured."""
     if kind == "usual":
@@ -91,7 +93,7 @@ def _torch_handlers() -> list[logging.Handler]:
     return [handler for logger in loggers for handler in logger.handlers if hasattr(handler, "stream")]
 
 
-@contextmanager
+@uncut
 def torch_logs_muted() -> Iterator[None]:
     """Drop torch's log records on this thread: the user of a plain module did not call the compiler."""
     handlers = [handler for handler in _torch_handlers() if _filter not in handler.filters]
