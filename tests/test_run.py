@@ -7,10 +7,13 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[1]
 BROWSER_TEST = "import pytest\n\n@pytest.mark.browser\ndef test_seen(): pass\n\ndef test_other(): pass\n"
@@ -110,3 +113,21 @@ def test_without_chromium_browser_tests_are_not_run_and_the_command_fails(tmp_pa
     assert done.returncode == 1, done.stdout + done.stderr
     assert "NOT RUN: 1 test: there is no Chromium" in done.stdout
     assert "1 passed, 1 skipped" in done.stdout
+
+
+@pytest.mark.parametrize("requirements", ["binder/requirements.txt", "tests/requirements.txt"])
+def test_what_is_pinned_takes_the_python_of_debian_12(requirements: str) -> None:
+    """It is 3.11.2, and README asks for 3.11: a package that wants a later patch release cannot be pinned."""
+    pins = [
+        Requirement(line) for line in (ROOT / requirements).read_text().splitlines() if "==" in line.partition("#")[0]
+    ]
+    known = {each.metadata["Name"].lower().replace("_", "-"): each for each in distributions()}
+    installed = [known[name] for each in pins if (name := each.name.lower().replace("_", "-")) in known]
+    assert len(installed) > len(pins) // 2
+    too_new = [
+        f"{each.metadata['Name']} {each.version} asks for {each.metadata['Requires-Python']}"
+        for each in installed
+        if not SpecifierSet(each.metadata["Requires-Python"] or "").contains("3.11.2")
+        and any(each.version in pin.specifier for pin in pins if pin.name.lower() == each.metadata["Name"].lower())
+    ]
+    assert too_new == []

@@ -7,6 +7,8 @@ import sys
 import time
 import types
 import weakref
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import torch
 from torch._functorch._aot_autograd import utils
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.pipeline.interrupts import never_lost
+from inductor_debug_jupyter.pipeline.interrupts import never_lost, never_swallowed, uncut
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, patches
 
 
@@ -80,3 +82,66 @@ def test_a_strike_while_torch_tries_its_new_guards_stops_the_run(monkeypatch: py
     with pytest.raises(KeyboardInterrupt), capture(eager=True, lower="dynamo"):
         torch.nn.Linear(4, 4)(torch.ones(2, 4))
     assert len(asked) >= 3
+
+
+def test_a_strike_that_became_another_error_is_still_a_strike():
+    """As in ``torch.fx``, whose ``finally`` asserts what the interrupted line was to set."""
+
+    def strikes() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            raise AssertionError("not set")
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), never_swallowed():
+        strikes()
+    with pytest.raises(KeyboardInterrupt), never_swallowed(), suppress(AssertionError):  # taken for a failure
+        strikes()
+    with pytest.raises(ValueError, match="of the code"), never_swallowed():
+        raise ValueError("an error of the code itself")
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+class Door:
+    """A context manager that Ctrl-C strikes while it is left."""
+
+    steps: list[str]
+
+    def __enter__(self) -> None:
+        self.steps = []
+
+    def __exit__(self, *_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        self.steps.append("closed")
+
+
+def _leave_and_wait(door: Door) -> None:
+    with door:
+        pass
+    for _ in range(500):
+        time.sleep(0.01)
+
+
+def test_a_strike_waits_until_a_context_is_left():
+    door = Door()
+    with pytest.raises(KeyboardInterrupt), never_swallowed():
+        _leave_and_wait(door)
+    assert door.steps == ["closed"]
+
+
+def test_a_context_is_set_up_and_put_back_in_one_piece():
+    steps = []
+
+    @uncut
+    def changed() -> Iterator[None]:
+        signal.raise_signal(signal.SIGINT)
+        steps.append("set up")
+        try:
+            yield
+        finally:
+            steps.append("put back")
+
+    with pytest.raises(KeyboardInterrupt), changed():
+        pytest.fail("it went on")
+    assert steps == ["set up", "put back"]

@@ -64,6 +64,7 @@ PUT_BACKS: dict[str, list[CodeType]] = {
     "settings": codes_named("__exit__", _config_module.ConfigModule.patch.__code__),
 }
 """What is put back → the functions that do so. Ctrl-C strikes in each of their lines."""
+IN_THE_SUITE = {"fx patches", "fx flag", "dynamo"}
 
 
 class Striker:
@@ -127,7 +128,9 @@ def session() -> Iterator[DebugSession]:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("what", PUT_BACKS)
+@pytest.mark.parametrize(
+    "what", [name if name in IN_THE_SUITE else pytest.param(name, marks=pytest.mark.long) for name in PUT_BACKS]
+)
 def test_a_strike_in_any_line_of_a_put_back_leaves_nothing_changed(
     session: DebugSession, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
