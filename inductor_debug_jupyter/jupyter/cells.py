@@ -258,19 +258,16 @@ class CellWatcher:
     def _attempt(self, interrupts: Interrupts | None, consequence: str, step: Callable[[], Any]) -> bool:
         """Run one step, which Ctrl-C may stop where ``interrupts`` are given; whether it finished.
 
-        An error is logged in one line. After an interrupt the frames are cleared, so that a ``with`` that had only just
-        been entered restores what it changed; then torch's tracing state is restored.
+        An error is logged in one line. After an interrupt torch's tracing state is restored.
         """
-        before = None if interrupts is None else TracingState()
+        before = TracingState()
         try:
             if interrupts is None:
                 step()
             else:
                 interrupts.let_stop(step)
         except KeyboardInterrupt as error:
-            traceback.clear_frames(error.__traceback__)
-            if before is not None:
-                before.restore()
+            before.restore_after(error)
             return False
         except (Exception, SystemExit) as error:  # foreign code may exit: the kernel must not
             self._warn(consequence, error)

@@ -19,7 +19,6 @@ import copy
 import functools
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -66,8 +65,7 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
                 return self._compiled(frame, cache_entry)
         except KeyboardInterrupt as error:
             # A traceback that is kept would keep blocks open that have yet to restore something.
-            traceback.clear_frames(error.__traceback__)
-            before.restore()
+            before.restore_after(error)
             raise
 
     def _compiled(self, frame: Any, cache_entry: Any) -> ConvertFrameReturn:

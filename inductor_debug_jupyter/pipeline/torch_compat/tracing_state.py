@@ -32,6 +32,7 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils import _python_dispatch
 
 from inductor_debug_jupyter.pipeline.interrupts import held_back, never_lost, never_swallowed, uncut
+from inductor_debug_jupyter.pipeline.torch_compat.state import torch_logs_muted
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -124,6 +125,16 @@ class TracingState:
                 except Exception:
                     log.debug("after an interrupt, not everything of torch's tracers is restored", exc_info=True)
 
+    def restore_after(self, error: BaseException) -> None:
+        """Clear the frames that an error came through, and :meth:`restore`.
+
+        Clearing frames closes generators, so that a ``with`` that had only just been entered restores what it changed.
+        torch then logs how long its steps took, which nobody is to see.
+        """
+        with torch_logs_muted():
+            traceback.clear_frames(error.__traceback__)
+        self.restore()
+
     def _unpatch(self) -> None:
         patcher = _symbolic_trace.CURRENT_PATCHER
         if patcher is not None and patcher is not self._patcher:
@@ -209,8 +220,7 @@ def tracing_state_kept() -> Iterator[None]:
 def stoppable(method: Callable[Given, Answer]) -> Callable[Given, Answer]:
     """Decorator: Ctrl-C leaves the method as a ``KeyboardInterrupt`` without the frames inside, and torch as it was.
 
-    Clearing the frames closes generators, so that a ``with`` that had only just been entered restores what it changed.
-    The frames are not printed either; IPython takes many seconds for the hundred frames of a compile.
+    IPython would take many seconds to print the hundred frames of a compile.
     """
 
     @functools.wraps(method)
@@ -220,8 +230,7 @@ def stoppable(method: Callable[Given, Answer]) -> Callable[Given, Answer]:
             with never_lost(), never_swallowed():
                 return method(*args, **kwargs)
         except KeyboardInterrupt as error:
-            traceback.clear_frames(error.__traceback__)
-            before.restore()
+            before.restore_after(error)
         raise KeyboardInterrupt
 
     return run
