@@ -148,6 +148,8 @@ class Recorder:
 
     def wants(self, compile_id: str) -> bool:
         """Follow compiles of the capture's threads, and their backwards wherever they run."""
+        if compile_id and self.threads.is_forked():
+            return False
         if compile_id in self._compiles:
             return True
         if not self.threads.here():

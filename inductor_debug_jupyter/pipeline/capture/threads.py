@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import mmap
+import os
 import sys
 import threading
 import weakref
@@ -49,6 +51,8 @@ class CaptureThreads:
         self._opener = threading.current_thread()
         self._followed: dict[int, _Followed] = {}
         self._undo = ExitStack()
+        self._process = os.getpid()
+        self._compiled_in_child = mmap.mmap(-1, 1)  # memory that a forked child shares
         self.add(self._opener, own=False)
 
     def open(self) -> None:
@@ -70,6 +74,17 @@ class CaptureThreads:
             return False
         followed.touched = True
         return True
+
+    def is_forked(self) -> bool:
+        """Whether this is a forked child, which compiles something: the parent, which cannot see it, is told."""
+        if os.getpid() == self._process:
+            return False
+        self._compiled_in_child[0] = 1
+        return True
+
+    def child_compiled(self) -> bool:
+        """Whether a forked child compiled something until now."""
+        return self._compiled_in_child[0] != 0
 
     def unknown_here(self) -> str:
         """The name of the calling thread when no capture follows it; else empty."""

@@ -89,6 +89,8 @@ class CaptureWatch:
             self._undo.close()
             self._compiled.clear()
             self._backend.recorder = None
+        if self._recorder.threads.child_compiled():
+            self._recorder.note(PART, "what a forked child process compiled was not captured")
         for name in self._recorder.threads.unfinished():
             self._recorder.note(
                 PART, f"{name!r} was still running when the capture ended: what it does from then on was not captured"
