@@ -115,9 +115,10 @@ def _reopen(number: int, name: str, *, unbuffered: bool) -> None:
 
 def execute(arguments: list[str], flags: list[str]) -> None:
     """What ``python FLAGS ARGUMENTS`` does: ``-c CODE``, ``-m MODULE`` or a script."""
-    if "-I" in flags:
-        sys.path[:] = [each for each in sys.path if each not in _PYTHONPATH]
-    else:
+    given = [] if "-I" in flags else [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    others = [each for each in sys.path if each not in _PYTHONPATH]
+    sys.path[:] = dict.fromkeys([*(str(Path(each).absolute()) for each in given), *others])
+    if "-I" not in flags:
         sys.path.insert(0, _first_on_path(arguments[0]))
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = sys.modules["builtins"]
@@ -195,6 +196,7 @@ def child_of(line: socket.socket) -> dict[str, Any]:
             warm_python.install(warm_python.WarmServer(near))
             return request
         # The server of this child's children. It holds nothing open but its line.
+        near.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.dup2(far.detach(), 3, inheritable=False)
         os.closerange(4, 1 << 16)
