@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     warm_python.install()
 
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - only as the folder of pytest's own temporary folders
+MEMORY = Path("/dev/shm")
 """A file system in memory: the store waits for the disk after each file, thousands of times in a run."""
 
 
