@@ -4,6 +4,7 @@
 is a real process of its own with the descriptors, folder, environment, session and parent that it was started with, and
 it imports the package under test by itself. What would not be the same starts as ever: interpreter options other than
 ``-u`` and ``-I``, another user, code to run before, and an environment that torch or Python read when they start.
+``PYTHONPATH`` may differ: the child sets up its import path from it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _READ_AT_START = (
     *("CUDA", "MPL", "NUMEXPR"),
 )
 """Beginnings of variables that take effect when Python, torch or another preloaded package starts."""
-_READ_LATER = {"TORCHINDUCTOR_CACHE_DIR", "TORCH_COMPILE_DEBUG_DIR"}
+_READ_LATER = {"TORCHINDUCTOR_CACHE_DIR", "TORCH_COMPILE_DEBUG_DIR", "PYTHONPATH", "MPLBACKEND"}
 _PR_SET_CHILD_SUBREAPER = 36
 _cold = [0]
 _PYTHON = sys.executable
@@ -155,7 +156,7 @@ def request_for(call: Mapping[str, Any], server: WarmServer) -> dict[str, Any] |
         "start_new_session": bool(call["start_new_session"]),
         "descriptors": [0, 1, 2, *call["pass_fds"]],
         "parent": os.getpid(),
-        "passes_on": program in _START_PYTHONS,
+        "passes_on": program in _START_PYTHONS or _WORKER_OF_XDIST in arguments,
     }
 
 
@@ -171,6 +172,7 @@ def _split(command: list[str]) -> tuple[list[str], list[str]]:
 _NEED_NO_TORCH = {"ruff", "mypy", "pip", "build"}
 """Modules that import no torch, and so gain nothing."""
 _START_PYTHONS = {
+    "ipykernel_launcher",
     "jupyterlab",
     "pytest",
     "inductor-debug",
@@ -179,3 +181,5 @@ _START_PYTHONS = {
     "tests.proofs",
 }
 """Programs that start kernels and workers."""
+_WORKER_OF_XDIST = "import sys;exec(eval(sys.stdin.readline()))"
+"""The code with which execnet starts a worker of pytest-xdist, whose tests start Pythons."""

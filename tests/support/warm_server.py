@@ -40,6 +40,19 @@ PRELOADED = (
     *("msgspec", "safetensors.torch", "jinja2", "rich.console", "rich.table", "rich.progress", "pygments.lexers"),
     *("IPython", "ipykernel.kernelapp", "ipykernel.ipkernel", "ipywidgets", "anywidget", "bqplot", "nbclient"),
 )
+IMPORTED_BY_A_COMPILE = (
+    *("torch._dynamo.backends.distributed", "torch._dynamo.backends.inductor", "torch._dynamo.repro.after_dynamo"),
+    *("torch._export.db.logging", "torch.export._trace", "torch.distributed.tensor.experimental"),
+    *("torch._functorch._aot_autograd.subclass_codegen", "torch.fx.experimental.validator", "sympy.tensor.tensor"),
+    *("sympy.physics.units", "torch._subclasses.schema_check_mode", "torch._inductor.extern_node_serializer"),
+    *(f"torch._inductor.fx_passes.{each}" for each in ("fuse_attention", "mkldnn_fusion", "pad_mm", "quantization")),
+    *("torch._inductor.fx_passes.freezing_patterns", "torch._inductor.fx_passes.efficient_conv_bn_eval"),
+    *(f"torch._inductor.fx_passes.serialized_patterns._sfdp_pattern_{number}" for number in range(1, 30)),
+    *(f"torch._inductor.codegen.{each}" for each in ("halide", "pallas", "mps", "mtia", "cpp_wrapper_gpu")),
+    *(f"torch._inductor.codegen.{each}" for each in ("cpp_wrapper_mps", "cpp_wrapper_cpu_array_ref", "wrapper_fxir")),
+    *("torch._inductor.codegen.cuda_combined_scheduling", "torch._inductor.codegen.xpu.xpu_combined_scheduling"),
+)
+"""What torch imports when it compiles for the first time, half a second of CPU; not every torch has all of it."""
 _PYTHONPATH = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 _LARGEST_REQUEST = 1 << 20
 _MOST_DESCRIPTORS = 64
@@ -115,9 +128,10 @@ def _reopen(number: int, name: str, *, unbuffered: bool) -> None:
 
 def execute(arguments: list[str], flags: list[str]) -> None:
     """What ``python FLAGS ARGUMENTS`` does: ``-c CODE``, ``-m MODULE`` or a script."""
-    if "-I" in flags:
-        sys.path[:] = [each for each in sys.path if each not in _PYTHONPATH]
-    else:
+    given = [] if "-I" in flags else [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    others = [each for each in sys.path if each not in _PYTHONPATH]
+    sys.path[:] = dict.fromkeys([*(str(Path(each).absolute()) for each in given), *others])
+    if "-I" not in flags:
         sys.path.insert(0, _first_on_path(arguments[0]))
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = sys.modules["builtins"]
@@ -195,6 +209,7 @@ def child_of(line: socket.socket) -> dict[str, Any]:
             warm_python.install(warm_python.WarmServer(near))
             return request
         # The server of this child's children. It holds nothing open but its line.
+        near.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.dup2(far.detach(), 3, inheritable=False)
         os.closerange(4, 1 << 16)
@@ -211,8 +226,14 @@ if __name__ == "__main__":
     del sys.path[0]
     for each in PRELOADED:
         importlib.import_module(each)
-    cpu_vec_isa = importlib.import_module("torch._inductor.cpu_vec_isa")
-    cpu_vec_isa.valid_vec_isa_list()  # asks the compiler, and keeps the answer
+    for each in IMPORTED_BY_A_COMPILE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(each)
+    # Answers that torch finds out once a process and keeps: what the compiler can do, and a hash of torch's sources.
+    importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()
+    importlib.import_module("torch._inductor.codecache").torch_key()
+    # Dynamo flushes the CPU's caches to time the guards of each graph: a quarter of a small compile (see conftest.py).
+    importlib.import_module("torch._dynamo.guards").profile_guard_manager = lambda *_: 0.0
     gc.collect()
     gc.freeze()  # what is never looked at by the collector stays shared
     run_to_the_end(child_of(socket.socket(fileno=int(sys.argv[1]))))
