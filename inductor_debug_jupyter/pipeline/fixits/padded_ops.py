@@ -69,7 +69,9 @@ def _linear(call: PaddedCall) -> Any:
     x, weight, bias = (*call.args, None)[:3]
     last = len(sizes_of(x)) - 1
     x, weight = _with_equal_features(x, weight, call.sizes)
-    block = _block_of_outputs(weight, call)
+    block = block_of(weight, 0) if 0 in blocks_of(weight) else None  # as another linear of the same weight padded it
+    if call.inner:
+        block = Block(call.inner, call.sizes.wanted.get(call.inner, call.inner))
     if block is not None:
         weight = call.sizes.in_blocks(weight, 0, block)
         bias = None if bias is None else filled(call.sizes.in_blocks(bias, 0, block))
@@ -92,13 +94,6 @@ def _with_equal_features(x: Value, weight: Value, sizes: WantedSizes) -> tuple[V
     weight = cut(weight, [1]) if 1 in blocks_of(weight) else weight
     inner = max(sizes.of(x, (-1,))[last], sizes.of(weight, (1,))[1])
     return grown(x, {-1: inner}), grown(weight, {1: inner})
-
-
-def _block_of_outputs(weight: Value, call: PaddedCall) -> Block | None:
-    """The blocks that the result of ``linear`` is padded in: those wanted of it, else those of its weight."""
-    if call.inner:
-        return Block(call.inner, call.sizes.wanted.get(call.inner, call.inner))
-    return block_of(weight, 0) if 0 in blocks_of(weight) else None  # another linear has the same weight
 
 
 def _matmul(call: PaddedCall) -> Any:
@@ -230,7 +225,8 @@ def _reduction(call: PaddedCall) -> Any:
     x = call.args[0]
     assert isinstance(x, Padded)
     rank = len(x.sizes)
-    dims = _reduced_dims(call, rank)
+    given = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim")
+    dims = (given,) if isinstance(given, int) else tuple(given or range(rank))
     is_padded_there = bool({dim % rank for dim in dims} & set(x.dims))
     keepdim = bool(call.args[2] if len(call.args) > 2 else call.kwargs.get("keepdim", False))
     if call.name in _EXTREMES:
@@ -248,14 +244,6 @@ def _reduction(call: PaddedCall) -> Any:
 
 _EXTREMES = {"amax": -math.inf, "amin": math.inf}
 """Reductions that ignore padding of this value."""
-
-
-def _reduced_dims(call: PaddedCall, rank: int) -> tuple[int, ...]:
-    """The dimensions that a reduction is over; without any given, all."""
-    given = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim")
-    if isinstance(given, int):
-        return (given,)
-    return tuple(given or range(rank))
 
 
 def _pooling(call: PaddedCall) -> Any:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.sources import CallSite, source_text
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
@@ -126,29 +127,21 @@ def _located(site: CallSite | None, code: str) -> tuple[Source | None, Found | N
 
 
 def fixed_code(model: str, rewrite: Rewrite, backend: str = "", *, name: str = _NAME, indent: str = "") -> str:
-    """The call of :func:`~inductor_debug_jupyter.pipeline.fixits.module.fixed`, over several lines if it is long."""
-    arguments = [
-        *_sizes("pad", rewrite.pads),
-        *_sizes("pad_products", rewrite.around),
-        *([f"cast={json.dumps(dict(rewrite.casts))}"] if rewrite.casts else []),
-        *(["channels_last=True"] if rewrite.channels_last else []),
-        *_names("contiguous", rewrite.contiguous),
-        *_names("decompose", rewrite.decompose),
-        *([f"backend={json.dumps(backend)}"] if backend else []),
-    ]
+    """The call of :func:`~inductor_debug_jupyter.pipeline.fixits.backend.fixed`, over several lines if it is long."""
+    changes: dict[str, Any] = {
+        "pad": dict(rewrite.pads),
+        "pad_products": dict(rewrite.around),
+        "cast": json.dumps(dict(rewrite.casts)) if rewrite.casts else "",
+        "channels_last": rewrite.channels_last,
+        "contiguous": json.dumps(sorted(rewrite.contiguous)) if rewrite.contiguous else "",
+        "decompose": json.dumps(sorted(rewrite.decompose)) if rewrite.decompose else "",
+        "backend": json.dumps(backend) if backend else "",
+    }
+    arguments = [f"{each}={value}" for each, value in changes.items() if value]
     line = f"{name}({', '.join([model, *arguments])})"
     if len(indent) + len(line) <= _WIDTH:
         return line
     return "\n".join([f"{name}(", *(f"{indent}    {each}," for each in (model, *arguments)), f"{indent})"])
-
-
-def _sizes(name: str, sizes: Mapping[int, int]) -> list[str]:
-    inside = ", ".join(f"{size}: {to}" for size, to in sizes.items())
-    return [f"{name}={{{inside}}}"] if sizes else []
-
-
-def _names(name: str, names: Iterable[str]) -> list[str]:
-    return [f"{name}={json.dumps(sorted(names))}"] if names else []
 
 
 def _call_at(source: Source, site: CallSite) -> Found | None:

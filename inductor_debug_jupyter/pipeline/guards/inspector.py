@@ -148,13 +148,10 @@ class GuardInspector:
         return bool(given & known) and all(isinstance(name, str) and (name in known or open_ended) for name in given)
 
     def _run(self, calls: Sequence[Call]) -> GuardReport:
-        with _one_at_a_time:  # torch keeps one list of compiled frames for all threads that run a function
-            return self._run_alone(calls)
-
-    def _run_alone(self, calls: Sequence[Call]) -> GuardReport:
         recorder = _GuardRecorder(fresh=False)
         capturing = CaptureRun(_GUARDS_ONLY, eager=True, name=self.name, recorder=recorder)
-        with capturing, _isolated(recorder):
+        # One at a time: torch keeps one list of compiled frames for all threads that run a function.
+        with _one_at_a_time, capturing, _isolated(recorder):
             run = self._runner()
             for number, (args, kwargs) in enumerate(calls, 1):
                 recorder.called.now.number = number

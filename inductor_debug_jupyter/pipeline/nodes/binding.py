@@ -11,7 +11,7 @@ import itertools
 import keyword
 import re
 import weakref
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,11 +62,14 @@ def bind(namespace: MutableMapping[str, Any], name: str, values: dict[str, Any],
     Raises:
         OptionError: the prefix does not begin a name.
     """
-    stem = _stem(name, prefix)
+    if prefix and not prefix.isidentifier():
+        raise OptionError(f"prefix={prefix!r}; allowed: the beginning of a Python name")
+    stem = re.sub(r"\W", "_", prefix + name)
+    stem = stem if stem.isidentifier() else f"node_{stem}"
     known = _bound.setdefault(id(namespace), {})
     taken = ""
-    for tried in _stems(stem):
-        names = {kind: tried + _SUFFIXES[kind] for kind in values}
+    for number in itertools.count(1):
+        names = {kind: (stem if number == 1 else f"{stem}_v{number}") + _SUFFIXES[kind] for kind in values}
         in_the_way = [each for each in names.values() if _is_taken(namespace, each, known)]
         if not in_the_way:
             break
@@ -82,15 +85,3 @@ def _is_taken(namespace: MutableMapping[str, Any], name: str, known: Mapping[str
         marks = _marks(namespace[name])
         return not marks or [id(mark()) for mark in known.get(name, ())] != [id(mark()) for mark in marks]
     return hasattr(builtins, name) or keyword.iskeyword(name) or keyword.issoftkeyword(name)
-
-
-def _stem(name: str, prefix: str) -> str:
-    if prefix and not prefix.isidentifier():
-        raise OptionError(f"prefix={prefix!r}; allowed: the beginning of a Python name")
-    plain = re.sub(r"\W", "_", prefix + name)
-    return plain if plain.isidentifier() else f"node_{plain}"
-
-
-def _stems(stem: str) -> Iterator[str]:
-    yield stem
-    yield from (f"{stem}_v{number}" for number in itertools.count(2))

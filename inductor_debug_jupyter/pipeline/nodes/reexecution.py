@@ -31,7 +31,6 @@ from inductor_debug_jupyter.pipeline.nodes.traced_calls import (
     TracedCall,
     TracedCalls,
     in_order,
-    is_training,
     kinds_of_sizes,
 )
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
@@ -107,7 +106,7 @@ class _Again(Watcher):
 
     def backend(self) -> Callable[..., Any]:
         """Replays the graphs of a call."""
-        return ReplayBackend(self.live.way, lambda each: self if self.recognises(each) else _Passing())
+        return ReplayBackend(self.live.way, lambda each: self if self.recognises(each) else None)
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
         """Keep a graph of the compile."""
@@ -126,17 +125,6 @@ class _Again(Watcher):
         except InductorDebugError as error:
             self.problem = error
         raise ReachedError
-
-
-class _Passing:
-    """Runs graphs without the wanted node."""
-
-    def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
-        """Nothing is kept."""
-
-    def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Run the whole graph."""
-        return as_it_is(graph_module, args)
 
 
 @dataclass(frozen=True)
@@ -164,7 +152,9 @@ class Reexecution:
             NotFoundError: tracing does not give the captured graph again, or not this node.
             InductorDebugError: the model raised.
         """
-        for way in _ways(wanted):
+        # First eager mode's own ops; then, for a node that is not among them, those that Inductor is given.
+        ways = ("aot", "inductor") if is_inductors(wanted.capture) else ("aot",)
+        for way in ("dynamo",) if wanted.stage == "dynamo" else ways:
             if (found := self._one_way(wanted, way)) is not None:
                 return replace(found, note=DECOMPOSED) if way == "inductor" else found
         raise NotFoundError(f"{wanted.record.name} was not reached when the call ran again")
@@ -219,12 +209,11 @@ def run_again(
         InductorDebugError: the model raised.
     """
     unlike: list[str] = []
+    is_training = not {"joint", "backward"}.isdisjoint(capture.graphs)
     for call, kind in itertools.product(in_order(calls, capture), kinds_of_sizes(capture)):
         watching = watcher()
         with as_called(call), sizes(kind):
-            again = Call(
-                plain_model(call.model), call.args, call.kwargs, backward=is_training(capture), gradients=gradients
-            )
+            again = Call(plain_model(call.model), call.args, call.kwargs, backward=is_training, gradients=gradients)
             error = again.execute(Backend("node", watching.backend()), ComparisonConfig()).error
         if not watching.recognised:
             unlike += filter(None, [*watching.unlike, error and f"it raised {error}"])
@@ -240,10 +229,3 @@ def run_again(
         + (f" ({unlike[0]})" if unlike else "")
         + "; only the first call of each model can be run again, and with the model as it is now"
     )
-
-
-def _ways(wanted: CapturedNode) -> tuple[str, ...]:
-    """How to lower: first to eager mode's own ops; then, for a node that is not among them, as Inductor does."""
-    if wanted.stage == "dynamo":
-        return ("dynamo",)
-    return ("aot", "inductor") if is_inductors(wanted.capture) else ("aot",)

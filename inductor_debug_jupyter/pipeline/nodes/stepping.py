@@ -168,7 +168,9 @@ class Stepper:
                 keeper.before(node, values)
             values[node] = self._value(node, values.__getitem__)
             uses.subtract(node.all_input_nodes)
-            _free_unused(node, uses, values)
+            for each in (node, *node.all_input_nodes):
+                if uses[each] <= 0:
+                    values.pop(each, None)
         assert self._found is not None, "the wanted node is one of those to run"
         return self._found
 
@@ -192,12 +194,6 @@ class Stepper:
             output = own_copies(value)
             self._found = NodeValues(inputs, output, function, outputs={node.name: output})
         return value
-
-
-def _free_unused(node: torch.fx.Node, uses: Mapping[torch.fx.Node, int], values: dict[torch.fx.Node, Any]) -> None:
-    for each in (node, *node.all_input_nodes):
-        if uses[each] <= 0:
-            values.pop(each, None)
 
 
 def _may_write(node: torch.fx.Node) -> bool:

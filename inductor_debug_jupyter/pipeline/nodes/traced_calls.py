@@ -297,7 +297,9 @@ class TracedCalls:
 
     def start(self, calls: Sequence[ModelCall], capture: CompileCapture, way: str) -> CallStart | None:
         """The beginning of the captured compile; None when it has to be traced anew for each node."""
-        self._forget_all_but(calls)
+        for key, (call, kept) in list(self._traced.items()):
+            if not any(call is each for each in calls):
+                self._forget(key, kept)
         if kinds_of_sizes(capture) != ("fixed",):
             return None
         for call in in_order(calls, capture):
@@ -314,19 +316,11 @@ class TracedCalls:
             start = traced.start()
             self._traced[key] = call, traced if start else None
             if start:
-                self._limit()
+                there = [(each, kept) for each, (_, kept) in self._traced.items() if kept is not None]
+                for each, kept in there[:-MOST_TRACES]:
+                    self._forget(each, kept)
                 return start
         return None
-
-    def _forget_all_but(self, calls: Sequence[ModelCall]) -> None:
-        for key, (call, traced) in list(self._traced.items()):
-            if not any(call is each for each in calls):
-                self._forget(key, traced)
-
-    def _limit(self) -> None:
-        kept = [(key, traced) for key, (_, traced) in self._traced.items() if traced is not None]
-        for key, traced in kept[:-MOST_TRACES]:
-            self._forget(key, traced)
 
     def _forget(self, key: tuple[int, str, str], traced: TracedCall | None) -> None:
         if traced is not None:
@@ -357,11 +351,6 @@ def _borrowed(
 
 
 # How a call is run again -------------------------------------------------------------------------------------------
-
-
-def is_training(capture: CompileCapture) -> bool:
-    """Whether a compile has a backward."""
-    return not {"joint", "backward"}.isdisjoint(capture.graphs)
 
 
 def in_order(calls: Sequence[ModelCall], capture: CompileCapture) -> list[ModelCall]:

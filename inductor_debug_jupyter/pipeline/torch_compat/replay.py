@@ -66,27 +66,29 @@ class GraphUser(Protocol):
 
 @dataclass
 class ReplayBackend:
-    """A backend for ``torch.compile`` that lowers graphs; ``user_of(graph)`` runs them."""
+    """A backend for ``torch.compile`` that lowers graphs; ``user_of(graph)`` runs them, or they run as they are."""
 
     way: str
     """``dynamo``: not lowered at all, ``aot``: to eager mode's ATen ops, ``inductor``: to the ops that it is given."""
-    user_of: Callable[[torch.fx.GraphModule], GraphUser]
+    user_of: Callable[[torch.fx.GraphModule], GraphUser | None]
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """The backend; the backward is lowered at once."""
         user = self.user_of(graph_module)
-        if self.way == "dynamo":
-            user.lowered("dynamo", graph_module)
-            return lambda *args: user.run("dynamo", graph_module, list(args))
 
         def boxed(graph: torch.fx.GraphModule, stage: str) -> Callable[..., Any]:
-            user.lowered(stage, graph)
+            if user is not None:
+                user.lowered(stage, graph)
 
             def run(args: list[Any]) -> Any:
-                return user.run(stage, graph, args)
+                return torch.fx.Interpreter(graph).boxed_run(args) if user is None else user.run(stage, graph, args)
 
             run._boxed_call = True  # type: ignore[attr-defined]
             return run
+
+        if self.way == "dynamo":
+            run_dynamo = boxed(graph_module, "dynamo")
+            return lambda *args: run_dynamo(list(args))
 
         own = copy_graph_module(graph_module)
         with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True):
