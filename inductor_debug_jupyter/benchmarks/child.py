@@ -30,8 +30,7 @@ from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
 from inductor_debug_jupyter.benchmarks.encoder import encoder
 from inductor_debug_jupyter.benchmarks.models import Built
 from inductor_debug_jupyter.benchmarks.printing import error_line
-from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import graph_cache_hits
-from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, graph_cache_hits
 
 
 def main(argument: str) -> int:

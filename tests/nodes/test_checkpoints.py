@@ -16,7 +16,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch.utils._pytree import tree_leaves
 
 from inductor_debug_jupyter import DebugSession, capture
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.nodes import TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset, error_text
-from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileStep
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.trial import trial_view

@@ -195,7 +195,8 @@ class AcceleratorAdapter(ABC):
         def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
             result = self.build(gm, inputs, strict=strict)
             if result.run is not None:
-                device_log.tell_kernels(result, self.capabilities().name)
+                for spec in result.kernel_specs:
+                    device_log.tell(device_log.kernel_of(spec, self.capabilities().name, current_compile_id() or ""))
                 for violation in result.findings:
                     log.warning("%s: %s", self.capabilities().name, violation)
                 return result.run

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.graphs import graph_record, with_aten_ops
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.capture.sources import Callers, running_lines
 from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
@@ -137,7 +138,9 @@ class CompileInProgress:
         if self.fresh:
             caches = dict.fromkeys(("aot", "fx"), "bypassed")
         if self._dynamo_calls is not None and "forward" not in self._graphs:
-            self._graphs["dynamo"] = with_aten_ops(self._graphs["dynamo"], self._dynamo_calls.aten_ops())
+            ops, dynamo = self._dynamo_calls.aten_ops(), self._graphs["dynamo"]
+            nodes = tuple(replace(node, aten_ops=ops.get(node.name, node.aten_ops)) for node in dynamo.nodes)
+            self._graphs["dynamo"] = replace(dynamo, nodes=nodes)
             self._dynamo_calls = None
         if self._program is not None and "forward" in self._graphs:
             self._eager = self._program.run(self.used)

@@ -15,9 +15,8 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.capture import graph_breaks
 from inductor_debug_jupyter.pipeline.capture.called_functions import CalledFunctions
 from inductor_debug_jupyter.pipeline.capture.compile_in_progress import CompileInProgress
-from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileSteps, StepObserver
 from inductor_debug_jupyter.pipeline.capture.sources import RESUMED, Callers, is_library, source_line
-from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileSteps, CompileTrace, StepObserver
 from inductor_debug_jupyter.pipeline.capture.threads import PART, CaptureThreads
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,

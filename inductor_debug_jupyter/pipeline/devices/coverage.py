@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.devices.checker import (
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.cpu_side import MEANT
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
-from inductor_debug_jupyter.pipeline.devices.partition import Traffic, full_sides, segments_of, traffic_of
+from inductor_debug_jupyter.pipeline.devices.partition import Traffic, TransferPlanner, full_sides, segments_of
 from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
 from inductor_debug_jupyter.pipeline.devices.support import OpSupport, OpVerdict, UnsupportedOpsConstraint
 from inductor_debug_jupyter.pipeline.records import (
@@ -83,8 +83,9 @@ class _Surveyor:
             name: "device" if verdict.runs_on_device else "cpu" for name, verdict in verdicts.items()
         }
         segments = segments_of(graph, full_sides(graph, sides))
-        traffic = traffic_of(graph, segments, self._profile)
-        rows = _rows(graph, compile_id, verdicts)
+        traffic = TransferPlanner(graph, self._profile).traffic_of(segments)
+        rows, narrow = _rows(graph, compile_id, verdicts), self._profile.narrow
+        narrowed = Counter(spec.dtype for node in graph.nodes for spec in node.outputs if spec.dtype in narrow)
         return GraphCoverage(
             compile_id=compile_id,
             stage=graph.stage,
@@ -93,7 +94,7 @@ class _Surveyor:
             segments=segments,
             transfers=tuple(traffic.transfers),
             fallbacks=_ledger(rows, traffic),
-            narrowed=self._narrowed(graph),
+            narrowed=tuple((dtype, narrow[dtype], number) for dtype, number in sorted(narrowed.items())),
         )
 
     def _verdicts(self, graph: GraphRecord, compile_id: str) -> dict[str, OpVerdict]:
@@ -117,11 +118,6 @@ class _Surveyor:
             return replace(verdict, status=self._lacking)
         refused = self._refused.get((compile_id, graph.stage, node.name))
         return verdict if refused is None else OpVerdict(verdict.op, self._lacking, refused)
-
-    def _narrowed(self, graph: GraphRecord) -> tuple[tuple[str, str, int], ...]:
-        narrow = self._profile.narrow
-        counts = Counter(spec.dtype for node in graph.nodes for spec in node.outputs if spec.dtype in narrow)
-        return tuple((dtype, narrow[dtype], number) for dtype, number in sorted(counts.items()))
 
 
 def _refused(problems: Iterable[PlacedProblem]) -> dict[tuple[str, str, str], str]:

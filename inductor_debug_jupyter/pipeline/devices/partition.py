@@ -131,23 +131,15 @@ class Traffic:
     blamed: dict[str, list[PlannedTransfer]] = field(default_factory=dict)
 
 
-def traffic_of(graph: GraphRecord, segments: tuple[Segment, ...], cost: object = None) -> Traffic:
-    """Every transfer at the borders, and those of inputs and outputs.
-
-    For each storage the sides that have its newest content are tracked. A view moves its whole storage.
+class TransferPlanner:
+    """Tracks which sides have the newest content of each storage, segment by segment. A view moves its whole storage.
 
     Args:
         graph: the graph.
-        segments: its segments.
         cost: an object with ``seconds(bytes)``, such as a profile.
     """
-    return _StorageTracker(graph, cost).traffic_of(segments)
 
-
-class _StorageTracker:
-    """Tracks which sides have the newest content of each storage, segment by segment."""
-
-    def __init__(self, graph: GraphRecord, cost: object) -> None:
+    def __init__(self, graph: GraphRecord, cost: object = None) -> None:
         self.graph = graph
         self.traffic = Traffic()
         self._seconds = getattr(cost, "seconds", lambda size: None)
@@ -161,6 +153,7 @@ class _StorageTracker:
                     self._where[key] = {"cpu"}
 
     def traffic_of(self, segments: tuple[Segment, ...]) -> Traffic:
+        """Every transfer at the borders, and those of inputs and outputs."""
         for segment in segments:
             for name in segment.nodes:
                 self._run(self.graph.by_name[name], segment)
@@ -191,17 +184,10 @@ class _StorageTracker:
             self._where[key].add(side)
             maker, spec = self._maker[key]
             size = symbolic.bytes_of(spec, self.graph.hints)
-            transfer = PlannedTransfer(
-                name, side, _transfer_kind(kind, maker), segment, str(spec), size, self._seconds(size)
-            )
+            of_host = "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"
+            what = of_host if kind == "border" and not maker.is_call else kind
+            transfer = PlannedTransfer(name, side, what, segment, str(spec), size, self._seconds(size))
             self.traffic.transfers.append(transfer)
-            if transfer.kind == "border" and reader is not None:
+            if what == "border" and reader is not None:
                 blamed = reader if side == "cpu" else maker
                 self.traffic.blamed.setdefault(blamed.name, []).append(transfer)
-
-
-def _transfer_kind(kind: str, maker: NodeRecord) -> str:
-    """``border`` becomes ``resident`` for a parameter, buffer or constant, and ``input`` for another graph input."""
-    if kind != "border" or maker.is_call:
-        return kind
-    return "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"

@@ -99,19 +99,18 @@ class GraphCutter:
         self.candidates: list[str] = [
             node.name
             for node in gm.graph.nodes
-            if node.op.startswith("call_") and not self._takes_item(node) and self._is_reached(node)
+            if node.op.startswith("call_") and not self._takes_item(node)
+            if node.name in self.values or node.name == self.raised_at  # those behind it have no value
         ]
-
-    def _is_reached(self, node: torch.fx.Node) -> bool:
-        """Whether a node ran or raised; those behind the one that raised have no value and are not needed."""
-        return node.name in self.values or node.name == self.raised_at
 
     def cut(self, kept: Iterable[str]) -> tuple[torch.fx.GraphModule, list[Any]]:
         """The graph of these nodes, and its inputs."""
         graph_module = copy_graph_module(self.gm)
         graph = graph_module.graph
         keep = set(kept)
-        self._keep_tuple_items(graph, keep)
+        for node in graph.nodes:
+            if self._takes_item(node) and node.all_input_nodes[0].name in keep:
+                keep.add(node.name)
         was_output = {node.name for out in graph.find_nodes(op="output") for node in out.all_input_nodes}
         for out in graph.find_nodes(op="output"):
             graph.erase_node(out)
@@ -132,11 +131,6 @@ class GraphCutter:
         """An input's value as its first reader read it, since a write before that may have been cut off."""
         first = next((node.name for node in placeholder.graph.nodes if node in placeholder.users), "")
         return copy_of(self._seen_by.get((first, name), self.values[name]))
-
-    def _keep_tuple_items(self, graph: torch.fx.Graph, keep: set[str]) -> None:
-        for node in graph.nodes:
-            if self._takes_item(node) and node.all_input_nodes[0].name in keep:
-                keep.add(node.name)
 
     def _takes_item(self, node: torch.fx.Node) -> bool:
         """Whether a node takes an item of a tuple; indexing a tensor is an op."""

@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
+from inductor_debug_jupyter.pipeline.capture.calls import CallModes, ModelCall, RandomState
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
@@ -37,8 +36,7 @@ from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, in_modes, plain_model
 from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
-from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
-from inductor_debug_jupyter.pipeline.torch_compat.replay import ReplayBackend
+from inductor_debug_jupyter.pipeline.torch_compat.replay import ReplayBackend, as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes
 
 DECOMPOSED = (

@@ -40,8 +40,7 @@ from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, plain_model
 from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, storage_of
-from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import KeptCall
-from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
+from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, KeptCall, ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, sizes
 
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)

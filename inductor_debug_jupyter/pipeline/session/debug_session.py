@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
-from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, JudgingContext
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs

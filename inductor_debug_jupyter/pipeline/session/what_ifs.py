@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError

@@ -55,7 +55,7 @@ class PlainCall:
 
     def run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Show the call to Dynamo, and run it once; what it returns."""
-        if _is_uninitialized(module):
+        if any(map(is_lazy, (*module.parameters(), *module.buffers()))):  # it gets them only when it is called
             result = self._call(module, *args, **kwargs)
             if not _has_hooks_before(module):
                 self._through_dynamo(module, args, kwargs, only_traced=True)
@@ -137,8 +137,3 @@ def _nothing_has_run(module: torch.nn.Module) -> bool:
 
 def _has_hooks_before(module: torch.nn.Module) -> bool:
     return bool(module._forward_pre_hooks or torch.nn.modules.module._global_forward_pre_hooks)
-
-
-def _is_uninitialized(module: torch.nn.Module) -> bool:
-    """Whether a lazy module in it gets its parameters only when it is called."""
-    return any(map(is_lazy, (*module.parameters(), *module.buffers())))

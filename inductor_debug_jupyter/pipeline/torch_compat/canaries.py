@@ -9,14 +9,17 @@ through Dynamo, AOTAutograd and Inductor as a user's does, and stops where the C
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import random
+import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 
@@ -231,3 +234,21 @@ def cpp_compiler() -> str:
     from torch._inductor.cpp_builder import get_cpp_compiler
 
     return str(get_cpp_compiler())
+
+
+VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
+
+
+@contextmanager
+def temporary_inductor_cache() -> Iterator[Path]:
+    """Point Inductor at an empty cache folder, so that the user's is neither read nor written; deleted at the end."""
+    before = os.environ.get(VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="inductor-debug-cache-", ignore_cleanup_errors=True) as folder:
+        os.environ[VARIABLE] = folder
+        try:
+            yield Path(folder)
+        finally:
+            if before is None:
+                del os.environ[VARIABLE]
+            else:
+                os.environ[VARIABLE] = before

@@ -69,16 +69,17 @@ class EagerProgram:
         single number, at all that it returns. Results that the backward does not need are freed before it.
         """
         done: list[EagerRun] = []
-        thread = threading.Thread(target=lambda: done.append(self._run_or_say_why(used)), daemon=True)
+
+        def run() -> None:
+            try:
+                done.append(self._run(used))
+            except Exception as error:  # a size that depends on values, an op that has no fake kernel
+                done.append(EagerRun(failed=f"{type(error).__name__}: {error}".partition("\n")[0]))
+
+        thread = threading.Thread(target=run, daemon=True)
         thread.start()
         thread.join()
         return done[0] if done else EagerRun(failed="interrupted")
-
-    def _run_or_say_why(self, used: Collection[int]) -> EagerRun:
-        try:
-            return self._run(used)
-        except Exception as error:  # a size that depends on values, an op that has no fake kernel
-            return EagerRun(failed=f"{type(error).__name__}: {error}".partition("\n")[0])
 
     def _run(self, used: Collection[int]) -> EagerRun:
         with ExitStack() as state:

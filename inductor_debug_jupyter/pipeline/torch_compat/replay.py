@@ -1,17 +1,30 @@
-"""Backends that keep the lowered graphs with the arguments of a real call, or hand them to a caller to run."""
+"""Backends that keep the lowered graphs with the arguments of a real call, or hand them to a caller to run.
+
+:class:`KeptCall` traces the call of a model once and keeps the trace: the next time Dynamo only checks its guards. A
+function of our own calls the model and is compiled with ``fullgraph=True``. It has a code object and globals of its
+own, so nothing is left on the user's code, and everything is freed with the function. When its guards do not hold any
+more, Dynamo traces again and calls the backend.
+"""
 
 from __future__ import annotations
 
+import builtins
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, Protocol, cast
 
 import torch
 import torch._functorch.config as functorch_config
+from torch._C import _DisableAutocast
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import aot_backend
+from inductor_debug_jupyter.pipeline.torch_compat.regions import CompiledCallRedirect, compile_as_ours
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 
 
@@ -101,3 +114,39 @@ class ReplayBackend:
                 return boxed(graph, "backward" if options.get("is_backward") else "forward")
 
             return cast("Callable[..., Any]", compile_fx(own, list(example_inputs), inner_compile=inner_compile))
+
+
+def _call(self: Any, args: Any, kwargs: Any) -> Any:  # Dynamo names a module's parameters after this: l_self_weight
+    return self(*args, **kwargs)
+
+
+class KeptCall:
+    """Calls models through ``backend``, which is given a graph only when there is none whose guards hold.
+
+    torch's compiled code holds the backend and is invisible to Python's garbage collector: a backend that refers to the
+    owner of this object would never be freed.
+    """
+
+    def __init__(self, backend: Callable[..., Any]) -> None:
+        function = FunctionType(_call.__code__.replace(), {"__builtins__": builtins, "__name__": __name__})
+        self._compiled = compile_as_ours(function, backend, fullgraph=True)
+        self._redirect = CompiledCallRedirect()
+        weakref.finalize(self, self._redirect.forget).atexit = False
+
+    @contextmanager
+    def calling(self, model: Any) -> Iterator[Callable[..., Any]]:
+        """The function to call in place of a model inside the block.
+
+        As in :func:`regions.undisturbed`, it draws eager mode's random numbers, and instruments are off.
+        """
+        from torch._inductor import config as inductor_config
+
+        with unseen(), self._redirect.open(), inductor_config.patch(fallback_random=True):
+            yield lambda *args, **kwargs: self._compiled(model, args, kwargs)
+
+
+@contextmanager
+def as_aot_runs() -> Iterator[None]:
+    """Autocast off, as AOTAutograd runs its graphs: the casts are part of the graph already."""
+    with _DisableAutocast():
+        yield

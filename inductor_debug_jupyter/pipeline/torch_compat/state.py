@@ -118,3 +118,10 @@ def compiling_here() -> Iterator[None]:
     """Inductor compiles in this process, not in workers of its own: all of its CPU time is this process's."""
     with inductor_config.patch(compile_threads=1):
         yield
+
+
+def graph_cache_hits() -> int:
+    """How many compiles of this process were answered by the AOT cache or the FX graph cache."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["aot_autograd"]["autograd_cache_hit"]) + int(counters["inductor"]["fxgraph_cache_hit"])
