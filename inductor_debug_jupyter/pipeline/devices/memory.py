@@ -88,21 +88,17 @@ def liveness_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Li
     """The liveness of a graph, computed once; that of the eager program where the capture has it."""
     kept: tuple[CompileCapture | None, Liveness] | None = graph.__dict__.get(_KEPT)
     if kept is None or kept[0] is not capture:
-        kept = graph.__dict__[_KEPT] = (capture, _liveness(graph, capture))
+        run, dynamo = (capture.eager, capture.graph("dynamo")) if capture is not None else (None, None)
+        liveness = None
+        if run is not None and not run.failed and dynamo is not None:
+            if graph.stage == "forward" or (graph.stage == "backward" and len(run.steps) > run.forward):
+                liveness = _of_run(graph, dynamo, run)
+        kept = graph.__dict__[_KEPT] = (capture, liveness or _of_graph(graph))
     return kept[1]
 
 
 _KEPT = "_liveness"
 """Key in the graph's ``__dict__``: the liveness is cached beside the record's fields and never saved."""
-
-
-def _liveness(graph: GraphRecord, capture: CompileCapture | None) -> Liveness:
-    run, dynamo = (capture.eager, capture.graph("dynamo")) if capture is not None else (None, None)
-    if run is None or run.failed or dynamo is None or graph.stage not in {"forward", "backward"}:
-        return _of_graph(graph)
-    if graph.stage == "backward" and len(run.steps) == run.forward:
-        return _of_graph(graph)
-    return _of_run(graph, dynamo, run)
 
 
 # The eager program -------------------------------------------------------------------------------------------------

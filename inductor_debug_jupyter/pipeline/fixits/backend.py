@@ -29,13 +29,11 @@ from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.fixits.rewriting import Rewriting, Waste
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import (
     GRAPH_BREAKS,
-    example_value,
     fake_inputs_of_fixed_size,
     has_open_sizes,
     traced_aten,
-    uses_vmap,
 )
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import placeholder_roles
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import example_value, placeholder_roles
 from inductor_debug_jupyter.pipeline.torch_compat.hooks import notify_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
 from inductor_debug_jupyter.pipeline.torch_compat.regions import (
@@ -134,7 +132,9 @@ class _Programs:
         """The rewritten graph, and what the host does before and after it: the other fields of a :class:`_Program`."""
         rewrite, graph_module = self._backend.rewrite, self._graph_module
         given = [value.detach() if isinstance(value, torch.Tensor) else value for value in args]
-        plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=uses_vmap(graph_module))
+        # Inside vmap tensors hide their batch dimension.
+        has_vmap = any("_vmap_" in getattr(node.target, "__name__", "") for node in graph_module.graph.nodes)
+        plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=has_vmap)
         border = Border(rewrite, plain, self._roles)
         while True:
             rewriting = Rewriting(plain, rewrite, border)

@@ -19,6 +19,7 @@ from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
 from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
 from inductor_debug_jupyter.pipeline.errors import RewriteError
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
+from inductor_debug_jupyter.pipeline.fixits.mutations import functional
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
     PaddedCall,
@@ -37,7 +38,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded_views import dim_order, group
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, node_value, storage_of, tensors_of
-from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves, map_kind, map_tensors, of_kind
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, map_tensors, of_kind
 
 
 @dataclass
@@ -126,7 +127,8 @@ class Rewriting(torch.fx.Interpreter):
             args, kwargs = map_kind(torch.dtype, self._rewrite.dtype, (args, dict(kwargs)))
         if not name:
             return super().call_function(target, args, kwargs)
-        writes, anew = self._mutations.writes(node), self._mutations.made_anew(node)
+        writes = self._mutations.writes(node)
+        anew = functional(target) if writes and not self._mutations.is_exact(node) else None
         if not writes and self._rewrite.contiguous and self._rewrite.copies(module_path_of(node), _lowered(name)):
             args, kwargs = map_kind(torch.Tensor, torch.Tensor.contiguous, (args, dict(kwargs)))
         call = self._call(node, anew or target, args, kwargs)
@@ -151,7 +153,7 @@ class Rewriting(torch.fx.Interpreter):
             RewriteError: they do not stand for the sizes that they have in the original.
         """
         made = compute(call) if padded else without_padding(call)
-        sizes = tuple(sizes_of(each) for each in leaves(made) if isinstance(each, torch.Tensor | Padded))
+        sizes = tuple(sizes_of(each) for each in of_kind(object, made) if isinstance(each, torch.Tensor | Padded))
         if sizes != call.results:
             was, now = (", ".join(str(list(each)) for each in shapes) for shapes in (call.results, sizes))
             raise RewriteError(f"{call.name} of the rewritten graph stands for {now}, the original's is {was}")

@@ -142,6 +142,9 @@ class Worker:
         sent = -code if code is not None and code < 0 else 0
         if kind == "signal":
             kind = _kind_of(code, written, limited=self.limits.memory is not None)
+        limit = f"{START_SECONDS if phase == 'start' else self.limits.seconds:g} s" if kind == "timeout" else ""
+        if kind == "out_of_memory" and self.limits.memory is not None:
+            limit = f"{self.limits.memory / 1024**2:g} MiB"
         return CrashRecord(
             kind=kind,
             backend=self.name,
@@ -151,7 +154,7 @@ class Worker:
             signal=_signal_name(sent),
             exit_code=code if code is not None and code >= 0 else None,
             seconds=seconds,
-            limit=_limit_text(kind, phase, self.limits),
+            limit=limit,
             stderr=written,
         )
 
@@ -271,9 +274,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _limit_text(kind: CrashKind, phase: str, limits: Limits) -> str:
-    if kind == "timeout":
-        return f"{START_SECONDS if phase == 'start' else limits.seconds:g} s"
-    return limits.memory_text() if kind == "out_of_memory" else ""

@@ -39,7 +39,7 @@ from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained
-from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_as_ours, undisturbed
 
 
 @dataclass
@@ -242,7 +242,9 @@ class Minifier:
             gradients=getattr(self.predicate, "needs_gradients", False),
         )
         search = DeltaDebugging(lambda kept: self.predicate(*cutter.cut(kept)), self.max_evaluations)
-        kept = search.smallest(cutter.candidates, self._guess(cutter))
+        likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillFound) else []
+        guess = [name for name in likely if name in cutter.candidates]
+        kept = search.smallest(cutter.candidates, guess if cutter.raised_at is None else [cutter.raised_at])
         total = len(calls_of(self.gm))
         if kept is None:  # cutting alone makes the failure go away
             names, looks = tuple(cutter.candidates), len(search.seen) + 1
@@ -259,13 +261,6 @@ class Minifier:
             nearest_passing=None if passing is None else cutter.cut(passing)[0],
             is_complete=search.is_complete,
         )
-
-    def _guess(self, cutter: GraphCutter) -> list[str]:
-        """The nodes to test first: the one that raised, or those of the violation."""
-        if cutter.raised_at is not None:
-            return [cutter.raised_at]
-        likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillFound) else []
-        return [name for name in likely if name in cutter.candidates]
 
     def repro_script(self) -> str:
         """The text of the standalone script; :meth:`generate_repro_script` also checks that it fails alone.
@@ -358,7 +353,7 @@ def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[
 
     try:
         with undisturbed(), random_state_kept():
-            compile_whole(call, keep)(*args, **kwargs)
+            compile_as_ours(call, keep, fullgraph=True, dynamic=False)(*args, **kwargs)
     except _SeenError:
         pass
     except Exception as error:

@@ -173,7 +173,12 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
     if "alive()" not in violation.evidence and (reduced := single_op(graph, text, place.node)) is not None:
         graph, text = reduced
     line = place.line
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    lines = []
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            if node.tensor is None:
+                raise ReproError(f"input {node.name} is not a tensor of known shape")
+            lines.append(f"        {_tensor(node.tensor)},  # {comment(node.origin or node.name)}")
     return _SCRIPT.substitute(
         title=comment(violation.title),
         target=comment(target),
@@ -184,18 +189,11 @@ def violation_script(capture: CompileCapture, violation: Violation, *, target: s
         size=f"{len(graph.calls)} of the graph's {len(whole.calls)} ops",
         torch_version=comment(torch_version),
         graph=_graph_class(graph, text),
-        inputs="\n".join(f"        {_input(node)},  # {comment(node.origin or node.name)}" for node in inputs),
+        inputs="\n".join(lines),
         evidence=violation.evidence,
         headline=repr(f"{target} {_SAYS[violation.severity]}: {violation.title}"),
         finding=_FINDINGS[violation.severity],
     )
-
-
-def _input(node: NodeRecord) -> str:
-    spec = node.tensor
-    if spec is None:
-        raise ReproError(f"input {node.name} is not a tensor of known shape")
-    return _tensor(spec)
 
 
 def _tensor(spec: TensorSpec) -> str:

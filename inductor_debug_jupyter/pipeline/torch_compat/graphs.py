@@ -7,7 +7,7 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -16,6 +16,14 @@ import torch.utils._pytree as pytree
 
 _LOCAL_ROOT = re.compile(r"^L\['\w+'\]\.?|^self\.?|^G\['\w+'\]\.?")
 _MODULES = re.compile(r"\._modules\['(.*?)'\]|\._(?:parameters|buffers)\['(.*?)'\]")
+
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def example_value(value: Any) -> Any:
+    """A symbolic number's value in the example, without adding a guard; None when it depends on data."""
+    return value.node.hint if isinstance(value, SYMBOLIC) else value
 
 
 def node_value(node: torch.fx.Node) -> Any:
@@ -137,7 +145,10 @@ def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], d
     """Every symbol in the graph's sizes, its range and its value in the example: ``{"s0": "[2, 512]"}, {"s0": 30}``."""
     ranges: dict[str, str] = {}
     hints: dict[str, int] = {}
-    for symbol, environment in _free_symbols(graph_module):
+    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
+    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
+    symbolic = [size.node for size in sizes if isinstance(size, torch.SymInt)]
+    for symbol, environment in ((each, size.shape_env) for size in symbolic for each in size.expr.free_symbols):
         name = str(symbol)
         if name in ranges or (bounds := environment.var_to_range.get(symbol)) is None:
             continue
@@ -163,7 +174,12 @@ def mutated_inputs(node: torch.fx.Node) -> tuple[str, ...]:
     """The inputs that a node writes to; ``<rng>`` when it draws random numbers, ``<effect>`` for any other effect."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
-        return _written_by_schema(node, target)
+        effects, arguments = _schema_effects(target)
+        if not arguments:
+            return effects
+        given = [node.args[at] if at < len(node.args) else node.kwargs.get(name) for at, name in arguments]
+        written = [leaf.name for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.fx.Node)]
+        return (*dict.fromkeys(written), *effects)
     if node.op == "call_method" and isinstance(target, str) and target.endswith("_") and not target.endswith("__"):
         first = node.args[0] if node.args else None
         return (first.name,) if isinstance(first, torch.fx.Node) else ()
@@ -208,15 +224,6 @@ def has_zero_dropout(node: torch.fx.Node) -> bool:
     return False
 
 
-def _written_by_schema(node: torch.fx.Node, target: torch._ops.OpOverload) -> tuple[str, ...]:
-    effects, arguments = _schema_effects(target)
-    if not arguments:
-        return effects
-    given = [node.args[at] if at < len(node.args) else node.kwargs.get(name) for at, name in arguments]
-    written = [leaf.name for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.fx.Node)]
-    return (*dict.fromkeys(written), *effects)
-
-
 @functools.cache
 def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
     """Side effects of an op, and position and name of the arguments that it writes to."""
@@ -229,14 +236,6 @@ def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tup
     if not written and not target._schema.returns:
         effects = (*effects, "<effect>")
     return effects, written
-
-
-def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any]]:
-    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
-    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
-    for size in sizes:
-        if isinstance(size, torch.SymInt):
-            yield from ((symbol, size.node.shape_env) for symbol in size.node.expr.free_symbols)
 
 
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -73,12 +73,6 @@ class LiveGuards:
                 module.pop(name, None)
 
 
-def installed_names(output_graph: Any) -> set[str]:
-    """The names that a trace put into the globals of the traced module."""
-    builtins = getattr(output_graph, "name_of_builtins_dict_key_in_fglobals", None)
-    return {*getattr(output_graph, "installed_globals", ()), *([builtins] if builtins else [])}
-
-
 @dataclass(frozen=True, slots=True)
 class GuardVerdict:
     """The entry whose guards hold (``fits``), or the failed check of every entry, the newest first.
@@ -215,16 +209,14 @@ class CalledFunction:
             return
         breaks = {each.compile_id: each.breaks for each in known}
         for region in dict.fromkeys((self.region, _USERS_REGION)):
-            for entry in filter(self._is_valid, eval_frame._get_cache_entries_for_region(code, region)):
+            for entry in eval_frame._get_cache_entries_for_region(code, region):
+                if entry.code is None or getattr(entry.guard_manager, "root", None) is None:
+                    continue  # invalidated, as it is once what it was compiled for is gone
+                if entry.backend is not self.backend and entry.backend != self.backend:
+                    continue
                 compile_id = str(entry.compile_id)
                 has_break = breaks[compile_id] if compile_id in breaks else _seems_to_break(code, entry.code)
                 yield LiveGuards.of(compile_id, code, entry.guard_manager, breaks=has_break)
-
-    def _is_valid(self, entry: Any) -> bool:
-        """Whether an entry is of this backend and not invalidated, as it is once what it was compiled for is gone."""
-        if entry.code is None or getattr(entry.guard_manager, "root", None) is None:
-            return False
-        return bool(entry.backend is self.backend or entry.backend == self.backend)
 
     def _limit(self, code: CodeType, names: dict[str, Any]) -> str:
         """The recompile limit that torch has reached with this code, or an empty string."""

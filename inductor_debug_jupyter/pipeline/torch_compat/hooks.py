@@ -34,7 +34,7 @@ from typing import Any, Protocol
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import patches
-from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards, installed_names
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import (
     FailedGuard,
     distinct_of,
@@ -174,7 +174,8 @@ def _wrap_guards(
 def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
     reason = getattr(output_graph, "compile_subgraph_reason", None)
     breaks = bool(reason is not None and reason.graph_break)
-    installed = installed_names(output_graph)
+    builtins = getattr(output_graph, "name_of_builtins_dict_key_in_fglobals", None)
+    installed = {*getattr(output_graph, "installed_globals", ()), *([builtins] if builtins else [])}
     live = LiveGuards.of(compile_id, code, manager.guard_manager, breaks=breaks, installed=installed)
     listener.frame_compiled(compile_id, live, read_symbols(output_graph, code))
 

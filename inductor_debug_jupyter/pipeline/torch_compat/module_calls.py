@@ -100,7 +100,12 @@ def _wrap_call(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             watch = _watch_for(self, (*args, *kwargs.values()), callback is not None)
             if watch is not None:
-                return _watched_call(watch, self, original, args, kwargs)
+                before: tuple[torch.nn.Module, ...] = getattr(_inside, "modules", ())
+                _inside.modules = (*before, self)
+                try:
+                    return watch.handler(self, original, args, kwargs)
+                finally:
+                    _inside.modules = before
         finally:
             set_eval_frame(callback)
         return original(self, *args, **kwargs)
@@ -117,18 +122,3 @@ SITES = (
     ),
 )
 """The call itself, and what Dynamo takes for the unwrapped one."""
-
-
-def _watched_call(
-    watch: ModuleCallWatch,
-    module: torch.nn.Module,
-    original: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    before: tuple[torch.nn.Module, ...] = getattr(_inside, "modules", ())
-    _inside.modules = (*before, module)
-    try:
-        return watch.handler(module, original, args, kwargs)
-    finally:
-        _inside.modules = before

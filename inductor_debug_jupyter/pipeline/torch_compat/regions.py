@@ -409,14 +409,6 @@ def compile_without_recompile_limit(function: Callable[..., Any], backend: Calla
     return compiled
 
 
-def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` as one graph of fixed sizes, in a region of its own; to be called in :func:`undisturbed`.
-
-    A graph break raises. However often the same code object is compiled so, torch's limit of recompiles is not reached.
-    """
-    return compile_as_ours(function, backend, fullgraph=True, dynamic=False)
-
-
 @contextmanager
 def undisturbed(model: Any = None) -> Iterator[None]:
     """Compiled functions called in the block leave nothing on the user's code objects.
