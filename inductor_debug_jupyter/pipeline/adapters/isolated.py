@@ -16,8 +16,11 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import device_log
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.adapter import (
+    AcceleratorAdapter,
+    AcceleratorCapabilities,
+    CompilationResult,
+)
 from inductor_debug_jupyter.pipeline.adapters.graph_json import write_graph
 from inductor_debug_jupyter.pipeline.adapters.lookup import reference
 from inductor_debug_jupyter.pipeline.errors import AdapterError, BackendCrashError, OptionError, UsageError

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import (
+from inductor_debug_jupyter.pipeline.adapters.adapter import (
+    AcceleratorAdapter,
     AcceleratorCapabilities,
     CompilationResult,
     torch_dtypes,

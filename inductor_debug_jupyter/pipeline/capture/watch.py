@@ -29,10 +29,10 @@ from inductor_debug_jupyter.pipeline.capture.threads import PART
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
-from inductor_debug_jupyter.pipeline.torch_compat.as_written import GraphRun, PlainCall
 from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import note_gradients
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
+from inductor_debug_jupyter.pipeline.torch_compat.module_calls import GraphRun, PlainCall
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 
 CALL = "call of "

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
-from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint, KnownTypesConstraint, NarrowedConstraint
-from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, ScratchpadConstraint
-from inductor_debug_jupyter.pipeline.devices.ops import bare_name
-from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
+from inductor_debug_jupyter.pipeline.devices.ops import bare_name, check_ops
+from inductor_debug_jupyter.pipeline.devices.profile import CpuChoice, DeviceProfile, load_profile
 from inductor_debug_jupyter.pipeline.devices.support import OpSupport, UnsupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, Place, Severity, Violation
+from inductor_debug_jupyter.pipeline.settings import Settings
 from inductor_debug_jupyter.pipeline.words import RANK
 
 
@@ -60,6 +60,53 @@ def _check_op_names(profile: DeviceProfile) -> None:
         ("layouts", tuple(op for rule in profile.layouts for op in rule.ops)),
     ):
         check_ops(names, f"{profile.name}, {key}")
+
+
+@dataclass(frozen=True)
+class JudgingContext:
+    """Settings, target and rules of a session.
+
+    Attributes:
+        settings: the options in force.
+        profile: the target's profile with the settings' changes, and with a what-if's.
+        rules: what is checked.
+        has_own_rules: the rules are the user's (``constraints=``), not the profile's.
+        is_complete: False for a session that was loaded: its file names the target, but neither settings nor rules.
+    """
+
+    settings: Settings
+    profile: DeviceProfile
+    rules: tuple[Constraint, ...]
+    has_own_rules: bool = False
+    is_complete: bool = True
+
+    @classmethod
+    def of(cls, settings: Settings, constraints: Sequence[Constraint] | None = None) -> JudgingContext:
+        """The settings' target with its rules, or with ``constraints`` instead.
+
+        Raises:
+            UsageError: a bad setting or an unknown target.
+        """
+        profile = load_profile(settings["target"]).with_settings(settings)
+        rules = rules_for(profile) if constraints is None else constraints
+        return cls(settings, profile, tuple(rules), has_own_rules=constraints is not None)
+
+    @property
+    def strict(self) -> bool:
+        """Whether what the target refuses is an error of the run."""
+        return bool(self.settings["strict"])
+
+    def check_other_graphs(self) -> None:
+        """Check that the context also holds for graphs of another run.
+
+        Raises:
+            OptionError: a node of the captured graphs is meant for the CPU, which another run does not have.
+        """
+        if nodes := [name for _, _, name in self.profile.cpu.nodes]:
+            raise OptionError(
+                f"node {nodes[0]!r} on the CPU is one of the graphs that were captured, and another run has graphs of "
+                "its own; name its op instead: fallback=[…]"
+            )
 
 
 def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:

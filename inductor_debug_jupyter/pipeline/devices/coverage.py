@@ -21,10 +21,9 @@ from inductor_debug_jupyter.pipeline.devices.checker import (
     rules_for,
 )
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
-from inductor_debug_jupyter.pipeline.devices.cpu_side import MEANT
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.devices.partition import Traffic, TransferPlanner, full_sides, segments_of
-from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
+from inductor_debug_jupyter.pipeline.devices.profile import MEANT, DeviceProfile
 from inductor_debug_jupyter.pipeline.devices.support import OpSupport, OpVerdict, UnsupportedOpsConstraint
 from inductor_debug_jupyter.pipeline.records import (
     OP_STATUSES,

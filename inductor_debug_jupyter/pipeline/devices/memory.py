@@ -89,11 +89,12 @@ def liveness_of(graph: GraphRecord, capture: CompileCapture | None = None) -> Li
     kept: tuple[CompileCapture | None, Liveness] | None = graph.__dict__.get(_KEPT)
     if kept is None or kept[0] is not capture:
         run, dynamo = (capture.eager, capture.graph("dynamo")) if capture is not None else (None, None)
-        liveness = None
-        if run is not None and not run.failed and dynamo is not None:
-            if graph.stage == "forward" or (graph.stage == "backward" and len(run.steps) > run.forward):
-                liveness = _of_run(graph, dynamo, run)
-        kept = graph.__dict__[_KEPT] = (capture, liveness or _of_graph(graph))
+        stages = ("forward", "backward") if run is not None and len(run.steps) > run.forward else ("forward",)
+        if run is None or run.failed or dynamo is None or graph.stage not in stages:
+            kept = (capture, _of_graph(graph))
+        else:
+            kept = (capture, _of_run(graph, dynamo, run))
+        graph.__dict__[_KEPT] = kept
     return kept[1]
 
 

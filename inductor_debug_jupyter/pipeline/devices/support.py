@@ -11,7 +11,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
-from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.ops import (
     DECOMPOSED,
     DEFAULT_DENY,
@@ -20,6 +19,7 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
     VARIANTS,
     VIEWS,
     bare_name,
+    check_ops,
     functional_name,
     lowered_names,
     names_of,

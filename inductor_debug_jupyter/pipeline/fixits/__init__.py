@@ -9,8 +9,8 @@ fixed model, and a diff of the user's source that puts it in place.
 - The rewritten graph: ``backend`` (``fixed(model, pad=…)`` and its ``torch.compile`` backend), ``rewriting`` (the
   interpreter that traces the new graph), ``border`` (what the host pads and casts), ``original`` (shapes, strides and
   aliases to give back), ``mutations`` (writes in place).
-- Padded arithmetic: ``padded`` (a value, and a call with such values), ``padded_ops`` with ``padded_pointwise`` and
-  ``padded_views`` (how each op keeps padding).
+- Padded arithmetic: ``padded`` (a value, and a call with such values), ``padded_ops`` and ``padded_views`` (how ops
+  keep padding).
 - The user's source: ``patch`` (the line in front of the model's call, as a diff).
 """
 

@@ -10,18 +10,18 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.devices import DeviceProfile, JudgingContext, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
-from inductor_debug_jupyter.pipeline.devices.cpu_side import op_name
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
-from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.ops import (
     DECOMPOSED,
     VARIANTS,
     VIEWS,
     bare_name,
+    check_ops,
     functional_name,
     lowered_names,
     names_of,
 )
+from inductor_debug_jupyter.pipeline.devices.profile import op_name
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, ProfileError, UsageError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings

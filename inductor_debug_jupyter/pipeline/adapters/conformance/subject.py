@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter, errors_of
-from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter, CompilationResult, errors_of
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
