@@ -31,7 +31,7 @@ from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
-from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, RunningCompile, SymbolFacts
+from inductor_debug_jupyter.pipeline.torch_compat.guards import BreakFacts, GuardFacts, SymbolFacts
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -195,11 +195,11 @@ class Recorder:
         """Keep why torch compiles again."""
         self._failed_checks[compile_id] = (failure, self.called.now.number)
 
-    def running(self, compile_id: str, facts: RunningCompile) -> None:
+    def running(self, compile_id: str, guards: list[GuardFacts], breaks: Sequence[BreakFacts]) -> None:
         """Keep what Dynamo knew when it called a backend."""
-        self.compile_guards(compile_id, facts.guards)
-        for graph_break in facts.breaks:
-            self._breaks.add_from_backend(compile_id, graph_break.reason, deepest_line(graph_break.frames))
+        self.compile_guards(compile_id, guards)
+        for reason, frames in breaks:
+            self._breaks.add_from_backend(compile_id, reason, deepest_line(frames))
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """Keep what AOTAutograd traced."""

@@ -161,15 +161,16 @@ class Reexecution:
         """The values in the graphs that are lowered this way; None when these have no such node."""
         capture = wanted.capture
         if self.traces is not None and (start := self.traces.start(self.calls, capture, way)) is not None:
+            traced, given, state = start
             try:
-                name = start.traced.live.name_of(wanted)
-                entry = start.entry(wanted.stage, self.gradients) if name else None
+                name = traced.live.name_of(wanted)
+                entry = traced.entry(wanted.stage, given, state, self.gradients) if name else None
             except NotFoundError:  # an input, which Dynamo names after the frame; a new trace raises all other cases
                 name, entry = wanted.record.name, None
             if not name:
                 return None
             if entry is not None:
-                return self._without_tracing(start.traced, wanted.stage, entry, name)
+                return self._without_tracing(traced, wanted.stage, entry, name)
         collector = None if self.afterwards else self.collector
 
         def watcher() -> _Again:

@@ -104,22 +104,6 @@ class _Borrowed:
         return torch.as_strided(whole, self.shape, self.stride, whole.storage_offset() + self.offset)
 
 
-@dataclass(frozen=True, eq=False)
-class _Saved:
-    """The backward's arguments: borrowed ones, or None for those that the run keeps under :data:`_SAVED`."""
-
-    gradients: tuple[Any, ...] | None
-    borrowed: list[_Borrowed | None]
-    run: GraphRun
-
-    def args(self, forward_args: Sequence[Any]) -> list[Any] | None:
-        """The arguments; None when the kept ones were freed."""
-        kept = self.run.places.get(_SAVED)
-        if kept is None:
-            return None
-        return [kept[str(at)] if each is None else each.of(forward_args) for at, each in enumerate(self.borrowed)]
-
-
 _SAVED = "saved"
 
 
@@ -141,7 +125,8 @@ class TracedCall:
         """Runs the graphs of the call while it is called."""
         self._contents: tuple[Any, ...] | None = None
         self._runs: dict[str, GraphRun] = {}
-        self._saved: _Saved | None = None
+        self._saved: tuple[tuple[Any, ...] | None, list[_Borrowed | None], GraphRun] | None = None
+        """Gradients and arguments of a backward: borrowed ones, None for those that the run keeps as ``_SAVED``."""
 
     @contextmanager
     def _running(self, runner: Runner) -> Iterator[None]:
@@ -152,12 +137,15 @@ class TracedCall:
         finally:
             self.runner = None
 
-    def start(self) -> CallStart | None:
-        """The beginning of its first graph for the model as it is now; None when the call does not get there."""
-        noted: list[CallStart] = []
+    def start(self) -> tuple[list[Any], torch.Tensor] | None:
+        """The arguments of its first graph for the model as it is now, and the generator's state.
+
+        None when the call does not get there. The arguments are the user's own and not to be kept.
+        """
+        noted: list[tuple[list[Any], torch.Tensor]] = []
 
         def note(_: str, __: torch.fx.GraphModule, args: list[Any]) -> Any:
-            noted.append(CallStart(self, list(args), torch.get_rng_state()))
+            noted.append((list(args), torch.get_rng_state()))
             raise ReachedError
 
         model = plain_model(self.call.model)
@@ -170,27 +158,35 @@ class TracedCall:
                 log.debug("%s is not kept: %s", self.call.name, error)
         return noted[0] if noted else None
 
-    def drop_unless(self, contents: tuple[Any, ...]) -> None:
-        """Free the values that were computed from other contents of the arguments."""
+    def entry(
+        self, stage: str, args: list[Any], random_state: torch.Tensor, gradients: Sequence[torch.Tensor] | None
+    ) -> Entry | None:
+        """The beginning of a graph, from what :meth:`start` gave; None when the call has to be traced anew for it."""
+        graph_module, contents = self.live.graphs.get(stage), contents_of(args)
+        if graph_module is None or contents is None:
+            return None
+        if stage == "dynamo" and graph_module.graph.find_nodes(op="get_attr"):
+            return None  # it may write into its constants
         if contents != self._contents:
             self.end()
             self._contents = contents
+        if stage == "backward":
+            return self._backward(args, gradients)
+        run = self._runs.setdefault(stage, GraphRun(self._checkpoints, random_state))
+        return Entry(graph_module, list(args), run)
 
-    def run_of(self, stage: str, random_state: torch.Tensor) -> GraphRun:
-        """The kept values of a graph's run."""
-        return self._runs.setdefault(stage, GraphRun(self._checkpoints, random_state))
-
-    def backward(self, forward_args: list[Any], gradients: Sequence[torch.Tensor] | None) -> Entry | None:
+    def _backward(self, forward_args: list[Any], gradients: Sequence[torch.Tensor] | None) -> Entry | None:
         """The beginning of the backward; None when the call did not get there."""
         given = None if gradients is None else contents_of(gradients)
         if gradients is not None and given is None:
             return None
-        saved = self._saved
-        if saved is not None and saved.gradients == given and (args := saved.args(forward_args)) is not None:
-            saved.run.used(["0"])
-            return Entry(self.live.graphs["backward"], args, saved.run)
-        if saved is not None:
-            saved.run.end()
+        if self._saved is not None:
+            before, borrowed, run = self._saved
+            if before == given and (kept := run.places.get(_SAVED)) is not None:
+                run.used(["0"])
+                args = [kept[str(at)] if each is None else each.of(forward_args) for at, each in enumerate(borrowed)]
+                return Entry(self.live.graphs["backward"], args, run)
+            run.end()
             self._saved = None
         noted = self._run_to_backward(gradients)
         if noted is None:
@@ -199,7 +195,7 @@ class TracedCall:
         run = GraphRun(self._checkpoints, state)
         borrowed = _borrowed(args, theirs, self.live.graphs["forward"])
         if run.keep(_SAVED, {str(at): args[at] for at, each in enumerate(borrowed) if each is None}):
-            self._saved = _Saved(given, borrowed, run)
+            self._saved = (given, borrowed, run)
         return Entry(self.live.graphs["backward"], args, run)
 
     def _run_to_backward(
@@ -230,30 +226,9 @@ class TracedCall:
             run.end()
         self._runs.clear()
         if self._saved is not None:
-            self._saved.run.end()
+            self._saved[2].end()
         self._saved = None
         self._contents = None
-
-
-@dataclass(frozen=True, eq=False)
-class CallStart:
-    """A traced call at the beginning of its first graph; not to be kept, since the arguments are the user's."""
-
-    traced: TracedCall
-    args: list[Any]
-    random_state: torch.Tensor
-
-    def entry(self, stage: str, gradients: Sequence[torch.Tensor] | None) -> Entry | None:
-        """The beginning of a graph; None when the call has to be traced anew for it."""
-        graph_module, contents = self.traced.live.graphs.get(stage), contents_of(self.args)
-        if graph_module is None or contents is None:
-            return None
-        if stage == "dynamo" and graph_module.graph.find_nodes(op="get_attr"):
-            return None  # it may write into its constants
-        self.traced.drop_unless(contents)
-        if stage == "backward":
-            return self.traced.backward(self.args, gradients)
-        return Entry(graph_module, list(self.args), self.traced.run_of(stage, self.random_state))
 
 
 class _Relay:
@@ -294,8 +269,10 @@ class TracedCalls:
         self._traced: OrderedDict[tuple[int, str, str], tuple[ModelCall, TracedCall | None]] = OrderedDict()
         """By call, compile and way; None where the call cannot be kept."""
 
-    def start(self, calls: Sequence[ModelCall], capture: CompileCapture, way: str) -> CallStart | None:
-        """The beginning of the captured compile; None when it has to be traced anew for each node."""
+    def start(
+        self, calls: Sequence[ModelCall], capture: CompileCapture, way: str
+    ) -> tuple[TracedCall, list[Any], torch.Tensor] | None:
+        """The captured compile's call, at :meth:`TracedCall.start`; None when it has to be traced for each node."""
         for key, (call, kept) in list(self._traced.items()):
             if not any(call is each for each in calls):
                 self._forget(key, kept)
@@ -309,7 +286,7 @@ class TracedCalls:
                     continue
                 self._traced.move_to_end(key)
                 if start := traced.start():
-                    return start
+                    return traced, *start
                 traced.end()
             traced = TracedCall(call, LiveGraphs(capture, way), self.checkpoints)
             start = traced.start()
@@ -318,7 +295,7 @@ class TracedCalls:
                 there = [(each, kept) for each, (_, kept) in self._traced.items() if kept is not None]
                 for each, kept in there[:-MOST_TRACES]:
                     self._forget(each, kept)
-                return start
+                return traced, *start
         return None
 
     def _forget(self, key: tuple[int, str, str], traced: TracedCall | None) -> None:

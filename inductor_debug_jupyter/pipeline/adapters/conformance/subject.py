@@ -8,9 +8,14 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter, CompilationResult, errors_of
+from inductor_debug_jupyter.pipeline.adapters.adapter import (
+    AcceleratorAdapter,
+    CompilationResult,
+    errors_of,
+    first_line,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
-from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 
 Make = Callable[[int, torch.dtype], tuple[Any, ...]]
 
@@ -100,6 +105,12 @@ def clones(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(each.clone() if isinstance(each, torch.Tensor) else each for each in values)
 
 
+def reason_of(error: BaseException) -> str:
+    """Class and first line of an error, without torch's wrapping."""
+    inner = getattr(error, "inner_exception", None) or error
+    return f"{type(inner).__name__}: {first_line(inner)}"
+
+
 class AdapterUnderTest:
     """An adapter under test."""
 
@@ -160,7 +171,7 @@ class AdapterUnderTest:
                     output = compiled(*inputs)
                 except Exception as error:
                     raise FailsError(
-                        f"it compiled the graph and then raised {_summary(error)} when it ran",
+                        f"it compiled the graph and then raised {reason_of(error)} when it ran",
                         "what the device cannot run must be refused in compile(), by raising or by "
                         "CompilationResult(False, reason=…); what compiled must run",
                     ) from error
@@ -174,7 +185,7 @@ class AdapterUnderTest:
             result = self.adapter.build(gm, inputs)
         except Exception as error:
             raise FailsError(
-                f"build() raised {_summary(error)}",
+                f"build() raised {reason_of(error)}",
                 "do not override build(), or give a CompilationResult(False, reason=…) instead of raising",
             ) from error
         self.results.append(result)
@@ -210,21 +221,18 @@ class AdapterUnderTest:
         Raises:
             FailsError: they do not; ``problem`` comes before what was seen, with advice of its own.
         """
-        try:
-            return self._compare(actual, expected)
-        except FailsError as error:
-            if not problem:
-                raise
-            raise FailsError(f"{problem}: {error.detail}", advice) from None
-
-    def _compare(self, actual: Any, expected: Any) -> str:
-        got, wanted = _flat(actual), _flat(expected)
+        got, wanted = of_kind(object, actual), of_kind(object, expected)
         if len(got) != len(wanted):
             raise FailsError(
                 f"it gave {len(got)} outputs where the graph has {len(wanted)}",
                 "the compiled function returns what the graph returns: a tuple with one entry for each output",
             )
-        worst = max(map(self._compare_one, range(len(got)), got, wanted), default=0.0)
+        try:
+            worst = max(map(self._compare_one, range(len(got)), got, wanted), default=0.0)
+        except FailsError as error:
+            if not problem:
+                raise
+            raise FailsError(f"{problem}: {error.detail}", advice) from None
         return f"largest error {worst:.1e}" if worst else "exact"
 
     def _compare_one(self, index: int, got: Any, wanted: Any) -> float:
@@ -267,15 +275,3 @@ class AdapterUnderTest:
 
 
 _LOOK_AT_NUMBERS = "compare op by op: KernelDiffHarness(model, inputs, test_backend=adapter).compare()"
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, tuple | list):
-        return [leaf for each in value for leaf in _flat(each)]
-    return [value]
-
-
-def _summary(error: BaseException) -> str:
-    inner = getattr(error, "inner_exception", None) or error
-    first = str(inner).strip().splitlines()
-    return f"{type(inner).__name__}: {first[0]}" if first else type(inner).__name__
