@@ -62,13 +62,6 @@ class Layout:
         """The result as a view of its storage."""
         return base.as_strided(self.sizes, self.strides, begin + self.offset)
 
-    def is_that_of(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor has this shape, dtype and these strides; the stride of a dimension of 1 does not matter."""
-        if tensor.layout is not torch.strided or tuple(tensor.shape) != self.sizes or tensor.dtype != self.dtype:
-            return False
-        pairs = zip(self.sizes, self.strides, tensor.stride(), strict=True)
-        return all(one == other for size, one, other in pairs if size != 1)
-
     @property
     def once(self) -> tuple[slice, ...]:
         """The slices that select every element of memory once, where strides of 0 repeat it."""
@@ -99,23 +92,24 @@ class Original:
     """The layouts of a graph's results, read from its fake values."""
 
     def __init__(self, plain: torch.fx.GraphModule) -> None:
-        self._inputs: dict[int, tuple[int, torch.Tensor]] = {}
+        inputs: dict[int, tuple[int, torch.Tensor]] = {}
         for number, node in enumerate(plain.graph.find_nodes(op="placeholder")):
             value = node_value(node)
             if isinstance(value, torch.Tensor) and storage_of(value)[0] != -1:
-                self._inputs.setdefault(storage_of(value)[0], (number, value))
-        self.results = tuple(
-            self._layout(value) if isinstance(value, torch.Tensor) else None for value in fake_results(plain)
-        )
+                inputs.setdefault(storage_of(value)[0], (number, value))
 
-    def _layout(self, value: torch.Tensor) -> Layout:
-        storage, size = storage_of(value)
-        source, offset = None, int(value.storage_offset())
-        if storage in self._inputs and self._inputs[storage][1].dtype == value.dtype:
-            source, given = self._inputs[storage]
-            offset -= int(given.storage_offset())
-        elements = (size or 0) // max(value.element_size(), 1)
-        return Layout(tuple(value.shape), tuple(value.stride()), offset, value.dtype, storage, elements, source)
+        def layout(value: Any) -> Layout | None:
+            if not isinstance(value, torch.Tensor):
+                return None
+            storage, size = storage_of(value)
+            source, offset = None, int(value.storage_offset())
+            if storage in inputs and inputs[storage][1].dtype == value.dtype:
+                source, given = inputs[storage]
+                offset -= int(given.storage_offset())
+            elements = (size or 0) // max(value.element_size(), 1)
+            return Layout(tuple(value.shape), tuple(value.stride()), offset, value.dtype, storage, elements, source)
+
+        self.results = tuple(map(layout, fake_results(plain)))
 
     def moved(self, fakes: Sequence[Any]) -> tuple[bool, ...]:
         """For each result, whether the rewriting changed how it lies in memory, or what shares that memory.
@@ -128,7 +122,11 @@ class Original:
         for layout, fake in zip(self.results, fakes, strict=True):
             if layout is not None and isinstance(fake, torch.Tensor):
                 theirs = storage_of(fake)[0]
-                if not layout.is_that_of(fake) or shared.setdefault(layout.storage, theirs) != theirs:
+                is_alike = (tuple(fake.shape), fake.dtype, fake.layout) == (layout.sizes, layout.dtype, torch.strided)
+                if is_alike:  # the stride of a dimension of 1 does not matter
+                    strides = zip(layout.sizes, layout.strides, fake.stride(), strict=True)
+                    is_alike = all(size == 1 or one == other for size, one, other in strides)
+                if not is_alike or shared.setdefault(layout.storage, theirs) != theirs:
                     together.add(layout.storage)
         return tuple(layout is not None and layout.storage in together for layout in self.results)
 

@@ -76,12 +76,6 @@ class Source:
         return starts
 
 
-def _diff(label: str, before: str, after: str) -> str:
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    lines = difflib.unified_diff(old, new, f"a/{label}", f"b/{label}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
 _WIDTH = 100
 _NAME = "fixed"
 _OTHER_NAME = "inductor_debug_fixed"
@@ -106,9 +100,14 @@ def call_patch(rewrite: Rewrite, calls: Iterable[tuple[CallSite | None, str]]) -
             unwritten[why_not] = None
         else:
             edits.setdefault(source, set()).update(_edits(source, *found, rewrite, backend))
-    changed = {source: source.edited(each) for source, each in edits.items()}
-    diff = "".join(_diff(source.label, source.text, text) for source, text in changed.items())
-    return Patch(diff, {source.label: text for source, text in changed.items()}, tuple(unwritten))
+    lines: list[str] = []
+    texts: dict[str, str] = {}
+    for source, each in edits.items():
+        text = texts[source.label] = source.edited(each)
+        old, new = source.text.splitlines(keepends=True), text.splitlines(keepends=True)
+        lines += difflib.unified_diff(old, new, f"a/{source.label}", f"b/{source.label}")
+    diff = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return Patch(diff, texts, tuple(unwritten))
 
 
 Found = tuple[ast.Call, list[ast.AST]]
@@ -173,7 +172,10 @@ def _edits(source: Source, call: ast.Call, around: list[ast.AST], rewrite: Rewri
     indent = source.before(statement)
     start, end = source.span(call.func)
     callee = source.text.encode()[start:end].decode()
-    in_front = _is_place(call.func) and not indent.strip() and _is_own(call.func, around)
+    place: ast.expr = call.func  # net, self.net or nets[0] can be assigned to
+    while isinstance(place, ast.Attribute | ast.Subscript):
+        place = place.value
+    in_front = isinstance(place, ast.Name) and not indent.strip() and _is_own(call.func, around)
     if in_front:
         code = fixed_code(callee, rewrite, backend, name=name, indent=indent)
         at = source.at(statement.lineno)
@@ -201,13 +203,6 @@ def _is_own(callee: ast.expr, around: list[ast.AST]) -> bool:
 
 def _given_in(statement: ast.stmt) -> set[str]:
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _is_place(callee: ast.expr) -> bool:
-    """Whether the callee is something to assign to: ``net``, ``self.net``, ``nets[0]``."""
-    while isinstance(callee, ast.Attribute | ast.Subscript):
-        callee = callee.value
-    return isinstance(callee, ast.Name)
 
 
 def _imported(tree: ast.Module) -> tuple[str, str]:

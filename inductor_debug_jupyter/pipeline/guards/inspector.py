@@ -35,7 +35,7 @@ from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described
 from inductor_debug_jupyter.pipeline.torch_compat.regions import (
-    IsolatingRedirect,
+    CompiledCallRedirect,
     compile_alone,
     is_compiled,
     uncompiled,
@@ -319,7 +319,7 @@ class _GuardRecorder(Recorder):
 @contextmanager
 def _isolated(recorder: Recorder) -> Iterator[None]:
     """Inside the block every compiled function runs in a cache region of its own, also one that never ran before."""
-    redirect = IsolatingRedirect()
+    redirect = CompiledCallRedirect(every=True)
     try:
         redirect.install()
     except HookError as error:
