@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.devices.checker import (
     PlacedProblem,
@@ -24,7 +24,12 @@ from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.devices.partition import Traffic, TransferPlanner, full_sides, segments_of
 from inductor_debug_jupyter.pipeline.devices.profile import MEANT, DeviceProfile
-from inductor_debug_jupyter.pipeline.devices.support import OpSupport, OpVerdict, UnsupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.devices.support import (
+    RUNS_ON_DEVICE,
+    OpSupport,
+    OpVerdict,
+    UnsupportedOpsConstraint,
+)
 from inductor_debug_jupyter.pipeline.records import (
     OP_STATUSES,
     CompileCapture,
@@ -89,7 +94,7 @@ class _Surveyor:
             compile_id=compile_id,
             stage=graph.stage,
             nodes=len(graph.calls),
-            rows=tuple(row.record() for row in rows),
+            rows=tuple(row for row, _ in rows),
             segments=segments,
             transfers=tuple(traffic.transfers),
             fallbacks=_ledger(rows, traffic),
@@ -143,57 +148,33 @@ def _nodes_of(placed: PlacedProblem) -> Iterator[tuple[GraphRecord, str]]:
             yield from ((graph, node.name) for node in computing or made)
 
 
-@dataclass
-class _Row:
-    """One op with one verdict: its nodes and places, gathered node by node."""
-
-    verdict: OpVerdict
-    nodes: list[str]
-    places: dict[object, Place]
-
-    def record(self) -> OpRow:
-        verdict = self.verdict
-        return OpRow(
-            verdict.op, verdict.status, len(self.nodes), verdict.reason, verdict.parts, tuple(self.places.values())
-        )
-
-
-def _rows(graph: GraphRecord, compile_id: str, verdicts: dict[str, OpVerdict]) -> list[_Row]:
-    """One row for each op and verdict, worst first, then the most frequent.
+def _rows(graph: GraphRecord, compile_id: str, verdicts: dict[str, OpVerdict]) -> list[tuple[OpRow, list[str]]]:
+    """One row for each op and verdict with the names of its nodes, worst first, then the most frequent.
 
     An op that leaves the target has a place for each module and line, an op that the target runs for each line.
     """
-    rows: dict[OpVerdict, _Row] = {}
+    found: dict[OpVerdict, tuple[list[str], dict[object, Place]]] = {}
     for node in graph.calls:
-        verdict = verdicts[node.name]
-        row = rows.get(verdict)
-        if row is None:
-            row = rows[verdict] = _Row(verdict, [], {})
-        row.nodes.append(node.name)
-        source = node.source
+        verdict, source = verdicts[node.name], node.source
+        names, places = found.setdefault(verdict, ([], {}))
+        names.append(node.name)
         where = (source.file, source.line) if source else (node.name, 0)
         key = where if verdict.runs_on_device else (*where, node.module_path)
-        if key not in row.places:
-            row.places[key] = place_of(compile_id, graph, node.name)
+        if key not in places:
+            places[key] = place_of(compile_id, graph, node.name)
+    rows = [
+        (OpRow(each.op, each.status, len(names), each.reason, each.parts, tuple(places.values())), names)
+        for each, (names, places) in found.items()
+    ]
     order = {status: -rank for rank, status in enumerate(OP_STATUSES)}
-    return sorted(rows.values(), key=lambda row: (order[row.verdict.status], -len(row.nodes), row.verdict.op))
+    return sorted(rows, key=lambda row: (order[row[0].status], -row[0].count, row[0].op))
 
 
-def _ledger(rows: list[_Row], traffic: Traffic) -> tuple[Fallback, ...]:
+def _ledger(rows: list[tuple[OpRow, list[str]]], traffic: Traffic) -> tuple[Fallback, ...]:
     entries = []
-    for row in rows:
-        if row.verdict.runs_on_device:
-            continue
-        moved = [transfer.bytes for name in row.nodes for transfer in traffic.blamed.get(name, ())]
-        record = row.record()
-        entries.append(
-            Fallback(
-                record.op,
-                record.reason,
-                record.count,
-                None if None in moved else sum(size or 0 for size in moved),
-                record.places,
-                record.status,
-            )
-        )
+    for row, names in rows:
+        if row.status not in RUNS_ON_DEVICE:
+            sizes = [transfer.bytes for name in names for transfer in traffic.blamed.get(name, ())]
+            moved = None if None in sizes else sum(size or 0 for size in sizes)
+            entries.append(Fallback(row.op, row.reason, row.count, moved, row.places, row.status))
     return tuple(entries)

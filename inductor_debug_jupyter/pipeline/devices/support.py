@@ -27,6 +27,8 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, OpStatus
 
+RUNS_ON_DEVICE = frozenset({"supported", "decomposable"})
+
 
 @dataclass(frozen=True, slots=True)
 class OpVerdict:
@@ -45,7 +47,7 @@ class OpVerdict:
     @property
     def runs_on_device(self) -> bool:
         """Whether the target runs it, whole or in parts."""
-        return self.status in {"supported", "decomposable"}
+        return self.status in RUNS_ON_DEVICE
 
 
 class OpSupport:

@@ -220,7 +220,14 @@ class Rewriting(torch.fx.Interpreter):
         values = args[0] if isinstance(args[0], tuple | list) else (args[0],)
         assert self._node is not None
         befores = self._node.args[0] if isinstance(self._node.args[0], tuple | list) else (self._node.args[0],)
-        self.results = tuple(_result(value, before) for value, before in zip(values, befores, strict=True))
+        results = []
+        for value, before in zip(values, befores, strict=True):
+            was = node_value(before) if isinstance(before, torch.fx.Node) else None
+            dtype = was.dtype if isinstance(was, torch.Tensor) else None
+            is_tensor = isinstance(value, torch.Tensor | Padded)
+            kept = dtype if is_tensor and dtype != tensor_of(value).dtype else None
+            results.append(Result(sizes_of(value), kept, blocks_of(value)) if is_tensor else Result((), None))
+        self.results = tuple(results)
         return tuple(tensor_of(value) for value in values)
 
     def _count(self, made: Any) -> None:
@@ -258,14 +265,6 @@ def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]
     tensor = tensor_of(image)
     mean = tensor.permute(0, 2, 3, 1).reshape(sizes[0], sizes[2] * sizes[3], -1).mean(1)
     return wrapped(mean.reshape(*mean.shape, *made[2:]), made, is_zero(image))
-
-
-def _result(value: Any, before: Any) -> Result:
-    if not isinstance(value, torch.Tensor | Padded):
-        return Result((), None)
-    was = node_value(before) if isinstance(before, torch.fx.Node) else None
-    dtype = was.dtype if isinstance(was, torch.Tensor) else None
-    return Result(sizes_of(value), dtype if dtype != tensor_of(value).dtype else None, blocks_of(value))
 
 
 _PARTED = frozenset(("slice", "split", "split_with_sizes", "chunk"))

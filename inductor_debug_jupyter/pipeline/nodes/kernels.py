@@ -71,9 +71,15 @@ class _Argument:
 
     def memory(self, inputs: Mapping[str, Any], device: Any) -> Any:
         """What the kernel is called with: a number, or new memory with the input in it."""
-        if not isinstance(self.value, torch.Tensor):
-            return self.value
-        return _laid_out(self.value, _fitting(self, inputs[self.label]) if self.is_input else None, device)
+        form = self.value
+        if not isinstance(form, torch.Tensor) or not self.is_input:
+            return _laid_out(form, None, device) if isinstance(form, torch.Tensor) else form
+        value = inputs[self.label]
+        if not isinstance(value, torch.Tensor) or value.shape != form.shape or value.dtype != form.dtype:
+            given = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+            allowed = f"{form.dtype}{list(form.shape)}"  # a kernel would read past the end of others
+            raise UsageError(f"{self.label} is {given}; allowed: {allowed}, which the kernel was compiled for")
+        return _laid_out(form, value.detach(), device)
 
 
 @dataclass(kw_only=True)
@@ -214,13 +220,3 @@ def _laid_out(form: torch.Tensor, given: torch.Tensor | None, device: Any) -> to
     if given is not None:
         made.copy_(given[tuple(slice(0, size) for size in once)])
     return made.expand(form.shape)
-
-
-def _fitting(argument: _Argument, value: Any) -> torch.Tensor:
-    """An input of the shape and dtype that the kernel was compiled for; a kernel would read past the end of others."""
-    form = argument.value
-    if not isinstance(value, torch.Tensor) or value.shape != form.shape or value.dtype != form.dtype:
-        given = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
-        allowed = f"{form.dtype}{list(form.shape)}"
-        raise UsageError(f"{argument.label} is {given}; allowed: {allowed}, which the kernel was compiled for")
-    return value.detach()

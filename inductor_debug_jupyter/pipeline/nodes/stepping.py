@@ -160,7 +160,10 @@ class Stepper:
         uses = Counter(each for node in nodes for each in node.all_input_nodes)
         needed = {node.name for node in nodes}
         self._args = {name: value for name, value in self._args.items() if name in needed}
-        if self._borrowed and any(map(_may_write, nodes)):
+        calls = [node for node in nodes if node.op.startswith("call_") and node.target is not operator.getitem]
+        if self._borrowed and any(
+            _writes(node) or not is_aten(node.target) for node in calls
+        ):  # aten ops declare writes
             self._args = clone_inputs(self._args)
         values: dict[torch.fx.Node, Any] = dict(known or {})
         for node in nodes:
@@ -194,13 +197,6 @@ class Stepper:
             output = own_copies(value)
             self._found = NodeValues(inputs, output, function, outputs={node.name: output})
         return value
-
-
-def _may_write(node: torch.fx.Node) -> bool:
-    """Whether a node may write into its operands: only ATen ops declare that they do not."""
-    if not node.op.startswith("call_") or node.target is operator.getitem:
-        return False
-    return _writes(node) or not is_aten(node.target)
 
 
 class _Keeper:
