@@ -159,7 +159,7 @@ def _seconds(call: Call, times: int) -> list[float]:
 
 _TOLD = (
     "wants", "dynamo_graph", "compile_guards", "frame_compiled", "recompiling", "running", "aot_graphs",
-    "post_grad_graph", "inductor_ir", "kernel_nodes", "output_code", "trace_record",
+    "post_grad_graph", "generated", "trace_record",
 )  # fmt: skip
 
 

@@ -26,7 +26,6 @@ from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.aten_ops import DynamoCalls
 from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import EagerProgram
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
-from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
 
 KernelCall = tuple[str, tuple[str, ...]]
 """A kernel's name, and the post-grad nodes that this call of it computes."""
@@ -111,22 +110,18 @@ class CompileInProgress:
         if not (key in _IN_TRACE and self.trace.is_received):
             self._add_text(key, torch_graphs.deferred_graph_text(graph_module))
 
-    def add_ir(self, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
-        """Keep the IR, to be rendered on demand."""
+    def add_generated(self, stage: str, made: Any, is_backward: bool) -> None:
+        """Keep what Inductor generates: IR, a kernel's name with the nodes of one call, or the wrapper code."""
+        side = "backward" if is_backward else "forward"
+        if stage == "kernel":
+            self._calls.setdefault(side, []).append(made)
+            return
         if stage == "ir_pre_fusion":  # code generation starts (again)
-            self._calls.pop(_side(is_backward), None)
-        self._add_text(stage + BACKWARD if is_backward else stage, ir)
-
-    def add_kernel_call(self, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Add a call of a kernel that computes these nodes."""
-        self._calls.setdefault(_side(is_backward), []).append((kernel, nodes))
-
-    def add_code(self, code: str, is_backward: bool) -> None:
-        """Keep the wrapper code and its kernels."""
-        side = _side(is_backward)
-        self._add_text("code" + BACKWARD if is_backward else "code", code)
-        self._code[side] = (code, self._calls.get(side, ()))
-        self._kernels.pop(side, None)
+            self._calls.pop(side, None)
+        if stage == "code":
+            self._code[side] = (made, self._calls.get(side, ()))
+            self._kernels.pop(side, None)
+        self._add_text(stage + BACKWARD if is_backward else stage, made)
 
     def _add_text(self, key: str, text: str | Callable[[], str]) -> None:
         self._texts[key] = text
@@ -237,7 +232,3 @@ def _definitions(output_code: str) -> Iterator[tuple[str, str, str]]:
         ]
         language = "cpp" if function.attr.startswith("cpp") else function.attr
         yield name.id, max(texts, key=len, default="").strip("\n"), language
-
-
-def _side(is_backward: bool) -> str:
-    return "backward" if is_backward else "forward"

@@ -32,7 +32,6 @@ from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
 from inductor_debug_jupyter.pipeline.torch_compat.guards import BreakFacts, GuardFacts, SymbolFacts
-from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -212,17 +211,9 @@ class Recorder:
         """Keep Inductor's graph."""
         self._compile(compile_id).add_graph("post_grad", graph_module, is_backward)
 
-    def inductor_ir(self, compile_id: str, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
-        """Keep the IR."""
-        self._compile(compile_id).add_ir(stage, ir, is_backward)
-
-    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Keep what went into a kernel."""
-        self._compile(compile_id).add_kernel_call(kernel, nodes, is_backward)
-
-    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
-        """Keep the wrapper code and its kernels."""
-        self._compile(compile_id).add_code(code, is_backward)
+    def generated(self, compile_id: str, stage: str, made: Any, is_backward: bool) -> None:
+        """Keep IR, kernel calls and code."""
+        self._compile(compile_id).add_generated(stage, made, is_backward)
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """Keep graph breaks, recompile reasons, timings, cache hits and the texts that torch writes anyway."""

@@ -313,7 +313,7 @@ class _GuardRecorder(Recorder):
 
     def _ignored(self, *_: Any, **__: Any) -> None: ...
 
-    aot_graphs = post_grad_graph = inductor_ir = kernel_nodes = output_code = _ignored
+    aot_graphs = post_grad_graph = generated = _ignored
 
 
 @contextmanager

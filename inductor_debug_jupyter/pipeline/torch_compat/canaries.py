@@ -105,14 +105,19 @@ _EXPECTED = {
 """Part → the calls that must be noted."""
 
 
+_GENERATED = {
+    "ir_pre_fusion": "IR before fusion",
+    "ir_post_fusion": "IR after fusion",
+    "kernel": "a kernel's nodes",
+    "code": "code",
+}
+
 _NOTES: dict[str, Callable[..., str]] = {
     "dynamo_graph": lambda *_: "a Dynamo graph",
     "compile_guards": lambda guards: "guards" if guards else "",
     "aot_graphs": lambda joint, *_: "an inference graph" if joint is None else "a training graph",
     "post_grad_graph": lambda *_: "a post-grad graph",
-    "inductor_ir": lambda stage, *_: "IR before fusion" if stage == "ir_pre_fusion" else "IR after fusion",
-    "kernel_nodes": lambda _kernel, nodes, _: "a kernel's nodes" if nodes else "",
-    "output_code": lambda code, _: "code" if code.strip() else "",
+    "generated": lambda stage, made, _: "" if stage == "kernel" and not made[1] else _GENERATED[stage],
 }
 """Method of a listener → what is noted of its arguments, the compile id left out; empty where they are empty."""
 

@@ -86,14 +86,12 @@ class CompileListener(Protocol):
     def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
         """Inductor has run its own graph passes."""
 
-    def inductor_ir(self, compile_id: str, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
-        """Inductor's scheduler nodes before or after fusion."""
+    def generated(self, compile_id: str, stage: str, made: Any, is_backward: bool) -> None:
+        """Inductor has generated something.
 
-    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Inductor writes the call of a kernel that computes these nodes of the post-grad graph."""
-
-    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
-        """Inductor has generated the wrapper code with its kernels."""
+        ``ir_pre_fusion`` and ``ir_post_fusion``: an :class:`IrSnapshot` of its scheduler nodes; ``kernel``: the name of
+        a kernel and the post-grad nodes that one call of it computes; ``code``: the wrapper code with its kernels.
+        """
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """One record of torch's structured trace."""
@@ -223,7 +221,7 @@ def _report_post_grad(listener: CompileListener, compile_id: str, _: Any, graph:
 
 
 def _report_ir(stage: str) -> Callable[..., None]:
-    return lambda listener, compile_id, nodes, *_, **__: listener.inductor_ir(
+    return lambda listener, compile_id, nodes, *_, **__: listener.generated(
         compile_id, stage, IrSnapshot.of(nodes), _lowers_backward()
     )
 
@@ -232,7 +230,7 @@ def _report_kernel(
     listener: CompileListener, compile_id: str, node_schedule: Any, kernel_name: str, *_: Any, **__: Any
 ) -> None:
     if kernel_name:
-        listener.kernel_nodes(compile_id, kernel_name, fused_nodes(node_schedule), _lowers_backward())
+        listener.generated(compile_id, "kernel", (kernel_name, fused_nodes(node_schedule)), _lowers_backward())
 
 
 def _lowers_backward() -> bool:
@@ -246,7 +244,7 @@ def _wrap_code(original: Callable[..., Any], lowering: Any, wrapper_code: Any) -
     """Report the generated code; inside :func:`code_generation_only`, do not compile it."""
 
     def report(listener: CompileListener, compile_id: str) -> None:
-        listener.output_code(compile_id, wrapper_code.value, bool(lowering.is_backward))
+        listener.generated(compile_id, "code", wrapper_code.value, bool(lowering.is_backward))
 
     _notify("code", report)
     if not getattr(_generating, "only", False):
