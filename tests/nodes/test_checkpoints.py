@@ -401,7 +401,7 @@ def test_a_model_is_not_held() -> None:
         for name in names_of(session, stage)[::2]:
             session.node(name, stage).run()
     weights = {each.untyped_storage().data_ptr() for each in net.parameters()}
-    kept = [leaf for run, _ in session._traces.checkpoints._sizes for leaf in tree_leaves(list(run.places.values()))]  # type: ignore[union-attr]
+    kept = [leaf for run, _ in session._traces.checkpoints.sizes for leaf in tree_leaves(list(run.places.values()))]  # type: ignore[union-attr]
     assert len(kept) > 3
     assert not [each for each in kept if each.untyped_storage().data_ptr() in weights]
     weight = weakref.ref(net.first.weight)

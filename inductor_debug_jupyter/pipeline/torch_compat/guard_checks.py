@@ -110,11 +110,6 @@ class CalledFunction:
         self._function = _weak(getattr(target, "__func__", target))
         self.name = _name_of(target)
 
-    @property
-    def is_compiled_by_user(self) -> bool:
-        """Whether the entries are in the user's own cache."""
-        return self.backend is not None
-
     def is_alive(self) -> bool:
         """Whether the user still holds the function and its owner."""
         return self._function() is not None and (self._owner is None or self._owner() is not None)
@@ -204,7 +199,7 @@ class CalledFunction:
     def _entries(self, code: CodeType, kept: Iterable[LiveGuards]) -> Iterable[LiveGuards]:
         """The entries that torch would try, in its order."""
         known = [each for each in kept if each.code is code]
-        if not self.is_compiled_by_user:
+        if self.backend is None:
             yield from reversed(known)
             return
         breaks = {each.compile_id: each.breaks for each in known}
@@ -220,7 +215,7 @@ class CalledFunction:
 
     def _limit(self, code: CodeType, names: dict[str, Any]) -> str:
         """The recompile limit that torch has reached with this code, or an empty string."""
-        if not self.is_compiled_by_user:
+        if self.backend is None:
             return ""
         entries = eval_frame._get_cache_entries_for_region(code, self.region)
         frame: Any = SimpleNamespace(f_code=code, f_locals=names)
