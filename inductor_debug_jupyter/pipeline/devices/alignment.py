@@ -117,8 +117,7 @@ class AlignmentConstraint(Constraint):
         bad_sizes = functools.cache(lambda name: self._bad_sizes(name, graph, batch))  # several nodes read the same one
         for node in graph.calls:
             name = bare_name(node.target)
-            is_covered = name not in self._not_ops and (self._ops is None or name in self._ops)
-            if name in VIEWS or node.name in graph.interior or not is_covered:
+            if name in VIEWS or node.name in graph.interior or not self._holds_for(name):
                 continue
             bad = [each for operand in self._covered(node, name) for each in bad_sizes(operand)]
             if name.startswith("_scaled_dot_product"):  # its other results are one number a row, saved for the backward
@@ -127,6 +126,9 @@ class AlignmentConstraint(Constraint):
             yield from (
                 self._problem(node, size, first[size], graph) for size in dict.fromkeys(size for size, _ in bad)
             )
+
+    def _holds_for(self, name: str) -> bool:
+        return name not in self._not_ops and (self._ops is None or name in self._ops)
 
     def _covered(self, node: NodeRecord, name: str) -> Iterable[str]:
         """The operands and the result of an op for which the rule holds."""

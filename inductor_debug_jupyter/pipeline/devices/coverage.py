@@ -173,8 +173,9 @@ def _rows(graph: GraphRecord, compile_id: str, verdicts: dict[str, OpVerdict]) -
 def _ledger(rows: list[tuple[OpRow, list[str]]], traffic: Traffic) -> tuple[Fallback, ...]:
     entries = []
     for row, names in rows:
-        if row.status not in RUNS_ON_DEVICE:
-            sizes = [transfer.bytes for name in names for transfer in traffic.blamed.get(name, ())]
-            moved = None if None in sizes else sum(size or 0 for size in sizes)
-            entries.append(Fallback(row.op, row.reason, row.count, moved, row.places, row.status))
+        if row.status in RUNS_ON_DEVICE:
+            continue
+        sizes = [transfer.bytes for name in names for transfer in traffic.blamed.get(name, ())]
+        moved = None if None in sizes else sum(size or 0 for size in sizes)
+        entries.append(Fallback(row.op, row.reason, row.count, moved, row.places, row.status))
     return tuple(entries)

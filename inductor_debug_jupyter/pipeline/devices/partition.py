@@ -94,7 +94,7 @@ def _waits_for(graph: GraphRecord) -> dict[str, set[str]]:
     waits: dict[str, set[str]] = {}
     for node in graph.calls:
         before = waits[node.name] = calls.intersection(node.inputs)
-        for key in written.intersection(memory(node.inputs)) if written else ():
+        for key in written.intersection(memory(node.inputs)):
             before |= writer.get(key, set())
             readers.setdefault(key, set()).add(node.name)
         for key in memory(node.mutates):
@@ -110,6 +110,13 @@ class Traffic:
 
     transfers: list[PlannedTransfer] = field(default_factory=list)
     blamed: dict[str, list[PlannedTransfer]] = field(default_factory=dict)
+
+
+def _transfer_kind(kind: str, maker: NodeRecord) -> str:
+    """``border`` becomes ``resident`` for a parameter, buffer or constant, and ``input`` for another graph input."""
+    if kind != "border" or maker.is_call:
+        return kind
+    return "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"
 
 
 class TransferPlanner:
@@ -165,8 +172,7 @@ class TransferPlanner:
             self._where[key].add(side)
             maker, spec = self._maker[key]
             size = symbolic.bytes_of(spec, self.graph.hints)
-            of_host = "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"
-            what = of_host if kind == "border" and not maker.is_call else kind
+            what = _transfer_kind(kind, maker)
             transfer = PlannedTransfer(name, side, what, segment, str(spec), size, self._seconds(size))
             self.traffic.transfers.append(transfer)
             if what == "border" and reader is not None:

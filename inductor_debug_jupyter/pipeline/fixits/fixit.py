@@ -11,7 +11,7 @@ from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.dtypes import nearest
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, place_of
-from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import GraphRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import has_decomposition
 from inductor_debug_jupyter.pipeline.words import count
 
@@ -71,14 +71,10 @@ def _suggested_by(violation: Violation, record: SessionRecord, *, around: bool) 
     if rule == "layout.not_channels_last" or (rule == "align.innermost" and _is_of_images(violation, record)):
         yield FixIt("reorder", "lay images out with channels innermost", key, Rewrite(channels_last=True))
     elif rule.startswith("layout."):
-        places = {(place.module_path, bare_name(place.target)) for place in violation.places}
-        op = bare_name(violation.places[0].target)
-        title = f"copy what {op} reads row by row ({count(len(places), 'place')})"
-        yield FixIt("contiguous", title, key, Rewrite(contiguous=frozenset(place_of(*each) for each in places)))
+        yield _copies(violation)
     elif rule == "dtype.unsupported":
         to = nearest(observed, violation.allowed.split(", "))
-        is_float = "float" in observed and "float" in to and "complex" not in observed
-        if is_float or ("int" in observed and "int" in to):
+        if _same_family(observed, to):
             yield FixIt("cast", f"compute in {to} instead of {observed}", key, Rewrite(casts={observed: to}))
     elif rule.startswith("op."):
         op = bare_name(observed)  # not the node's: Inductor's graph may have parts of it already
@@ -91,21 +87,31 @@ def _suggested_by(violation: Violation, record: SessionRecord, *, around: bool) 
         yield FixIt("pad", f"pad {size} to {padded} (+{waste:.0%})", key, rewrite, waste)
 
 
-def _is_of_images(violation: Violation, record: SessionRecord) -> bool:
-    """Whether a finding is about nodes that make or read the four dimensions of an image.
+def _same_family(dtype: str, other: str) -> bool:
+    return ("float" in dtype and "float" in other and "complex" not in dtype) or ("int" in dtype and "int" in other)
 
-    Not in a graph of attention, whose heads are no channels.
-    """
+
+def _copies(violation: Violation) -> FixIt:
+    places = {(place.module_path, bare_name(place.target)) for place in violation.places}
+    op = bare_name(violation.places[0].target)
+    title = f"copy what {op} reads row by row ({count(len(places), 'place')})"
+    rewrite = Rewrite(contiguous=frozenset(place_of(*each) for each in places))
+    return FixIt("contiguous", title, finding_key(violation), rewrite)
+
+
+def _is_of_images(violation: Violation, record: SessionRecord) -> bool:
+    """Whether a finding is about the four dimensions of an image."""
     graphs = {(each.compile_id, stage): graph for each in record.captures for stage, graph in each.graphs.items()}
-    for place in violation.places:
-        if (graph := graphs.get((place.compile_id, place.stage))) is None:
-            continue
-        names = {bare_name(each.target) for each in graph.calls}
-        has_attention = any("attention" in each or each == "bmm" for each in names)
-        node = graph.node(place.node)
-        if node is None or (has_attention and not any("conv" in each for each in names)):
-            continue
-        near = (node, *(graph.node(each) for each in node.inputs))
-        if any(len(spec.shape) == 4 for each in near if each is not None for spec in each.outputs):
-            return True
-    return False
+    places = [(graphs.get((place.compile_id, place.stage)), place.node) for place in violation.places]
+    return any(graph is not None and _is_image_at(graph, name) for graph, name in places)
+
+
+def _is_image_at(graph: GraphRecord, name: str) -> bool:
+    """Whether a node makes or reads four dimensions; not in a graph of attention, whose heads are no channels."""
+    names = {bare_name(each.target) for each in graph.calls}
+    has_attention = any("attention" in each or each == "bmm" for each in names)
+    if has_attention and not any("conv" in each for each in names):
+        return False
+    node = graph.node(name)
+    near = [node, *(graph.node(each) for each in node.inputs)] if node is not None else []
+    return any(len(spec.shape) == 4 for each in near if each is not None for spec in each.outputs)

@@ -11,6 +11,7 @@ in place changes the tensor and all views of it, but not what is known. So a wri
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -34,8 +35,7 @@ class Mutations:
         for node in graph.nodes:
             for storage in _storages(node):
                 self._nodes.setdefault(storage, []).append(node)
-            written = mutated_inputs(node) if node.op == "call_function" else ()
-            for storage in (each for name in written if name in by_name for each in _storages(by_name[name])):
+            for storage in _written_storages(node, by_name):
                 self._writes.setdefault(storage, []).append(node)
         self._exact = {storage for storage in self._writes if not self._is_made_anew(storage)}
 
@@ -113,6 +113,12 @@ def _geometry(node: Any) -> tuple[Any, ...] | None:
     if not isinstance(value, torch.Tensor):
         return None
     return tuple(value.shape), value.stride(), value.storage_offset(), value.dtype
+
+
+def _written_storages(node: torch.fx.Node, by_name: Mapping[str, torch.fx.Node]) -> Iterator[int]:
+    for name in mutated_inputs(node) if node.op == "call_function" else ():
+        if name in by_name:
+            yield from _storages(by_name[name])
 
 
 def _storages(node: torch.fx.Node) -> set[int]:

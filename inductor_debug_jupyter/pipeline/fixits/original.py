@@ -62,6 +62,13 @@ class Layout:
         """The result as a view of its storage."""
         return base.as_strided(self.sizes, self.strides, begin + self.offset)
 
+    def is_that_of(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor has this shape, dtype and these strides; the stride of a dimension of 1 does not matter."""
+        if tensor.layout is not torch.strided or tuple(tensor.shape) != self.sizes or tensor.dtype != self.dtype:
+            return False
+        pairs = zip(self.sizes, self.strides, tensor.stride(), strict=True)
+        return all(one == other for size, one, other in pairs if size != 1)
+
     @property
     def once(self) -> tuple[slice, ...]:
         """The slices that select every element of memory once, where strides of 0 repeat it."""
@@ -122,11 +129,7 @@ class Original:
         for layout, fake in zip(self.results, fakes, strict=True):
             if layout is not None and isinstance(fake, torch.Tensor):
                 theirs = storage_of(fake)[0]
-                is_alike = (tuple(fake.shape), fake.dtype, fake.layout) == (layout.sizes, layout.dtype, torch.strided)
-                if is_alike:  # the stride of a dimension of 1 does not matter
-                    strides = zip(layout.sizes, layout.strides, fake.stride(), strict=True)
-                    is_alike = all(size == 1 or one == other for size, one, other in strides)
-                if not is_alike or shared.setdefault(layout.storage, theirs) != theirs:
+                if not layout.is_that_of(fake) or shared.setdefault(layout.storage, theirs) != theirs:
                     together.add(layout.storage)
         return tuple(layout is not None and layout.storage in together for layout in self.results)
 

@@ -338,8 +338,7 @@ def _reduction(call: PaddedCall) -> Any:
     x = call.args[0]
     assert isinstance(x, Padded)
     rank = len(x.sizes)
-    given = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim")
-    dims = (given,) if isinstance(given, int) else tuple(given or range(rank))
+    dims = _reduced_dims(call, rank)
     is_padded_there = bool({dim % rank for dim in dims} & set(x.dims))
     keepdim = bool(call.args[2] if len(call.args) > 2 else call.kwargs.get("keepdim", False))
     if call.name in _EXTREMES:
@@ -357,6 +356,12 @@ def _reduction(call: PaddedCall) -> Any:
 
 _EXTREMES = {"amax": -math.inf, "amin": math.inf}
 """Reductions that ignore padding of this value."""
+
+
+def _reduced_dims(call: PaddedCall, rank: int) -> tuple[int, ...]:
+    """The dimensions that a reduction is over; without any given, all."""
+    given = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim")
+    return (given,) if isinstance(given, int) else tuple(given or range(rank))
 
 
 def _pooling(call: PaddedCall) -> Any:

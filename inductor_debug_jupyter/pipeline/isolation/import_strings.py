@@ -23,8 +23,8 @@ def imported(path: str, origin: str) -> Any:
     Raises:
         UsageError: one line that says what is missing.
     """
-    module_name, colon, attribute = path.partition(":")
-    if not colon or not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
+    module_name, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
         raise UsageError(f"{origin}: {path!r} is not allowed; allowed: {SHAPE}")
     here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
     if here not in sys.path and "" not in sys.path:  # a notebook has "", which is the same folder

@@ -108,9 +108,7 @@ class GraphCutter:
         graph_module = copy_graph_module(self.gm)
         graph = graph_module.graph
         keep = set(kept)
-        for node in graph.nodes:
-            if self._takes_item(node) and node.all_input_nodes[0].name in keep:
-                keep.add(node.name)
+        self._keep_tuple_items(graph, keep)
         was_output = {node.name for out in graph.find_nodes(op="output") for node in out.all_input_nodes}
         for out in graph.find_nodes(op="output"):
             graph.erase_node(out)
@@ -131,6 +129,11 @@ class GraphCutter:
         """An input's value as its first reader read it, since a write before that may have been cut off."""
         first = next((node.name for node in placeholder.graph.nodes if node in placeholder.users), "")
         return copy_of(self._seen_by.get((first, name), self.values[name]))
+
+    def _keep_tuple_items(self, graph: torch.fx.Graph, keep: set[str]) -> None:
+        for node in graph.nodes:
+            if self._takes_item(node) and node.all_input_nodes[0].name in keep:
+                keep.add(node.name)
 
     def _takes_item(self, node: torch.fx.Node) -> bool:
         """Whether a node takes an item of a tuple; indexing a tensor is an op."""

@@ -77,16 +77,19 @@ class DeltaDebugging:
         parts = 2
         while len(kept) > 1:
             pieces = _split(kept, parts)
-            rests = ([item for item in kept if item not in set(piece)] for piece in pieces)
             if (smaller := next(filter(self.fails, pieces), None)) is not None:
                 kept, parts = smaller, 2
-            elif (smaller := next((rest for rest in rests if rest and self.fails(rest)), None)) is not None:
+            elif (smaller := self._without_one(kept, pieces)) is not None:
                 kept, parts = smaller, max(parts - 1, 2)
             elif parts >= len(kept):
                 break
             else:
                 parts = min(parts * 2, len(kept))
         return kept
+
+    def _without_one(self, kept: list[str], pieces: list[list[str]]) -> list[str] | None:
+        rests = ([item for item in kept if item not in set(piece)] for piece in pieces)
+        return next((rest for rest in rests if rest and self.fails(rest)), None)
 
     def nearest_passing(self, kept: Sequence[str]) -> tuple[str, ...] | None:
         """Of the sets that passed, the one that differs least from the smallest failing one."""

@@ -160,10 +160,7 @@ class Stepper:
         uses = Counter(each for node in nodes for each in node.all_input_nodes)
         needed = {node.name for node in nodes}
         self._args = {name: value for name, value in self._args.items() if name in needed}
-        calls = [node for node in nodes if node.op.startswith("call_") and node.target is not operator.getitem]
-        if self._borrowed and any(
-            _writes(node) or not is_aten(node.target) for node in calls
-        ):  # aten ops declare writes
+        if self._borrowed and any(map(_may_write, nodes)):
             self._args = clone_inputs(self._args)
         values: dict[torch.fx.Node, Any] = dict(known or {})
         for node in nodes:
@@ -171,9 +168,7 @@ class Stepper:
                 keeper.before(node, values)
             values[node] = self._value(node, values.__getitem__)
             uses.subtract(node.all_input_nodes)
-            for each in (node, *node.all_input_nodes):
-                if uses[each] <= 0:
-                    values.pop(each, None)
+            _free_unused(node, uses, values)
         assert self._found is not None, "the wanted node is one of those to run"
         return self._found
 
@@ -197,6 +192,19 @@ class Stepper:
             output = own_copies(value)
             self._found = NodeValues(inputs, output, function, outputs={node.name: output})
         return value
+
+
+def _free_unused(node: torch.fx.Node, uses: Mapping[torch.fx.Node, int], values: dict[torch.fx.Node, Any]) -> None:
+    for each in (node, *node.all_input_nodes):
+        if uses[each] <= 0:
+            values.pop(each, None)
+
+
+def _may_write(node: torch.fx.Node) -> bool:
+    """Whether a node may write into its operands: only ATen ops declare that they do not."""
+    if not node.op.startswith("call_") or node.target is operator.getitem:
+        return False
+    return _writes(node) or not is_aten(node.target)
 
 
 class _Keeper:

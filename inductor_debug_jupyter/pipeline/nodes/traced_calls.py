@@ -180,14 +180,8 @@ class TracedCall:
         given = None if gradients is None else contents_of(gradients)
         if gradients is not None and given is None:
             return None
-        if self._saved is not None:
-            before, borrowed, run = self._saved
-            if before == given and (kept := run.places.get(_SAVED)) is not None:
-                run.used(["0"])
-                args = [kept[str(at)] if each is None else each.of(forward_args) for at, each in enumerate(borrowed)]
-                return Entry(self.live.graphs["backward"], args, run)
-            run.end()
-            self._saved = None
+        if (entry := self._saved_backward(forward_args, given)) is not None:
+            return entry
         noted = self._run_to_backward(gradients)
         if noted is None:
             return None
@@ -197,6 +191,19 @@ class TracedCall:
         if run.keep(_SAVED, {str(at): args[at] for at, each in enumerate(borrowed) if each is None}):
             self._saved = (given, borrowed, run)
         return Entry(self.live.graphs["backward"], args, run)
+
+    def _saved_backward(self, forward_args: list[Any], given: tuple[Any, ...] | None) -> Entry | None:
+        """The beginning of the backward that was kept; None, and it is freed, when it was for other gradients."""
+        if self._saved is None:
+            return None
+        before, borrowed, run = self._saved
+        if before == given and (kept := run.places.get(_SAVED)) is not None:
+            run.used(["0"])
+            args = [kept[str(at)] if each is None else each.of(forward_args) for at, each in enumerate(borrowed)]
+            return Entry(self.live.graphs["backward"], args, run)
+        run.end()
+        self._saved = None
+        return None
 
     def _run_to_backward(
         self, gradients: Sequence[torch.Tensor] | None
@@ -273,9 +280,7 @@ class TracedCalls:
         self, calls: Sequence[ModelCall], capture: CompileCapture, way: str
     ) -> tuple[TracedCall, list[Any], torch.Tensor] | None:
         """The captured compile's call, at :meth:`TracedCall.start`; None when it has to be traced for each node."""
-        for key, (call, kept) in list(self._traced.items()):
-            if not any(call is each for each in calls):
-                self._forget(key, kept)
+        self._forget_all_but(calls)
         if kinds_of_sizes(capture) != ("fixed",):
             return None
         for call in in_order(calls, capture):
@@ -292,11 +297,19 @@ class TracedCalls:
             start = traced.start()
             self._traced[key] = call, traced if start else None
             if start:
-                there = [(each, kept) for each, (_, kept) in self._traced.items() if kept is not None]
-                for each, kept in there[:-MOST_TRACES]:
-                    self._forget(each, kept)
+                self._limit()
                 return traced, *start
         return None
+
+    def _forget_all_but(self, calls: Sequence[ModelCall]) -> None:
+        for key, (call, traced) in list(self._traced.items()):
+            if not any(call is each for each in calls):
+                self._forget(key, traced)
+
+    def _limit(self) -> None:
+        kept = [(key, traced) for key, (_, traced) in self._traced.items() if traced is not None]
+        for key, traced in kept[:-MOST_TRACES]:
+            self._forget(key, traced)
 
     def _forget(self, key: tuple[int, str, str], traced: TracedCall | None) -> None:
         if traced is not None:

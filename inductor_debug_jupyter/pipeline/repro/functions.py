@@ -62,11 +62,7 @@ def _written_out(function: Any) -> str | None:
         if line is None:
             return None
         lines.append(line)
-    for node in ast.walk(defined):  # annotations name types that the script does not import
-        if isinstance(node, ast.FunctionDef):
-            node.returns = None
-        elif isinstance(node, ast.arg):
-            node.annotation = None
+    _drop_annotations(defined)
     return "\n".join([*lines, "", "", ast.unparse(defined)]).lstrip("\n")
 
 
@@ -100,6 +96,15 @@ def _definition(name: str, value: Any) -> str | None:
 def _is_standard(module: str) -> bool:
     root = module.partition(".")[0]
     return root == "torch" or root in sys.stdlib_module_names
+
+
+def _drop_annotations(defined: ast.FunctionDef) -> None:
+    """Remove annotations: they name types that the script does not import."""
+    for node in ast.walk(defined):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
 
 
 def _imported(function: Any) -> str | None:

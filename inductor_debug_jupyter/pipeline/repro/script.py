@@ -246,8 +246,10 @@ def single_op(graph: GraphRecord, class_text: str, name: str) -> tuple[GraphReco
     while wanted:
         current = wanted.pop()
         node, value = graph.node(current), made.get(current)
-        names = [part.id for part in ast.walk(value) if isinstance(part, ast.Name)] if value is not None else ["self"]
-        if node is None or not node.is_call or "self" in names:
+        if node is None or value is None or not node.is_call:
+            return None
+        names = [part.id for part in ast.walk(value) if isinstance(part, ast.Name)]
+        if "self" in names:
             return None
         kept.add(current)
         for operand in filter(None, map(graph.node, dict.fromkeys(names))):

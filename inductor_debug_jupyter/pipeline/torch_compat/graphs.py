@@ -7,7 +7,7 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -145,10 +145,7 @@ def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], d
     """Every symbol in the graph's sizes, its range and its value in the example: ``{"s0": "[2, 512]"}, {"s0": 30}``."""
     ranges: dict[str, str] = {}
     hints: dict[str, int] = {}
-    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
-    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
-    symbolic = [size.node for size in sizes if isinstance(size, torch.SymInt)]
-    for symbol, environment in ((each, size.shape_env) for size in symbolic for each in size.expr.free_symbols):
+    for symbol, environment in _free_symbols(graph_module):
         name = str(symbol)
         if name in ranges or (bounds := environment.var_to_range.get(symbol)) is None:
             continue
@@ -157,6 +154,14 @@ def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], d
         if (hint := getattr(environment, "backed_var_to_val", {}).get(symbol)) is not None:
             hints[name] = int(hint)
     return ranges, hints
+
+
+def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any]]:
+    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
+    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
+    for size in sizes:
+        if isinstance(size, torch.SymInt):
+            yield from ((symbol, size.node.shape_env) for symbol in size.node.expr.free_symbols)
 
 
 def composite_of(node: torch.fx.Node) -> tuple[str, str]:
@@ -174,12 +179,7 @@ def mutated_inputs(node: torch.fx.Node) -> tuple[str, ...]:
     """The inputs that a node writes to; ``<rng>`` when it draws random numbers, ``<effect>`` for any other effect."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
-        effects, arguments = _schema_effects(target)
-        if not arguments:
-            return effects
-        given = [node.args[at] if at < len(node.args) else node.kwargs.get(name) for at, name in arguments]
-        written = [leaf.name for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.fx.Node)]
-        return (*dict.fromkeys(written), *effects)
+        return _written_by_schema(node, target)
     if node.op == "call_method" and isinstance(target, str) and target.endswith("_") and not target.endswith("__"):
         first = node.args[0] if node.args else None
         return (first.name,) if isinstance(first, torch.fx.Node) else ()
@@ -222,6 +222,15 @@ def has_zero_dropout(node: torch.fx.Node) -> bool:
             given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, 0.0)
             return isinstance(given, int | float) and given == 0
     return False
+
+
+def _written_by_schema(node: torch.fx.Node, target: torch._ops.OpOverload) -> tuple[str, ...]:
+    effects, arguments = _schema_effects(target)
+    if not arguments:
+        return effects
+    given = [node.args[at] if at < len(node.args) else node.kwargs.get(name) for at, name in arguments]
+    written = [leaf.name for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.fx.Node)]
+    return (*dict.fromkeys(written), *effects)
 
 
 @functools.cache

@@ -204,14 +204,16 @@ class CalledFunction:
             return
         breaks = {each.compile_id: each.breaks for each in known}
         for region in dict.fromkeys((self.region, _USERS_REGION)):
-            for entry in eval_frame._get_cache_entries_for_region(code, region):
-                if entry.code is None or getattr(entry.guard_manager, "root", None) is None:
-                    continue  # invalidated, as it is once what it was compiled for is gone
-                if entry.backend is not self.backend and entry.backend != self.backend:
-                    continue
+            for entry in filter(self._is_valid, eval_frame._get_cache_entries_for_region(code, region)):
                 compile_id = str(entry.compile_id)
                 has_break = breaks[compile_id] if compile_id in breaks else _seems_to_break(code, entry.code)
                 yield LiveGuards.of(compile_id, code, entry.guard_manager, breaks=has_break)
+
+    def _is_valid(self, entry: Any) -> bool:
+        """Whether an entry is of this backend and not invalidated, as it is once what it was compiled for is gone."""
+        if entry.code is None or getattr(entry.guard_manager, "root", None) is None:
+            return False
+        return bool(entry.backend is self.backend or entry.backend == self.backend)
 
     def _limit(self, code: CodeType, names: dict[str, Any]) -> str:
         """The recompile limit that torch has reached with this code, or an empty string."""

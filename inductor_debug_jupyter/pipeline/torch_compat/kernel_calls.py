@@ -355,15 +355,17 @@ def _final_nodes(lowering: Any) -> dict[str, str]:
             continue
         name = real[buffer.get_name()] = real.get(mutated[0], mutated[0])
         finals.pop(name, None)
-        if not origins:
-            continue
-        node = origins[-1]
-        if "copy_" in node.name and len(node.args) > 1:  # what it writes is the value of its second argument
-            node = node.args[1]
-            if not isinstance(node, torch.fx.Node) or node.op != "call_function":
-                continue
-        finals[name] = node.name
+        if origins and (node := _value_written(origins[-1])) is not None:
+            finals[name] = node.name
     return finals
+
+
+def _value_written(node: torch.fx.Node) -> torch.fx.Node | None:
+    """The node whose value is in memory after one that writes there: ``copy_`` writes its second argument."""
+    if "copy_" in node.name and len(node.args) > 1:
+        source = node.args[1]
+        return source if isinstance(source, torch.fx.Node) and source.op == "call_function" else None
+    return node
 
 
 def _mutated(buffer: Any) -> list[str]:

@@ -413,8 +413,7 @@ def _terms(name: str, args: Any) -> float:
     if name in _SUMS_ROWS:
         return _terms_of_rows(name, first)
     if name in _REDUCTIONS:
-        dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
-        return float(max(1, math.prod(first.shape[dim] for dim in dims) if dims else first.numel()))
+        return _terms_of_reduction(first, args)
     if len(tensors) == 1:
         return float(max([1, *first.shape]))
     first, second = tensors[-2:] if name in {"addmm", "baddbmm", "addmv"} else tensors[:2]
@@ -426,6 +425,11 @@ def _terms_of_convolution(tensors: list[torch.Tensor], *, is_backward: bool) -> 
     weight = tensors[2] if is_backward and len(tensors) > 2 else tensors[1]
     of_weights = first.numel() / max(1, first.shape[1]) if is_backward else 1.0
     return float(max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights))
+
+
+def _terms_of_reduction(first: torch.Tensor, args: Any) -> float:
+    dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
+    return float(max(1, math.prod(first.shape[dim] for dim in dims) if dims else first.numel()))
 
 
 def _terms_of_rows(name: str, first: torch.Tensor) -> float:

@@ -14,7 +14,7 @@ from typing import Literal
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import CoverageRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views.text import severity_counts
 from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
 from inductor_debug_jupyter.pipeline.what_if.outputs import Numbers
@@ -152,22 +152,30 @@ def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figur
     if before.coverage is None or after.coverage is None:
         texts = [NOT_KNOWN if record.coverage is None else str(record.coverage) for record in (before, after)]
         return [Figure("coverage", "coverage", texts[0], texts[1], kind="same" if texts[0] == texts[1] else "other")]
-    texts, shares, moved = [], [], []
-    for found in (before.coverage, after.coverage):
-        total = sum(graph.nodes for graph in found.graphs)
-        on_target = found.count("supported") + found.count("decomposable")
-        shares.append(100.0 * on_target / total if total else 100.0)
-        texts.append(f"{shares[-1]:.3g} % of {words.count(total, 'op')}")
-        sizes = [graph.moved("border") for graph in found.graphs]  # inputs and results of graphs are not counted
-        moved.append(None if None in sizes else sum(size or 0 for size in sizes))
+    shares = [_share(found) for found in (before.coverage, after.coverage)]
+    moved = [_moved(found) for found in (before.coverage, after.coverage)]
+    texts = [f"{share:.3g} % of {words.count(total, 'op')}" for share, total in shares]
     return [
-        _figure("coverage", "on the target", texts, shares[1] - shares[0], better="more", unit=" points"),
+        _figure("coverage", "on the target", texts, shares[1][0] - shares[0][0], better="more", unit=" points"),
         *(
             _count("coverage", name, before.coverage.count(status), after.coverage.count(status), better=better)
             for name, status, better in _COVERAGE
         ),
         _size("transfers", "moved between CPU and target", *moved),
     ]
+
+
+def _share(coverage: CoverageRecord) -> tuple[float, int]:
+    """The percentage of ops that the target runs, and the number of all ops."""
+    total = sum(graph.nodes for graph in coverage.graphs)
+    on_target = coverage.count("supported") + coverage.count("decomposable")
+    return (100.0 * on_target / total if total else 100.0), total
+
+
+def _moved(coverage: CoverageRecord) -> int | None:
+    """Bytes moved between CPU and target inside the graphs; inputs and results are not counted."""
+    sizes = [graph.moved("border") for graph in coverage.graphs]
+    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _ops_figure(before: SessionRecord, after: SessionRecord) -> Figure:

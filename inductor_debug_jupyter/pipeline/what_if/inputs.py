@@ -102,8 +102,7 @@ def resizes_of(
         OptionError: the dimension is ambiguous, or ``size`` or ``dims`` do not fit the inputs.
     """
     if isinstance(size, Mapping):
-        given = dims if isinstance(dims, Mapping) else {} if dims is None else dict.fromkeys(size, dims)
-        chosen = {name: given.get(name, _DEFAULT_DIM[kind]) for name in size}
+        chosen = {name: _dim_of(kind, name, dims) for name in size}
     elif isinstance(dims, Mapping):
         chosen = dict(dims)
     elif dims is not None:
@@ -186,6 +185,12 @@ def _sharing(kind: str, inputs: Mapping[str, torch.Tensor], dim: int) -> dict[st
         raise OptionError(f"dims: no input has a dimension {dim}, which is to be the {kind}")
     size = _shared(kind, fitting, dim)
     return {name: dim for name, tensor in fitting.items() if tensor.shape[dim] == size}
+
+
+def _dim_of(kind: str, name: str, dims: Dims | None) -> int:
+    if isinstance(dims, Mapping):
+        return dims.get(name, _DEFAULT_DIM[kind])
+    return _DEFAULT_DIM[kind] if dims is None else dims
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
 )
 from inductor_debug_jupyter.pipeline.devices.profile import op_name
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, ProfileError, UsageError
-from inductor_debug_jupyter.pipeline.records import CompileCapture, NodeRecord, SessionRecord
+from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.what_if.request import WhatIfRequest
 from inductor_debug_jupyter.pipeline.words import size
@@ -110,15 +110,20 @@ def changed_judging(base: JudgingContext, request: WhatIfRequest, captures: Sequ
         names = [_names_of_present("fallback", written, captures) for written in request.fallback]
         profile = replace(profile, cpu=replace(profile.cpu, ops=profile.cpu.ops.union(*names)))
         changes.append(f"{', '.join(map(functional_name, request.fallback))} on the CPU")
+    return Judging(_changed_context(base, request, profile), tuple(changes), tuple(notes))
+
+
+def _changed_context(base: JudgingContext, request: WhatIfRequest, profile: DeviceProfile) -> JudgingContext:
+    given = request.settings
     settings = with_changes(base.settings, given)
     if not base.has_own_rules or "target" in given:
-        return Judging(JudgingContext(settings, profile, tuple(rules_for(profile))), tuple(changes), tuple(notes))
+        return JudgingContext(settings, profile, tuple(rules_for(profile)))
     if for_target := [name for name in _OF_TARGET if name in given]:
         raise OptionError(
             f"{for_target[0]}={getattr(request, for_target[0])!r}: this session has rules of its own (constraints=), "
             "and no target's; give target= as well"
         )
-    return Judging(replace(base, settings=settings, profile=profile), tuple(changes), tuple(notes))
+    return replace(base, settings=settings, profile=profile)
 
 
 def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
@@ -239,17 +244,23 @@ def _nodes(request: WhatIfRequest, captures: Sequence[CompileCapture]) -> list[_
             return [((*key, node.name), _computing(node))]
     if request.graph is not None and meant:
         raise NotFoundError(f"{' '.join(request.graph)} has no node {request.node!r}")
-    for key, graph in graphs.items():
-        compile_id, stage = request.graph or (key[0], "forward")
-        if compile_id != key[0] or (key[1] == "backward") is not ("backward" in stage):
-            continue
-        made = [node for node in graph.calls if request.node in node.origins and bare_name(node.target) not in VIEWS]
-        same = graph.node(request.node) if request.graph is not None else None
-        if not made and same is not None:
-            made = [_computing(same)]
-        if made:
+    for key in filter(lambda key: _may_be_lowered_to(key, request.graph), graphs):
+        if made := _lowered_from(request, graphs[key]):
             return [((*key, node.name), node) for node in made]
     raise NotFoundError(f"no judged graph has a node {request.node!r}, or what became of it")
+
+
+def _may_be_lowered_to(key: tuple[str, str], graph: tuple[str, str] | None) -> bool:
+    """Whether a judged graph can have nodes of the requested graph: same compile, and forward or backward as it is."""
+    compile_id, stage = graph or (key[0], "forward")
+    return compile_id == key[0] and (key[1] == "backward") is ("backward" in stage)
+
+
+def _lowered_from(request: WhatIfRequest, graph: GraphRecord) -> list[NodeRecord]:
+    """The nodes of a judged graph that the requested node became, or the one of its name."""
+    made = [node for node in graph.calls if request.node in node.origins and bare_name(node.target) not in VIEWS]
+    same = graph.node(request.node) if request.graph is not None else None
+    return made if made or same is None else [_computing(same)]
 
 
 def _computing(node: NodeRecord) -> NodeRecord:

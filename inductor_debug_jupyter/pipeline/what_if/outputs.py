@@ -93,18 +93,24 @@ def compared_outputs(
         return Numbers((), "another sequence is another input")
     before = [ChangedCall(each.call) for each in changed]
     reference = reference or [run_call(each) for each in before]
-    nodes = (node for capture in captures for graph in capture.graphs.values() for node in graph.calls)
-    if any(_RANDOM in node.mutates for node in nodes):
-        again = flatten_outputs([run_call(each, seed=_OTHER_SEED) for each in before])
-        same_bits = compare_flat(flatten_outputs(reference), again, replace(_CONFIG, atol=0.0, rtol=0.0))
-        if any(each.verdict != "match" for each in same_bits):
-            return Numbers((), "the model draws random numbers")
+    if _draws(captures, before, reference):
+        return Numbers((), "the model draws random numbers")
     found = [
         output
         for each, one, other in zip(changed, reference, outputs, strict=True)
         for output in _compare(each, one, other, f"{each.call.name}: " if len(changed) > 1 else "")
     ]
     return Numbers(tuple(found), other_dtype=any(each.dtype for each in changed))
+
+
+def _draws(captures: Sequence[CompileCapture], calls: Sequence[ChangedCall], outputs: Sequence[Any]) -> bool:
+    """Whether the outputs of the calls are others with another seed."""
+    nodes = (node for capture in captures for graph in capture.graphs.values() for node in graph.calls)
+    if not any(_RANDOM in node.mutates for node in nodes):
+        return False
+    again = flatten_outputs([run_call(each, seed=_OTHER_SEED) for each in calls])
+    compared = compare_flat(flatten_outputs(outputs), again, replace(_CONFIG, atol=0.0, rtol=0.0))
+    return any(each.verdict != "match" for each in compared)
 
 
 def _compare(changed: ChangedCall, reference: Any, candidate: Any, prefix: str) -> tuple[OutputDiff, ...]:

@@ -65,10 +65,7 @@ class WhatIfRequest:
             raise OptionError(f"{alone}nothing to try; allowed: {', '.join(f'{name}=' for name in names)}")
         self._check_ops()
         if self.dtype is not None:
-            name = str(self.dtype).removeprefix("torch.")
-            if name not in RUN_DTYPES:
-                raise OptionError(f"dtype={str(self.dtype)!r}; allowed: {', '.join(RUN_DTYPES)}")
-            object.__setattr__(self, "dtype", name)
+            object.__setattr__(self, "dtype", _run_dtype(self.dtype))
         for name in SIZES:
             _check_whole(name, getattr(self, name), least=1)
         for name, dims in (self.dims or {}).items():
@@ -119,6 +116,13 @@ def _check_parts(decompose: Any) -> None:
         named = isinstance(parts, list | tuple) and parts and all(isinstance(part, str) for part in parts)
         if not isinstance(op, str) or not (isinstance(parts, bool) or named):
             raise OptionError(f"decompose[{op!r}]={parts!r}; allowed: True, False or the names of its parts")
+
+
+def _run_dtype(dtype: Any) -> str:
+    name = str(dtype).removeprefix("torch.")
+    if name not in RUN_DTYPES:
+        raise OptionError(f"dtype={str(dtype)!r}; allowed: {', '.join(RUN_DTYPES)}")
+    return name
 
 
 def _check_whole(name: str, value: Any, *, least: int) -> None:

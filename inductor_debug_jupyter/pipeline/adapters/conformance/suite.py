@@ -48,16 +48,20 @@ def run_conformance(
         raise OptionError(f"checks={unknown[0]!r}; allowed: {', '.join(_BY_ID)}")
     if memory_limit is not None and not isolate:
         raise UsageError("memory_limit limits a process of its own: leave it out, or isolate")
-    if not isolate:
-        subject = AdapterUnderTest(find_adapter(adapter) if isinstance(adapter, str) else _made(adapter))
-        name, introduction = _introduction(subject.adapter)
-        return ConformanceRecord(name, tuple(look(subject, each) for each in ids), introduction)
-    made = adapter if isinstance(adapter, str) else _made(adapter)
+    if isolate:
+        return _run_there(adapter if isinstance(adapter, str) else _made(adapter), ids, Limits(timeout, memory_limit))
+    subject = AdapterUnderTest(find_adapter(adapter) if isinstance(adapter, str) else _made(adapter))
+    name, introduction = _introduction(subject.adapter)
+    return ConformanceRecord(name, tuple(look(subject, each) for each in ids), introduction)
+
+
+def _run_there(made: AcceleratorAdapter | str, ids: Sequence[str], limits: Limits) -> ConformanceRecord:
+    """Run checks in a process of their own."""
     if isinstance(made, str) and ":" not in made:
         check_name(made, "adapter")
     written = reference(made)
     name = made if isinstance(made, str) else _introduction(made)[0]
-    with Worker(SERVER, Limits(timeout, memory_limit), name=name) as worker:
+    with Worker(SERVER, limits, name=name) as worker:
         first = worker.ask("open", written, phase="import")
         if isinstance(first, CrashRecord):
             introduction = f"it cannot be made: {crash_line(first)}"

@@ -111,12 +111,16 @@ def plan_kernel(
         spec["copy_range"] = list(extents[0])
     if kind := arithmetic.accumulation(op):
         spec["accumulate"] = kind
-    if results:  # the parts of the cores: along the rows, or along the sticks where there are more of them
-        layout = results[0][1]
-        dimension, size = ("rows", layout.rows) if layout.rows >= layout.sticks else ("sticks", extents[0][-2])
-        each = -(-size // cores)
-        spec["work_division"] = {"cores": -(-size // each) if each else 0, "dimension": dimension, "each": each}
+    if results:
+        spec["work_division"] = _division(results[0][1], extents[0], cores)
     return KernelPlan(tuple(operands), tuple(results), whole_sticks, extents, spec)
+
+
+def _division(layout: StickLayout, extent: tuple[int, ...], cores: int) -> dict[str, Any]:
+    """The parts of the cores: along the rows, or along the sticks where there are more of them."""
+    dimension, size = ("rows", layout.rows) if layout.rows >= layout.sticks else ("sticks", extent[-2])
+    each = -(-size // cores)
+    return {"cores": -(-size // each) if each else 0, "dimension": dimension, "each": each}
 
 
 def _accumulating(kernel: Callable[..., Any], target: Any, dtype: torch.dtype) -> Compute:

@@ -140,8 +140,7 @@ class DeviceProgram:
         if plan is None or not _fits(plan, operands, shapes):
             planned = [layout for _, layout in plan.results] if plan else []
             if plan and plan.whole_sticks and len(planned) == len(results):
-                cuts = (tuple(map(slice, layout.shape)) for layout in planned)  # a kernel writes its own result only
-                computed = map_tensors(lambda values: values[next(cuts)], computed)
+                computed = _cut(computed, planned)  # a kernel writes its own result and no more
             else:
                 plan = self._plan_at_launch(node, operands, shapes)
         stores = iter(zip(plan.results, plan.extents, strict=True))
@@ -296,6 +295,12 @@ class _Registers:
     def offset_of(self, values: torch.Tensor) -> int:
         """The storage offset that a result would have on the host: that of its base plus its own."""
         return int(values.storage_offset()) + self._offsets.get(values.untyped_storage().data_ptr(), 0)
+
+
+def _cut(computed: Any, planned: list[StickLayout]) -> Any:
+    """Each result, cut to the shape that was planned for it."""
+    cuts = (tuple(map(slice, layout.shape)) for layout in planned)
+    return map_tensors(lambda values: values[next(cuts)], computed)
 
 
 def _fits(plan: KernelPlan, operands: list[DeviceTensor], shapes: list[tuple[tuple[int, ...], torch.dtype]]) -> bool:
