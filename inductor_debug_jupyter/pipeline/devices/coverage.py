@@ -22,7 +22,7 @@ from inductor_debug_jupyter.pipeline.devices.checker import (
 )
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
-from inductor_debug_jupyter.pipeline.devices.partition import Traffic, TransferPlanner, full_sides, segments_of
+from inductor_debug_jupyter.pipeline.devices.partition import Traffic, full_sides, segments_of, traffic_of
 from inductor_debug_jupyter.pipeline.devices.profile import MEANT, DeviceProfile
 from inductor_debug_jupyter.pipeline.devices.support import (
     RUNS_ON_DEVICE,
@@ -87,7 +87,7 @@ class _Surveyor:
             name: "device" if verdict.runs_on_device else "cpu" for name, verdict in verdicts.items()
         }
         segments = segments_of(graph, full_sides(graph, sides))
-        traffic = TransferPlanner(graph, self._profile).traffic_of(segments)
+        traffic = traffic_of(graph, segments, self._profile)
         rows, narrow = _rows(graph, compile_id, verdicts), self._profile.narrow
         narrowed = Counter(spec.dtype for node in graph.nodes for spec in node.outputs if spec.dtype in narrow)
         return GraphCoverage(

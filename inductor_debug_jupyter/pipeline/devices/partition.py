@@ -10,9 +10,8 @@ A view moves no data, so it stays on the side of its base; a view of a graph inp
 
 from __future__ import annotations
 
-import graphlib
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline.devices import symbolic
@@ -51,57 +50,77 @@ def full_sides(graph: GraphRecord, sides: Mapping[str, Side]) -> dict[str, Side 
     return placed
 
 
-def segments_of(graph: GraphRecord, sides: Mapping[str, Side | None]) -> tuple[Segment, ...]:
-    """The segments, in the order in which they run; every call is in exactly one.
+class _Schedule:
+    """The calls of a graph that wait for others, and those that are ready to run, by side."""
 
-    Calls without tensors join any side.
-    """
-    order = {node.name: at for at, node in enumerate(graph.calls)}
-    waiting = graphlib.TopologicalSorter(_waits_for(graph))
-    waiting.prepare()
-    ready: dict[Side | None, list[int]] = {"device": [], "cpu": [], None: []}
+    def __init__(self, graph: GraphRecord, sides: Mapping[str, Side | None]) -> None:
+        self._calls = graph.calls
+        self._sides = [sides[node.name] for node in graph.calls]
+        self._waiting = [0] * len(self._calls)
+        self._next: list[list[int]] = [[] for _ in self._calls]
+        self._index = {node.name: index for index, node in enumerate(self._calls)}
+        self._keys = {node.name: storage_keys(node) for node in graph.nodes}
+        self._written = {key for node in self._calls for key in self._memory(node.mutates)}
+        self._writer: dict[Key, int] = {}
+        self._readers: dict[Key, list[int]] = {}
+        self.ready: dict[Side | None, list[int]] = {"device": [], "cpu": [], None: []}
+        for index, node in enumerate(self._calls):
+            self._add(index, node)
+            if not self._waiting[index]:
+                self.ready[self._sides[index]].append(index)
 
-    def add_ready() -> None:
-        for name in waiting.get_ready():
-            heapq.heappush(ready[sides[name]], order[name])
-
-    add_ready()
-    side: Side = "device" if ready["device"] or not ready["cpu"] else "cpu"
-    segments: list[Segment] = []
-    while any(ready.values()):
+    def drain(self, side: Side) -> tuple[str, ...]:
+        """Run the ready calls of one side, and those that become ready by that; calls without tensors join any side."""
         nodes: list[str] = []
-        while ready[None] or ready[side]:
-            nodes.append(graph.calls[heapq.heappop(ready[None] or ready[side])].name)
-            waiting.done(nodes[-1])
-            add_ready()
-        if nodes:
-            segments.append(Segment(len(segments), side, tuple(nodes)))
+        while self.ready[None] or self.ready[side]:
+            index = heapq.heappop(self.ready[None] or self.ready[side])
+            nodes.append(self._calls[index].name)
+            for following in self._next[index]:
+                self._waiting[following] -= 1
+                if not self._waiting[following]:
+                    heapq.heappush(self.ready[self._sides[following]], following)
+        return tuple(nodes)
+
+    def _memory(self, names: Iterable[str]) -> Iterator[Key]:
+        for name in names:
+            yield from self._keys.get(name) or [name]  # <rng> and <effect> are storages of their own
+
+    def _add(self, index: int, node: NodeRecord) -> None:
+        before = {self._index[name] for name in node.inputs if name in self._index}
+        if self._written:
+            before |= self._conflicts(index, node)
+        before.discard(index)
+        self._waiting[index] = len(before)
+        for other in before:
+            self._next[other].append(index)
+
+    def _conflicts(self, index: int, node: NodeRecord) -> set[int]:
+        """The earlier calls that wrote what this call reads, and those that read or wrote what it writes."""
+        before: set[int] = set()
+        for key in self._memory(node.inputs):
+            if key in self._written:
+                before.update(self._last_writer(key))
+                self._readers.setdefault(key, []).append(index)
+        for key in self._memory(node.mutates):
+            before.update(self._readers.pop(key, ()), self._last_writer(key))
+            self._writer[key] = index
+        return before
+
+    def _last_writer(self, key: Key) -> tuple[int, ...]:
+        writer = self._writer.get(key)
+        return () if writer is None else (writer,)
+
+
+def segments_of(graph: GraphRecord, sides: Mapping[str, Side | None]) -> tuple[Segment, ...]:
+    """The segments, in the order in which they run; every call is in exactly one."""
+    schedule = _Schedule(graph, sides)
+    side: Side = "device" if schedule.ready["device"] or not schedule.ready["cpu"] else "cpu"
+    segments: list[Segment] = []
+    while any(schedule.ready.values()):
+        if nodes := schedule.drain(side):
+            segments.append(Segment(len(segments), side, nodes))
         side = "cpu" if side == "device" else "device"
     return tuple(segments)
-
-
-def _waits_for(graph: GraphRecord) -> dict[str, set[str]]:
-    """Call → the calls whose results it reads, that wrote what it reads, or that read or wrote what it writes."""
-    keys = {node.name: storage_keys(node) for node in graph.nodes}
-    calls = {node.name for node in graph.calls}
-
-    def memory(names: Iterable[str]) -> list[Key]:
-        return [key for name in names for key in keys.get(name) or [name]]  # <rng> and <effect> are storages too
-
-    written = {key for node in graph.calls for key in memory(node.mutates)}
-    writer: dict[Key, set[str]] = {}
-    readers: dict[Key, set[str]] = {}
-    waits: dict[str, set[str]] = {}
-    for node in graph.calls:
-        before = waits[node.name] = calls.intersection(node.inputs)
-        for key in written.intersection(memory(node.inputs)):
-            before |= writer.get(key, set())
-            readers.setdefault(key, set()).add(node.name)
-        for key in memory(node.mutates):
-            before |= readers.pop(key, set()) | writer.get(key, set())
-            writer[key] = {node.name}
-        before.discard(node.name)
-    return waits
 
 
 @dataclass
@@ -112,22 +131,23 @@ class Traffic:
     blamed: dict[str, list[PlannedTransfer]] = field(default_factory=dict)
 
 
-def _transfer_kind(kind: str, maker: NodeRecord) -> str:
-    """``border`` becomes ``resident`` for a parameter, buffer or constant, and ``input`` for another graph input."""
-    if kind != "border" or maker.is_call:
-        return kind
-    return "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"
+def traffic_of(graph: GraphRecord, segments: tuple[Segment, ...], cost: object = None) -> Traffic:
+    """Every transfer at the borders, and those of inputs and outputs.
 
-
-class TransferPlanner:
-    """Tracks which sides have the newest content of each storage, segment by segment. A view moves its whole storage.
+    For each storage the sides that have its newest content are tracked. A view moves its whole storage.
 
     Args:
         graph: the graph.
+        segments: its segments.
         cost: an object with ``seconds(bytes)``, such as a profile.
     """
+    return _StorageTracker(graph, cost).traffic_of(segments)
 
-    def __init__(self, graph: GraphRecord, cost: object = None) -> None:
+
+class _StorageTracker:
+    """Tracks which sides have the newest content of each storage, segment by segment."""
+
+    def __init__(self, graph: GraphRecord, cost: object) -> None:
         self.graph = graph
         self.traffic = Traffic()
         self._seconds = getattr(cost, "seconds", lambda size: None)
@@ -141,7 +161,6 @@ class TransferPlanner:
                     self._where[key] = {"cpu"}
 
     def traffic_of(self, segments: tuple[Segment, ...]) -> Traffic:
-        """Every transfer at the borders, and those of inputs and outputs."""
         for segment in segments:
             for name in segment.nodes:
                 self._run(self.graph.by_name[name], segment)
@@ -172,9 +191,17 @@ class TransferPlanner:
             self._where[key].add(side)
             maker, spec = self._maker[key]
             size = symbolic.bytes_of(spec, self.graph.hints)
-            what = _transfer_kind(kind, maker)
-            transfer = PlannedTransfer(name, side, what, segment, str(spec), size, self._seconds(size))
+            transfer = PlannedTransfer(
+                name, side, _transfer_kind(kind, maker), segment, str(spec), size, self._seconds(size)
+            )
             self.traffic.transfers.append(transfer)
-            if what == "border" and reader is not None:
+            if transfer.kind == "border" and reader is not None:
                 blamed = reader if side == "cpu" else maker
                 self.traffic.blamed.setdefault(blamed.name, []).append(transfer)
+
+
+def _transfer_kind(kind: str, maker: NodeRecord) -> str:
+    """``border`` becomes ``resident`` for a parameter, buffer or constant, and ``input`` for another graph input."""
+    if kind != "border" or maker.is_call:
+        return kind
+    return "resident" if maker.role in {"parameter", "buffer"} or maker.op == "get_attr" else "input"
