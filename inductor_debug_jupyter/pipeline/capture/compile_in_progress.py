@@ -133,9 +133,7 @@ class CompileInProgress:
         if self.fresh:
             caches = dict.fromkeys(("aot", "fx"), "bypassed")
         if self._dynamo_calls is not None and "forward" not in self._graphs:
-            ops, dynamo = self._dynamo_calls.aten_ops(), self._graphs["dynamo"]
-            nodes = tuple(replace(node, aten_ops=ops.get(node.name, node.aten_ops)) for node in dynamo.nodes)
-            self._graphs["dynamo"] = replace(dynamo, nodes=nodes)
+            self._graphs["dynamo"] = _with_aten_ops(self._graphs["dynamo"], self._dynamo_calls.aten_ops())
             self._dynamo_calls = None
         if self._program is not None and "forward" in self._graphs:
             self._eager = self._program.run(self.used)
@@ -191,6 +189,12 @@ class CompileInProgress:
         if "backward" in self._graphs and "code" in texts and f"post_grad{BACKWARD}" not in texts:
             missing.setdefault(f"code{BACKWARD}", "torch compiles the backward when backward() first runs; it did not")
         return missing
+
+
+def _with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> GraphRecord:
+    """A Dynamo graph's record with the aten ops that each node dispatches to (node name → ops)."""
+    nodes = tuple(replace(node, aten_ops=ops[node.name]) if node.name in ops else node for node in record.nodes)
+    return replace(record, nodes=nodes)
 
 
 def _kernels_of(output_code: str, stage: str, calls: Iterable[KernelCall]) -> tuple[KernelRecord, ...]:
