@@ -30,8 +30,7 @@ from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
 from inductor_debug_jupyter.benchmarks.encoder import encoder
 from inductor_debug_jupyter.benchmarks.models import Built
 from inductor_debug_jupyter.benchmarks.printing import error_line
-from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import graph_cache_hits
-from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, graph_cache_hits
 
 
 def main(argument: str) -> int:
@@ -160,7 +159,7 @@ def _seconds(call: Call, times: int) -> list[float]:
 
 _TOLD = (
     "wants", "dynamo_graph", "compile_guards", "frame_compiled", "recompiling", "running", "aot_graphs",
-    "post_grad_graph", "inductor_ir", "kernel_nodes", "output_code", "trace_record",
+    "post_grad_graph", "generated", "trace_record",
 )  # fmt: skip
 
 

@@ -147,8 +147,7 @@ def _torch() -> Check:
 def _hooks(*, quick: bool) -> Iterator[Check]:
     """One line for each part of a capture; without Dynamo's there is none at all."""
     try:
-        from inductor_debug_jupyter.pipeline.torch_compat.canaries import canaries
-        from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import temporary_inductor_cache
+        from inductor_debug_jupyter.pipeline.torch_compat.canaries import canaries, temporary_inductor_cache
 
         with temporary_inductor_cache():
             found = canaries(compiling=not quick)

@@ -25,7 +25,7 @@ from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_opti
 from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.jupyter.progress import CellProgress
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, in_a_line
 from inductor_debug_jupyter.pipeline.interrupts import Interrupts, held_back, never_lost, noticed
 from inductor_debug_jupyter.pipeline.session import DebugSession

@@ -15,7 +15,7 @@ from typing import Any
 
 from IPython.display import display
 
-from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileStep
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 

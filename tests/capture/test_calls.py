@@ -14,8 +14,7 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import DebugSession
-from inductor_debug_jupyter.pipeline.capture.calls import CallLog, LostCall
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.calls import CallLog, InputBudget, LostCall
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.settings import resolve
 

@@ -25,19 +25,20 @@ class Block(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_rendered_later_is_what_torch_renders_at_once(dtype, dynamic, monkeypatch):
-    at_once, of, add_ir = {}, hooks.IrSnapshot.of, compile_in_progress.CompileInProgress.add_ir
+    at_once, of, add = {}, hooks.IrSnapshot.of, compile_in_progress.CompileInProgress.add_generated
 
     def torch_renders(nodes):
         snapshot = of(nodes)
         snapshot.by_torch = "\n\n\n".join(node.debug_str() for node in nodes)
         return snapshot
 
-    def keep(self, stage, ir, is_backward):
-        at_once[f"{stage}:backward" if is_backward else stage] = ir.by_torch
-        add_ir(self, stage, ir, is_backward)
+    def keep(self, stage, made, is_backward):
+        if stage.startswith("ir_"):
+            at_once[f"{stage}:backward" if is_backward else stage] = made.by_torch
+        add(self, stage, made, is_backward)
 
     monkeypatch.setattr(hooks.IrSnapshot, "of", torch_renders)
-    monkeypatch.setattr(compile_in_progress.CompileInProgress, "add_ir", keep)
+    monkeypatch.setattr(compile_in_progress.CompileInProgress, "add_generated", keep)
     x = torch.randn(4, 6, 16, dtype=dtype)
     if dynamic:
         torch._dynamo.mark_dynamic(x, 1)

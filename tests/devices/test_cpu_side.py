@@ -10,7 +10,7 @@ from torch import nn
 
 from inductor_debug_jupyter import MemoryConstraint, ShapeConstraint, capture
 from inductor_debug_jupyter.pipeline.devices import OpSupport, check, coverage_of, load_profile
-from inductor_debug_jupyter.pipeline.devices.cpu_side import MEANT, CpuChoice
+from inductor_debug_jupyter.pipeline.devices.profile import MEANT, CpuChoice
 from inductor_debug_jupyter.pipeline.records import NodeRecord
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")

@@ -13,9 +13,8 @@ from inductor_debug_jupyter import DeviceProfile, UnsupportedOpsConstraint, capt
 from inductor_debug_jupyter.pipeline.adapters.mock import MockAcceleratorAdapter
 from inductor_debug_jupyter.pipeline.devices import load_profile, profile_names, rules_for
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentRule
-from inductor_debug_jupyter.pipeline.devices.known_ops import unknown_op
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
-from inductor_debug_jupyter.pipeline.devices.ops import DECOMPOSED, DEFAULT_DENY, LOWERED, OP_GROUPS, VIEWS
+from inductor_debug_jupyter.pipeline.devices.ops import DECOMPOSED, DEFAULT_DENY, LOWERED, OP_GROUPS, VIEWS, unknown_op
 from inductor_debug_jupyter.pipeline.errors import OptionError, ProfileError
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve
@@ -198,7 +197,7 @@ def test_reading_a_built_in_profile_and_a_deny_list_needs_no_torch(cold_python: 
         "import sys\n"
         "from inductor_debug_jupyter.pipeline.options import OPTIONS\n"
         "OPTIONS['deny'].read('aten.mm', '--deny')\n"
-        "from inductor_debug_jupyter.pipeline.devices import known_ops\n"
+        "from inductor_debug_jupyter.pipeline.devices import ops\n"
         "from inductor_debug_jupyter.pipeline.devices.profile import load_profile\n"
         "load_profile('edge-int8')\n"
         "print('torch' in sys.modules)"

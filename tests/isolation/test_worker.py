@@ -17,7 +17,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import CannotSendError, OptionError
 from inductor_debug_jupyter.pipeline.isolation import Answer, Limits, Worker
-from inductor_debug_jupyter.pipeline.isolation.limits import LEAST_MEMORY
+from inductor_debug_jupyter.pipeline.options import LEAST_PROCESS_MEMORY
 from inductor_debug_jupyter.pipeline.records import CrashRecord
 from inductor_debug_jupyter.pipeline.views.crash import crash_line, crash_text
 
@@ -330,7 +330,7 @@ def test_what_cannot_go_over_is_refused_before_anything_starts(value: object, na
     [
         ((0,), "timeout=0; allowed"),
         ((True,), "timeout=True"),
-        ((1, 1000), f"memory=1000; allowed: bytes from {LEAST_MEMORY}"),
+        ((1, 1000), f"memory=1000; allowed: bytes from {LEAST_PROCESS_MEMORY}"),
     ],
 )
 def test_bad_limits_are_named(arguments: tuple[int, ...], named: str) -> None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from inductor_debug_jupyter.jupyter import progress
-from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep, CompileSteps
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileStep, CompileSteps
 
 CELL = "{magic}\ntorch.nn.Linear(4, 4)(torch.ones(2, 4)).sum().backward()"
 

@@ -16,7 +16,7 @@ from inductor_debug_jupyter.pipeline.adapters import capture_graph
 from inductor_debug_jupyter.pipeline.devices import DtypeConstraint, ShapeConstraint, UnsupportedOpsConstraint, check
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, Outcome, dynamo_graph
-from inductor_debug_jupyter.pipeline.minify.delta_debugging import DeltaDebugging
+from inductor_debug_jupyter.pipeline.minify.minifier import DeltaDebugging
 from inductor_debug_jupyter.pipeline.records import Place, Violation
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script
 

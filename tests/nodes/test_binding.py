@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.nodes.binding import bind
+from inductor_debug_jupyter.pipeline.nodes.handle import bind
 
 
 def values() -> dict[str, object]:

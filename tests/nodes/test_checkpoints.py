@@ -17,7 +17,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch.utils._pytree import tree_leaves
 
 from inductor_debug_jupyter import DebugSession, capture
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.nodes import TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.nodes.matching import find_node
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
@@ -402,7 +402,7 @@ def test_a_model_is_not_held() -> None:
         for name in names_of(session, stage)[::2]:
             session.node(name, stage).run()
     weights = {each.untyped_storage().data_ptr() for each in net.parameters()}
-    kept = [leaf for run, _ in session._traces.checkpoints._sizes for leaf in tree_leaves(list(run.places.values()))]  # type: ignore[union-attr]
+    kept = [leaf for run, _ in session._traces.checkpoints.sizes for leaf in tree_leaves(list(run.places.values()))]  # type: ignore[union-attr]
     assert len(kept) > 3
     assert not [each for each in kept if each.untyped_storage().data_ptr() in weights]
     weight = weakref.ref(net.first.weight)

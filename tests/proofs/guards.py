@@ -27,8 +27,9 @@ from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, pri
 from inductor_debug_jupyter.pipeline.guards import GuardInspector
 from inductor_debug_jupyter.pipeline.options import whole_number
 from inductor_debug_jupyter.pipeline.records import CompileCapture, Guard, SessionRecord, SourceLine
-from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, compiling_here
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 from inductor_debug_jupyter.pipeline.views.guards import guards_text, guards_view
+from tests.proofs.inside_torch.inductor_settings import compiling_here
 
 MOST_COST = 1.05
 MOST_TABLE = 0.5

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls
-from inductor_debug_jupyter.pipeline.torch_compat.state import inductor_fault
+from tests.proofs.inside_torch.inductor_settings import inductor_fault
 from tests.proofs.inside_torch.kernel_sources import sources_rewritten
 
 _SPELLINGS = {

@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.nodes import NodeHandle, node_handle
 from inductor_debug_jupyter.pipeline.nodes.traced_calls import contents_of
 from inductor_debug_jupyter.pipeline.options import whole_number
 from inductor_debug_jupyter.pipeline.session import DebugSession, capture
-from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 from inductor_debug_jupyter.pipeline.words import size
 
 _TWO_LAYERS = "bert-2l"
@@ -125,5 +125,5 @@ def _seconds(handle: NodeHandle) -> float:
 
 
 def _same(one: NodeHandle, other: NodeHandle) -> bool:
-    both = [contents_of(leaves((each.inputs(), each.run()))) for each in (one, other)]
+    both = [contents_of(of_kind(object, (each.inputs(), each.run()))) for each in (one, other)]
     return both[0] is not None and both[0] == both[1]

@@ -21,7 +21,7 @@ from inductor_debug_jupyter.benchmarks.printing import Progress, print_table
 from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
 from inductor_debug_jupyter.pipeline.records import STAGES, CompileCapture
 from inductor_debug_jupyter.pipeline.session import DebugSession, capture
-from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import temporary_inductor_cache
+from inductor_debug_jupyter.pipeline.torch_compat.canaries import temporary_inductor_cache
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 _NAMES = ("encoder", *MODEL_NAMES)

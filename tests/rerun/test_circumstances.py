@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from inductor_debug_jupyter import KernelDiffHarness, QuickRun, capture
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes
+from inductor_debug_jupyter.pipeline.capture.calls import CallModes
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
 from inductor_debug_jupyter.pipeline.session import DebugSession

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import VARIABLE, temporary_inductor_cache
+from inductor_debug_jupyter.pipeline.torch_compat.canaries import VARIABLE, temporary_inductor_cache
 
 
 @pytest.mark.parametrize("before", [None, "/somewhere/of/mine"])

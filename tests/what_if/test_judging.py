@@ -47,7 +47,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*args: object, **options: object) -> None:
         raise AssertionError("the model ran again")
 
-    monkeypatch.setattr(outputs, "_run", run)
+    monkeypatch.setattr(outputs, "run_call", run)
 
 
 @pytest.mark.usefixtures("nothing_runs")

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes
+from inductor_debug_jupyter.pipeline.capture.calls import CallModes
 from inductor_debug_jupyter.pipeline.session import DebugSession
 
 

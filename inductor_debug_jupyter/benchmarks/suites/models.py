@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     settings = resolve(read_given(args, ["target", "artifacts"]))
     _check_device(args.device)
     from inductor_debug_jupyter.benchmarks.model_trial import STEPS, Trial
-    from inductor_debug_jupyter.pipeline.torch_compat.inductor_cache import temporary_inductor_cache
+    from inductor_debug_jupyter.pipeline.torch_compat.canaries import temporary_inductor_cache
 
     store = ArtifactStore.of(settings)
     records: list[BenchmarkRecord] = []

@@ -14,7 +14,7 @@ import traitlets
 from inductor_debug_jupyter.jupyter.panels.charts import axis, figure
 from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset
 from inductor_debug_jupyter.pipeline import harmless, words
-from inductor_debug_jupyter.pipeline.devices.memory import alive_at
+from inductor_debug_jupyter.pipeline.devices.memory import liveness_of
 from inductor_debug_jupyter.pipeline.records import MemoryRecord
 from inductor_debug_jupyter.pipeline.views.memory import alive_view, memory_view
 from inductor_debug_jupyter.pipeline.views.places import Lookup
@@ -119,7 +119,7 @@ class MemoryTab(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets has no typ
         self._alive.title = f"{words.size(total)} alive at {harmless.plain(node.name)}{at_peak}"
         capture = next(each for each in self._lookup.record.captures if each.compile_id == record.compile_id)
         rows = []
-        for tensor in alive_at(graph, position, capture)[:ROWS]:
+        for tensor in liveness_of(graph, capture).alive_at(position)[:ROWS]:
             made = graph.node(tensor.node)
             selection = self._lookup.of_node(record.compile_id, record.stage, made) if made else None
             rows.append({**alive_view(tensor, total), "selection": selection})

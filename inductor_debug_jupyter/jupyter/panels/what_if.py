@@ -11,10 +11,9 @@ from typing import Any, Protocol
 import traitlets
 
 from inductor_debug_jupyter.jupyter.panels.pane import Pane, asset, error_text
-from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileStep
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileStep
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
-from inductor_debug_jupyter.pipeline.what_if.form import FormView
 from inductor_debug_jupyter.pipeline.what_if.trial import trial_view
 
 TAB = "what_if"
@@ -29,13 +28,13 @@ class WhatIfRunner(Protocol):
     @property
     def trials(self) -> tuple[WhatIfTrial, ...]: ...  # noqa: D102
 
-    def tryable(self) -> FormView: ...  # noqa: D102
+    def tryable(self) -> dict[str, Any]: ...  # noqa: D102
 
     def try_out(self, **changes: Any) -> WhatIfTrial: ...  # noqa: D102
 
 
 class WhatIfPanel(Pane):
-    """``form`` is a :class:`FormView`, ``trials`` are :class:`TrialView`, ``shown`` is the number of the one on show.
+    """``form`` is a ``form_view``, ``trials`` are ``trial_view``s, ``shown`` is the number of the one on show.
 
     The browser sets ``asked`` (``changes``, or ``node`` with what to ``do``) and ``wanted`` (``save``: a number).
     """
@@ -90,7 +89,7 @@ class WhatIfPanel(Pane):
             self.error = error_text(error)
 
     def _show(self, at: int) -> None:
-        self.trials = [dict(trial_view(trial)) for trial in self._trier.trials]
+        self.trials = [trial_view(trial) for trial in self._trier.trials]
         self.shown = at
 
     def _notify(self, step: CompileStep) -> None:

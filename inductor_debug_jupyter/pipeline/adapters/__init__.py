@@ -1,9 +1,9 @@
 '''How to run on a device: a captured graph in, a function that runs on the device out.
 
-``adapter`` is the interface that a vendor implements, with ``capabilities`` (what a device can do, what a compile
-gave). ``mock``, ``stick`` (a simulator) and ``backend_adapter`` (any ``torch.compile`` backend) implement it;
-``lookup`` finds one by name. ``device_log`` collects transfers and kernels. ``isolated`` runs an adapter in another
-process: ``graph_json`` writes the graph, ``graph_server`` is the other side. ``conformance`` tests an adapter.
+``adapter`` is the interface that a vendor implements: what a device can do, and what a compile gave. ``mock`` and
+``stick`` (a simulator) implement it; ``lookup`` finds one by name, and makes one of any ``torch.compile`` backend.
+``device_log`` collects transfers and kernels. ``isolated`` runs an adapter in another process: ``graph_json`` writes
+the graph, ``graph_server`` is the other side. ``conformance`` tests an adapter.
 
 A vendor's adapter says what the device can do and compiles. This one computes matmuls in bfloat16, as many matrix
 units do, and leaves the rest to the CPU::
@@ -61,15 +61,15 @@ or hangs there becomes an error and a crash record here. Any ``torch.compile`` b
 :mod:`~inductor_debug_jupyter.pipeline.adapters.lookup` says how a package registers an adapter by name.
 '''
 
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter, capture_graph
-from inductor_debug_jupyter.pipeline.adapters.backend_adapter import BackendAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import (
+from inductor_debug_jupyter.pipeline.adapters.adapter import (
+    AcceleratorAdapter,
     AcceleratorCapabilities,
     CompilationResult,
     SupportedOpsConstraint,
+    capture_graph,
 )
 from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
-from inductor_debug_jupyter.pipeline.adapters.lookup import find_adapter
+from inductor_debug_jupyter.pipeline.adapters.lookup import BackendAdapter, find_adapter
 from inductor_debug_jupyter.pipeline.adapters.mock import (
     IntegratedMockAdapter,
     MockAcceleratorAdapter,

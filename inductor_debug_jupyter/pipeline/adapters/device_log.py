@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
 from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.records import KernelSpec, Note, Transfer
 from inductor_debug_jupyter.pipeline.settings import resolve
-from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 from inductor_debug_jupyter.pipeline.views.transfers import event_line
 
 Event = Transfer | KernelSpec
@@ -104,13 +102,7 @@ def log_line(text: str) -> None:
     log.info("%s", text)
 
 
-def tell_kernels(result: CompilationResult, adapter: str) -> None:
-    """Report every kernel of a compile's result."""
-    for spec in result.kernel_specs:
-        tell(kernel_of(spec, adapter=adapter, compile_id=current_compile_id() or ""))
-
-
-def kernel_of(spec: Mapping[str, Any], *, adapter: str, compile_id: str = "") -> KernelSpec:
+def kernel_of(spec: Mapping[str, Any], adapter: str, compile_id: str = "") -> KernelSpec:
     """The record of a kernel spec from an adapter's :class:`CompilationResult`."""
     return KernelSpec(
         op=str(spec.get("op", "?")),

@@ -16,8 +16,11 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import device_log
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import AcceleratorCapabilities, CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.adapter import (
+    AcceleratorAdapter,
+    AcceleratorCapabilities,
+    CompilationResult,
+)
 from inductor_debug_jupyter.pipeline.adapters.graph_json import write_graph
 from inductor_debug_jupyter.pipeline.adapters.lookup import reference
 from inductor_debug_jupyter.pipeline.errors import AdapterError, BackendCrashError, OptionError, UsageError
@@ -105,24 +108,16 @@ class IsolatedAdapter(AcceleratorAdapter):
         """
         graph = RemoteGraph(gm, self._connection)
         specs: Sequence[Any] = ()
-        if all(_is_real(value) for value in inputs):
+        kinds = {type(value) for value in inputs if isinstance(value, torch.Tensor)}
+        symbolic = any(isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) for value in inputs)
+        if kinds <= {torch.Tensor, torch.nn.Parameter} and not symbolic:
             specs = graph.ask("compile", inputs)["kernel_specs"]
-
-        def run(*args: Any) -> Any:
-            return graph(*args)
-
         disable: Callable[..., Any] = torch.compiler.disable
-        return CompilationResult(True, disable(run), kernel_specs=tuple(specs))
+        return CompilationResult(True, disable(lambda *args: graph(*args)), kernel_specs=tuple(specs))
 
     def close(self) -> None:
         """End the process; the next graph starts another."""
         self._connection.worker.close()
-
-
-def _is_real(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return type(value) in (torch.Tensor, torch.nn.Parameter)
-    return not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 class Connection:
@@ -143,16 +138,11 @@ class Connection:
             UsageError: it cannot be built there.
             BackendCrashError: importing or building it ended the process.
         """
-        if self._opened == self.generation and self.worker.pid is not None:
+        if self._opened == self.worker.generation and self.worker.pid is not None:
             return
         self.unwanted.clear()
         self.capabilities = self.call("open", dict(self._written), changed_inductor_settings(), phase="import")
-        self._opened = self.generation
-
-    @property
-    def generation(self) -> int:
-        """The number of the process, which grows by one after each crash."""
-        return self.worker.generation
+        self._opened = self.worker.generation  # it grows by one after each crash
 
     def ask(self, method: str, *values: Any, graph: str = "") -> Any:
         """Call a method of :class:`GraphServer` in the other process.
@@ -209,15 +199,7 @@ def _event(written: dict[str, Any]) -> device_log.Event:
 
 
 class RemoteGraph:
-    """A graph and the connection to where it runs.
-
-    Args:
-        gm: the graph.
-        connection: the adapter's worker.
-
-    Raises:
-        CannotSendError: the graph cannot be sent.
-    """
+    """A graph and the connection to where it runs; raises ``CannotSendError`` for a graph that cannot be sent."""
 
     def __init__(self, gm: torch.fx.GraphModule, connection: Connection) -> None:
         self.connection = connection
@@ -239,9 +221,9 @@ class RemoteGraph:
     def ask(self, method: str, inputs: Sequence[Any]) -> dict[str, Any]:
         """``compile`` or ``run`` it in the other process, which is sent the graph where it does not have it."""
         self.connection.open()
-        if self._loaded != self.connection.generation:
+        if self._loaded != self.connection.worker.generation:
             self.connection.call("load", self._key, dict(self._written), phase="load", graph=self.name)
-            self._loaded = self.connection.generation
+            self._loaded = self.connection.worker.generation
         answer: dict[str, Any] = self.connection.ask(method, self._key, list(inputs), _state(), graph=self.name)
         return answer
 
@@ -252,28 +234,23 @@ class _RemoteCall:
     def __init__(self, graph: RemoteGraph, inputs: Sequence[Any]) -> None:
         self._graph = graph
         self._inputs = inputs
-        self._answer: dict[str, Any] = {}
+        self.answer: dict[str, Any] = {}
         self._generation = -1
         self._number = -1
 
     def run(self) -> tuple[torch.Tensor, ...]:
         """The outputs that are not views of an input."""
-        self._answer = self._graph.ask("run", self._inputs)
-        self._generation = self._graph.connection.generation
-        self._number = self._answer["call"]
-        for index, value in self._answer["written"].items():
+        self.answer = self._graph.ask("run", self._inputs)
+        self._generation = self._graph.connection.worker.generation
+        self._number = self.answer["call"]
+        for index, value in self.answer["written"].items():
             target = self._inputs[index]
             if target.requires_grad and torch.is_grad_enabled():
                 raise AdapterError(f"{self._graph.name} writes into an input that requires a gradient; run it here")
             with torch.no_grad():
                 target.copy_(value)
-        torch.set_rng_state(self._answer["rng"])
-        return tuple(self._answer["tensors"])
-
-    @property
-    def differentiable(self) -> list[bool]:
-        """For each of these outputs, whether it can have a gradient."""
-        return list(self._answer["grad"])
+        torch.set_rng_state(self.answer["rng"])
+        return tuple(self.answer["tensors"])
 
     def backward(self, tangents: Sequence[torch.Tensor | None]) -> list[Any]:
         """The gradients of all inputs."""
@@ -281,15 +258,15 @@ class _RemoteCall:
         number, self._number = self._number, -1
         if number < 0:
             raise AdapterError(f"the backward of {name} ran already: its values are kept for one")
-        if self._generation != connection.generation:
+        if self._generation != connection.worker.generation:
             raise AdapterError(f"the process that ran the forward of {name} has ended: run it again")
         found = iter(connection.ask("backward", number, list(tangents), graph=name)["gradients"])
         return [next(found) if isinstance(each, torch.Tensor) else None for each in self._inputs]
 
     def result(self, fresh: Sequence[torch.Tensor]) -> Any:
         """The graph's outputs in their structure, views of inputs as views."""
-        leaves = [self._leaf(described, fresh) for described in self._answer["leaves"]]
-        return Unpacker([], {}, special=lambda _, index: leaves[index]).unpack(self._answer["structure"])
+        leaves = [self._leaf(described, fresh) for described in self.answer["leaves"]]
+        return Unpacker([], {}, special=lambda _, index: leaves[index]).unpack(self.answer["structure"])
 
     def _leaf(self, described: Mapping[str, Any], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
         if "fresh" in described:
@@ -303,7 +280,7 @@ class _RemoteCall:
 
     def __del__(self) -> None:
         # A forward without a backward: the other process can drop its values.
-        if self._number >= 0 and self._generation == self._graph.connection.generation:
+        if self._number >= 0 and self._generation == self._graph.connection.worker.generation:
             self._graph.connection.unwanted.append(self._number)
 
 
@@ -315,7 +292,7 @@ class _Remote(torch.autograd.Function):
         ctx.call = call
         with torch.enable_grad():
             outputs = call.run()
-        ctx.mark_non_differentiable(*(out for out, grad in zip(outputs, call.differentiable, strict=True) if not grad))
+        ctx.mark_non_differentiable(*(out for out, grad in zip(outputs, call.answer["grad"], strict=True) if not grad))
         ctx.set_materialize_grads(False)
         return outputs
 

@@ -6,6 +6,9 @@ registers with::
 
     [project.entry-points."inductor_debug.adapters"]
     my_chip = "my_package.adapter:MyAdapter"
+
+:class:`BackendAdapter` makes an adapter of any ``torch.compile`` backend, without code. A backend does not say what its
+device can do, so graphs are not checked against it.
 """
 
 from __future__ import annotations
@@ -13,16 +16,73 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+import torch
+
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.backend_adapter import BackendAdapter, backend_names
 from inductor_debug_jupyter.pipeline.errors import CannotSendError, InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import import_path, imported
 from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
-from inductor_debug_jupyter.pipeline.torch_compat.regions import loaded_backend
+from inductor_debug_jupyter.pipeline.torch_compat.regions import loaded_backend, registered_backend
+
+DYNAMO = "dynamo"
+"""Our name for torch's backend "eager", which traces a graph and runs it without lowering."""
+
+
+class BackendAdapter(AcceleratorAdapter):
+    """A registered backend by its name, or a backend function.
+
+    Args:
+        backend: the name that ``torch.compile(backend=…)`` takes, or a function like one.
+
+    Raises:
+        OptionError: there is no such backend.
+    """
+
+    def __init__(self, backend: str | Callable[..., Any]) -> None:
+        if isinstance(backend, str):
+            known = backend_names()
+            if backend not in known:
+                raise OptionError(f"backend={backend!r}; allowed: {', '.join(known)}")
+        elif not callable(backend):
+            raise OptionError(f"backend={backend!r}; allowed: the name of a torch.compile backend or a function")
+        self.backend = backend
+        self.name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+        self.description = f"the torch.compile backend {self.name}; what its device can do is unknown"
+
+    def get_supported_dtypes(self) -> None:
+        """Unknown."""
+        return
+
+    def get_supported_ops(self) -> None:
+        """Unknown."""
+        return
+
+    def get_memory_limit(self) -> None:
+        """Unknown."""
+        return
+
+    def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[()]:
+        """No violations: the capabilities are unknown, so nothing can be checked."""
+        return ()
+
+    def compile(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """The function that the backend returns for the graph."""
+        backend = self.backend
+        if isinstance(backend, str):
+            backend = registered_backend("eager" if backend == DYNAMO else backend)
+        run: Callable[..., Any] = backend(gm, list(inputs))
+        return run
+
+
+def backend_names() -> list[str]:
+    """Every backend that ``torch.compile`` knows by name, with "eager" under our name."""
+    names = torch.compiler.list_backends(exclude_tags=())
+    return [DYNAMO, *(name for name in names if name != "eager")]
+
 
 GROUP = "inductor_debug.adapters"
 _HERE = "inductor_debug_jupyter.pipeline.adapters"
@@ -48,9 +108,13 @@ def find_adapter(name: str, *args: Any, origin: str = "adapter", **kwargs: Any) 
     """
     if ":" in name:
         return adapter_of(imported(name, origin), name, origin, args, kwargs)
-    registered = registered_adapters()
-    if name in registered:
-        return adapter_of(_loaded(registered[name], origin), name, origin, args, kwargs)
+    if (point := registered_adapters().get(name)) is not None:
+        try:
+            found = point.load()
+        except Exception as error:  # the vendor's own code
+            why = f"{type(error).__name__}: {error}"
+            raise UsageError(f"{origin}: {point.name} ({point.value}) cannot be imported: {why}") from error
+        return adapter_of(found, name, origin, args, kwargs)
     if name in BUILT_IN:
         return adapter_of(imported(BUILT_IN[name], origin), name, origin, args, kwargs)
     check_name(name, origin)
@@ -102,15 +166,6 @@ def adapter_of(found: Any, name: str, origin: str, args: Any = (), kwargs: Any =
 def registered_adapters() -> dict[str, EntryPoint]:
     """Name → entry point of installed packages; none of them is imported."""
     return {point.name: point for point in entry_points(group=GROUP)}
-
-
-def _loaded(point: EntryPoint, origin: str) -> Any:
-    try:
-        return point.load()
-    except Exception as error:  # the vendor's own code
-        raise UsageError(
-            f"{origin}: {point.name} ({point.value}) cannot be imported: {type(error).__name__}: {error}"
-        ) from error
 
 
 def reference(adapter: AcceleratorAdapter | str) -> dict[str, Any]:

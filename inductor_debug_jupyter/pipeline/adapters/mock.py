@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import (
+from inductor_debug_jupyter.pipeline.adapters.adapter import (
+    AcceleratorAdapter,
     AcceleratorCapabilities,
     CompilationResult,
     torch_dtypes,
@@ -186,19 +186,15 @@ def create_mock_backend(
     if adapter is not None and options:
         raise UsageError(f"create_mock_backend takes an adapter or options, not both; got {', '.join(sorted(options))}")
     is_strict = bool(resolve({"strict": strict}, defaults={"strict": True}, names=["strict"])["strict"])
-    return (adapter or _mock_of(options)).as_backend(strict=is_strict)
-
-
-def _mock_of(options: Mapping[str, Any]) -> AcceleratorAdapter:
-    if set(options) <= {"target"}:
-        return IntegratedMockAdapter(**options)
     try:
-        return MockAcceleratorAdapter(**options)
+        mock = IntegratedMockAdapter if set(options) <= {"target"} else MockAcceleratorAdapter
+        made = adapter or mock(**options)
     except TypeError:
         allowed = "target alone, or dtypes, ops, memory_limit, alignment, name, description"
         raise UsageError(
             f"create_mock_backend: {', '.join(sorted(options))} is not allowed; allowed: {allowed}"
         ) from None
+    return made.as_backend(strict=is_strict)
 
 
 def kernel_specs(gm: torch.fx.GraphModule) -> tuple[dict[str, Any], ...]:

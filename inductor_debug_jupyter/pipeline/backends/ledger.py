@@ -157,7 +157,7 @@ def start_record(graph_module: torch.fx.GraphModule) -> Recorder:
     recorder = Recorder()
     compile_id = current_compile_id() or f"graph-{id(graph_module):x}"
     running = running_compile()
-    recorder.dynamo_graph(compile_id, graph_module, running.code if running else None)
+    recorder.dynamo_graph(compile_id, graph_module, running[0] if running else None)
     if running:
-        recorder.running(compile_id, running)
+        recorder.running(compile_id, *running[1:])
     return recorder

@@ -2,11 +2,11 @@
 
 - ``watch``: opens and closes a capture, and sends what the user runs through the compiler meanwhile;
 - ``recorder``: listens to torch's hooks and keeps the records; ``compile_in_progress``: one compile until it is frozen;
-- ``graphs``, ``graph_breaks``, ``structured_trace``: torch's graphs and trace log → records;
+- ``graphs``, ``graph_breaks``, ``structured_trace``: torch's graphs and trace log → records, and the line of progress;
 - ``sources``: the user's line and notebook cell behind a stack trace;
-- ``calls``, ``kept_inputs``, ``modes``: the user's calls with copies of their inputs, to be run again;
+- ``calls``, ``kept_calls``: the user's calls with copies of their inputs and the modes around them, to be run again;
 - ``called_functions``: which compiled functions were called, with inputs to edit, for "would this recompile?";
-- ``threads``: which threads a capture follows; ``compile_steps``: what the compiler is doing now, for a progress line.
+- ``threads``: which threads a capture follows.
 """
 
 from inductor_debug_jupyter.pipeline.capture.recorder import Recorder

@@ -3,23 +3,207 @@
 Inputs are copied before the call, since the call may change them. Only the first call of each model is kept: copies
 cost memory. In a kernel the copies are within a budget that all sessions share. Where nobody asked for a comparison
 (the magic keeps calls just in case) models are not kept alive: a model that the user lets go of is gone.
+
+One :class:`InputBudget` is for a whole kernel. A call that does not fit makes room: the copies that were not used for
+the longest time are freed first, whichever session they belong to; that session raises an error when it is to run the
+call again. Inputs that a comparison was asked for may be over the limit until it is over. A what-if shares the tensors
+that it does not change with the call that it came from: they count once. The budget holds nothing alive: copies are
+freed with their session.
+
+A model that runs again under other modes, or other random numbers, is another model: :class:`CallModes` and
+:class:`RandomState` are the circumstances of a call.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
+import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget, KeptInputs, bytes_of
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
 from inductor_debug_jupyter.pipeline.capture.sources import CallSite, running_call
+from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.torch_compat.regions import name_of_backend
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
+
+_DEVICES = ("cpu", "cuda", "xpu", "mps")
+
+
+@dataclass(frozen=True)
+class CallModes:
+    """Autocast and grad mode.
+
+    Attributes:
+        autocast: the dtype for each kind of device on which ``torch.autocast`` was on.
+        grad: whether grad mode was on; off in inference mode. Layers of torch take other paths without it
+            (``nn.TransformerEncoderLayer`` is then a single op).
+    """
+
+    autocast: tuple[tuple[str, torch.dtype], ...] = ()
+    grad: bool = True
+
+    @classmethod
+    def now(cls) -> CallModes:
+        """What is on at this moment."""
+        on = (device for device in _DEVICES if torch.is_autocast_enabled(device))
+        return cls(tuple((device, torch.get_autocast_dtype(device)) for device in on), torch.is_grad_enabled())
+
+    @uncut
+    def again(self) -> Iterator[None]:
+        """The same once more, whatever is on around it."""
+        with ExitStack() as stack:
+            stack.enter_context(torch.set_grad_enabled(self.grad))
+            before = CallModes.now()
+            for device in {device for device, _ in before.autocast} - {device for device, _ in self.autocast}:
+                stack.enter_context(torch.autocast(device, enabled=False))
+            for device, dtype in self.autocast:
+                stack.enter_context(torch.autocast(device, dtype=dtype))
+            yield
+
+
+@dataclass(frozen=True, eq=False)
+class RandomState:
+    """The states of Python's, numpy's and torch's CPU generator."""
+
+    python: Any
+    arrays: Any
+    tensors: torch.Tensor
+
+    @classmethod
+    def now(cls) -> RandomState:
+        """The states at this moment."""
+        return cls(random.getstate(), numpy.random.get_state(), torch.get_rng_state())
+
+    def restore(self) -> None:
+        """Let the generators go on from here."""
+        random.setstate(self.python)
+        numpy.random.set_state(self.arrays)
+        torch.set_rng_state(self.tensors)
+
+
+log = logging.getLogger("inductor_debug_jupyter")
+
+
+class KeptInputs:
+    """The copied inputs of one call, for as long as the budget has room for them."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], budget: InputBudget | None = None) -> None:
+        self._values: tuple[tuple[Any, ...], dict[str, Any]] | None = (args, kwargs)
+        self._budget = budget
+        self.storages = _storages((args, kwargs))
+        """Address of each tensor's memory → its bytes."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the copies have, or had."""
+        return sum(self.storages.values())
+
+    @property
+    def are_there(self) -> bool:
+        """Whether they were not freed."""
+        return self._values is not None
+
+    def values(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional arguments and those by name; the copies count as used just now."""
+        assert self._values is not None, "check .are_there first"
+        if self._budget is not None:
+            self._budget.used(self)
+        return self._values
+
+    def let_go(self) -> None:
+        """Free the copies."""
+        self._values = None
+
+
+class InputBudget:
+    """``limit``: the most bytes that the kept inputs of all sessions together may have."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._kept: dict[int, weakref.ref[KeptInputs]] = {}
+        """By identity, least recently used first."""
+        self._has_warned = False
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes kept just now."""
+        return _bytes_together(self._alive())
+
+    def add(self, kept: KeptInputs) -> None:
+        """Count copies, see :meth:`make_room`."""
+        self._kept[id(kept)] = weakref.ref(kept)
+
+    def used(self, kept: KeptInputs) -> None:
+        """Move copies to the end of the order in which they are freed."""
+        if id(kept) in self._kept:
+            self._kept[id(kept)] = self._kept.pop(id(kept))
+
+    def make_room(self, nbytes: int = 0, spared: Collection[KeptInputs] = ()) -> bool:
+        """Free copies until ``nbytes`` more fit; False, and nothing is freed, when they are over the limit.
+
+        Copies that are over the limit by themselves are freed first, and ``spared`` ones not at all.
+        """
+        if nbytes > self.limit:
+            return False
+        there = self._alive()
+        for kept in sorted(there, key=lambda each: each.nbytes <= self.limit):
+            if _bytes_together(there) + nbytes <= self.limit:
+                break
+            if kept.nbytes and not any(kept is each for each in spared):
+                kept.let_go()
+                there = [each for each in there if each is not kept]
+                self._warn_once()
+        self._alive()
+        return True
+
+    def _alive(self) -> list[KeptInputs]:
+        there = [each for ref in self._kept.values() if (each := ref()) is not None and each.are_there]
+        self._kept = {id(each): weakref.ref(each) for each in there}
+        return there
+
+    def _warn_once(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "kept inputs have more than %.4g MiB in all: those that were not used for the longest time are let go "
+                "from now on. A session whose inputs went cannot run its call again, and says so: run its cell again",
+                self.limit / (1 << 20),
+            )
+
+
+def bytes_of(values: Any) -> int:
+    """The bytes of all tensors in a structure."""
+    sizes: list[int] = []
+    map_tensors(lambda tensor: sizes.append(tensor.numel() * tensor.element_size()), values)
+    return sum(sizes)
+
+
+def _storages(values: Any) -> dict[int, int]:
+    found: dict[int, int] = {}
+
+    def measure(tensor: torch.Tensor) -> None:
+        try:
+            storage = tensor.untyped_storage()
+            found[storage.data_ptr() or id(tensor)] = storage.nbytes()
+        except (NotImplementedError, RuntimeError):  # sparse, nested: its values lie in several places
+            found[id(tensor)] = tensor.numel() * tensor.element_size()
+
+    map_tensors(measure, values)
+    return found
+
+
+def _bytes_together(several: Iterable[KeptInputs]) -> int:
+    together: dict[int, int] = {}
+    for kept in several:
+        together.update(kept.storages)
+    return sum(together.values())
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.graphs import graph_record, with_aten_ops
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.capture.sources import Callers, running_lines
 from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
 from inductor_debug_jupyter.pipeline.records import (
@@ -25,7 +26,6 @@ from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.aten_ops import DynamoCalls
 from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import EagerProgram
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
-from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
 
 KernelCall = tuple[str, tuple[str, ...]]
 """A kernel's name, and the post-grad nodes that this call of it computes."""
@@ -110,22 +110,18 @@ class CompileInProgress:
         if not (key in _IN_TRACE and self.trace.is_received):
             self._add_text(key, torch_graphs.deferred_graph_text(graph_module))
 
-    def add_ir(self, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
-        """Keep the IR, to be rendered on demand."""
+    def add_generated(self, stage: str, made: Any, is_backward: bool) -> None:
+        """Keep what Inductor generates: IR, a kernel's name with the nodes of one call, or the wrapper code."""
+        side = "backward" if is_backward else "forward"
+        if stage == "kernel":
+            self._calls.setdefault(side, []).append(made)
+            return
         if stage == "ir_pre_fusion":  # code generation starts (again)
-            self._calls.pop(_side(is_backward), None)
-        self._add_text(stage + BACKWARD if is_backward else stage, ir)
-
-    def add_kernel_call(self, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Add a call of a kernel that computes these nodes."""
-        self._calls.setdefault(_side(is_backward), []).append((kernel, nodes))
-
-    def add_code(self, code: str, is_backward: bool) -> None:
-        """Keep the wrapper code and its kernels."""
-        side = _side(is_backward)
-        self._add_text("code" + BACKWARD if is_backward else "code", code)
-        self._code[side] = (code, self._calls.get(side, ()))
-        self._kernels.pop(side, None)
+            self._calls.pop(side, None)
+        if stage == "code":
+            self._code[side] = (made, self._calls.get(side, ()))
+            self._kernels.pop(side, None)
+        self._add_text(stage + BACKWARD if is_backward else stage, made)
 
     def _add_text(self, key: str, text: str | Callable[[], str]) -> None:
         self._texts[key] = text
@@ -137,7 +133,7 @@ class CompileInProgress:
         if self.fresh:
             caches = dict.fromkeys(("aot", "fx"), "bypassed")
         if self._dynamo_calls is not None and "forward" not in self._graphs:
-            self._graphs["dynamo"] = with_aten_ops(self._graphs["dynamo"], self._dynamo_calls.aten_ops())
+            self._graphs["dynamo"] = _with_aten_ops(self._graphs["dynamo"], self._dynamo_calls.aten_ops())
             self._dynamo_calls = None
         if self._program is not None and "forward" in self._graphs:
             self._eager = self._program.run(self.used)
@@ -195,6 +191,12 @@ class CompileInProgress:
         return missing
 
 
+def _with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> GraphRecord:
+    """A Dynamo graph's record with the aten ops that each node dispatches to (node name → ops)."""
+    nodes = tuple(replace(node, aten_ops=ops[node.name]) if node.name in ops else node for node in record.nodes)
+    return replace(record, nodes=nodes)
+
+
 def _kernels_of(output_code: str, stage: str, calls: Iterable[KernelCall]) -> tuple[KernelRecord, ...]:
     """The kernels defined in a wrapper module, then the ones of libraries that it calls.
 
@@ -234,7 +236,3 @@ def _definitions(output_code: str) -> Iterator[tuple[str, str, str]]:
         ]
         language = "cpp" if function.attr.startswith("cpp") else function.attr
         yield name.id, max(texts, key=len, default="").strip("\n"), language
-
-
-def _side(is_backward: bool) -> str:
-    return "backward" if is_backward else "forward"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import torch
 
@@ -82,12 +81,6 @@ def graph_record(
         )
     ranges, hints = torch_graphs.symbol_ranges(graph_module)
     return GraphRecord(stage, tuple(nodes), ranges, hints, modules)
-
-
-def with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> GraphRecord:
-    """A Dynamo graph's record with the aten ops that each node dispatches to (node name → ops)."""
-    nodes = tuple(replace(node, aten_ops=ops[node.name]) if node.name in ops else node for node in record.nodes)
-    return replace(record, nodes=nodes)
 
 
 def lines_of(

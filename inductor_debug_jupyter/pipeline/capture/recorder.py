@@ -15,9 +15,8 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.capture import graph_breaks
 from inductor_debug_jupyter.pipeline.capture.called_functions import CalledFunctions
 from inductor_debug_jupyter.pipeline.capture.compile_in_progress import CompileInProgress
-from inductor_debug_jupyter.pipeline.capture.compile_steps import CompileSteps, StepObserver
 from inductor_debug_jupyter.pipeline.capture.sources import RESUMED, Callers, is_library, source_line
-from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileTrace
+from inductor_debug_jupyter.pipeline.capture.structured_trace import CompileSteps, CompileTrace, StepObserver
 from inductor_debug_jupyter.pipeline.capture.threads import PART, CaptureThreads
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -32,8 +31,7 @@ from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
-from inductor_debug_jupyter.pipeline.torch_compat.guards import GuardFacts, RunningCompile, SymbolFacts
-from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot
+from inductor_debug_jupyter.pipeline.torch_compat.guards import BreakFacts, GuardFacts, SymbolFacts
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -198,11 +196,11 @@ class Recorder:
         """Keep why torch compiles again."""
         self._failed_checks[compile_id] = (failure, self.called.now.number)
 
-    def running(self, compile_id: str, facts: RunningCompile) -> None:
+    def running(self, compile_id: str, guards: list[GuardFacts], breaks: Sequence[BreakFacts]) -> None:
         """Keep what Dynamo knew when it called a backend."""
-        self.compile_guards(compile_id, facts.guards)
-        for graph_break in facts.breaks:
-            self._breaks.add_from_backend(compile_id, graph_break.reason, deepest_line(graph_break.frames))
+        self.compile_guards(compile_id, guards)
+        for reason, frames in breaks:
+            self._breaks.add_from_backend(compile_id, reason, deepest_line(frames))
 
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """Keep what AOTAutograd traced."""
@@ -215,17 +213,9 @@ class Recorder:
         """Keep Inductor's graph."""
         self._compile(compile_id).add_graph("post_grad", graph_module, is_backward)
 
-    def inductor_ir(self, compile_id: str, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
-        """Keep the IR."""
-        self._compile(compile_id).add_ir(stage, ir, is_backward)
-
-    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Keep what went into a kernel."""
-        self._compile(compile_id).add_kernel_call(kernel, nodes, is_backward)
-
-    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
-        """Keep the wrapper code and its kernels."""
-        self._compile(compile_id).add_code(code, is_backward)
+    def generated(self, compile_id: str, stage: str, made: Any, is_backward: bool) -> None:
+        """Keep IR, kernel calls and code."""
+        self._compile(compile_id).add_generated(stage, made, is_backward)
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """Keep graph breaks, recompile reasons, timings, cache hits and the texts that torch writes anyway."""

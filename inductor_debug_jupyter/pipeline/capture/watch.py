@@ -29,10 +29,10 @@ from inductor_debug_jupyter.pipeline.capture.threads import PART
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
-from inductor_debug_jupyter.pipeline.torch_compat.as_written import GraphRun, PlainCall
 from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import note_gradients
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
+from inductor_debug_jupyter.pipeline.torch_compat.module_calls import GraphRun, PlainCall
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
 
 CALL = "call of "
@@ -126,19 +126,13 @@ class CaptureWatch:
             return
         try:
             with self._keeping:
-                self._keep_call(function, args, kwargs, backend)
+                last = next(reversed(self._calls.calls), None)
+                self._calls.add(function, args, kwargs, backend)
+                newest, current = next(reversed(self._calls.calls), None), self._recorder.called.now.current
+                if newest is not None and newest is not last and current is not None:
+                    self.kept[current] = newest
         except Exception as error:
             self._recorder.failed("inputs for a comparison", error)
-
-    def _keep_call(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any
-    ) -> None:
-        assert self._calls is not None
-        last = next(reversed(self._calls.calls), None)
-        self._calls.add(function, args, kwargs, backend)
-        newest = next(reversed(self._calls.calls), None)
-        if newest is not None and newest is not last and (current := self._recorder.called.now.current) is not None:
-            self.kept[current] = newest
 
     def _install(self, part: str, install: Callable[[], Callable[[], None]]) -> None:
         """Install one hook; its module is imported only here, so that a missing private name costs this part only."""
@@ -173,27 +167,22 @@ class CaptureWatch:
     ) -> Any:
         """One plain module call, shown to the compiler and run eagerly."""
         with self._recorder.threads.calling(), self._recorder.called.running():
-            return self._called(module, call, args, kwargs)
-
-    def _called(
-        self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        self._note_call(call.__get__(module), args, kwargs)
-        if not self._recorder.now.following:
-            return call(module, *args, **kwargs)
-        if (instrument := active_instrument((*args, *kwargs.values()), self._tracers)) is not None:
-            name = type(module).__name__
-            self._recorder.note(f"{CALL}{name}", f"it ran as it is, and was not captured: {instrument.reason}")
-            return call(module, *args, **kwargs)
-        compiled = self._compiled.get(module)
-        if compiled is None:
-            try:
-                compiled = PlainCall(self._compile_call(module, call, self._backend), call)
-                self._compiled[module] = compiled
-            except Exception as error:
-                self._recorder.failed(f"{CALL}{type(module).__name__}", error)
+            self._note_call(call.__get__(module), args, kwargs)
+            if not self._recorder.now.following:
                 return call(module, *args, **kwargs)
-        return compiled.run(module, args, kwargs)
+            part = f"{CALL}{type(module).__name__}"
+            if (instrument := active_instrument((*args, *kwargs.values()), self._tracers)) is not None:
+                self._recorder.note(part, f"it ran as it is, and was not captured: {instrument.reason}")
+                return call(module, *args, **kwargs)
+            compiled = self._compiled.get(module)
+            if compiled is None:
+                try:
+                    compiled = PlainCall(self._compile_call(module, call, self._backend), call)
+                    self._compiled[module] = compiled
+                except Exception as error:
+                    self._recorder.failed(part, error)
+                    return call(module, *args, **kwargs)
+            return compiled.run(module, args, kwargs)
 
 
 class _Observer:

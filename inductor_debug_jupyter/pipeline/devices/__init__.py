@@ -3,18 +3,17 @@
 - ``profile`` and ``profile_file``: the :class:`DeviceProfile`, read from TOML; ``profiles/`` has the built-in ones.
 - ``constraint``: the base class of rules. ``alignment`` (alignment), ``dtypes``, ``layouts``, ``support`` (ops) and
   ``memory`` hold the rules.
-- ``checker``: :func:`rules_for` makes the rules of a profile, :func:`check` runs them and folds their problems.
-- ``coverage``: whether the target runs each op. ``partition`` cuts graphs into segments and lists the transfers,
-  ``execute`` runs the segments, ``cpu_side`` has the ops that the user chose for the CPU.
-- ``memory``: bytes over time, from ``liveness``; ``symbolic`` evaluates symbolic sizes.
-- ``ops`` and ``known_ops``: names of ops, and the check that torch has them.
-- ``context``: settings, profile and rules as one value. ``judge``: all of it for one session, as a record.
+- ``checker``: :func:`rules_for` makes the rules of a profile, :class:`JudgingContext` holds them with profile and
+  settings, :func:`check` runs them and folds their problems.
+- ``coverage``: whether the target runs each op. ``partition`` cuts graphs into segments and lists the transfers.
+- ``memory``: bytes over time, from the liveness of storages; ``symbolic`` evaluates symbolic sizes.
+- ``ops``: names of ops, and the check that torch has them.
+- ``judge``: all of it for one session, as a record.
 """
 
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint, AlignmentRule, ShapeConstraint
-from inductor_debug_jupyter.pipeline.devices.checker import check, rules_for
+from inductor_debug_jupyter.pipeline.devices.checker import JudgingContext, check, rules_for
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
-from inductor_debug_jupyter.pipeline.devices.context import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of, graph_coverage
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint, LayoutRule

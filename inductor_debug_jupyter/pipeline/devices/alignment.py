@@ -111,7 +111,10 @@ class AlignmentConstraint(Constraint):
 
     def check(self, graph: GraphRecord) -> Iterator[Problem]:
         """Each distinct size, at each computing op that reads or makes it."""
-        bad_sizes = functools.cache(lambda name: self._bad_sizes(name, graph))  # several nodes read the same one
+        if "_batch_sizes" not in graph.__dict__:  # kept beside the record's fields
+            graph.__dict__["_batch_sizes"] = BatchSizes(graph)
+        batch: BatchSizes = graph.__dict__["_batch_sizes"]
+        bad_sizes = functools.cache(lambda name: self._bad_sizes(name, graph, batch))  # several nodes read the same one
         for node in graph.calls:
             name = bare_name(node.target)
             if name in VIEWS or node.name in graph.interior or not self._holds_for(name):
@@ -140,12 +143,12 @@ class AlignmentConstraint(Constraint):
         ]
         return [*covered, node.name] if "output" in wanted else covered
 
-    def _bad_sizes(self, name: str, graph: GraphRecord) -> list[tuple[int | str, TensorSpec]]:
+    def _bad_sizes(self, name: str, graph: GraphRecord, batch: BatchSizes) -> list[tuple[int | str, TensorSpec]]:
         """The sizes of a node that are not certain to be a multiple, each with its tensor."""
         bad: list[tuple[int | str, TensorSpec]] = []
         if name in graph.interior:
             return bad
-        node, batch, rule = graph.by_name[name], batch_sizes(graph), self._rule
+        node, rule = graph.by_name[name], self._rule
         for spec in node.outputs:
             multiple = rule.elements(spec.dtype, self._narrow)
             for position in _positions(spec, rule.dims, node.name in batch.weights) if multiple > 1 else ():
@@ -191,12 +194,11 @@ class AlignmentConstraint(Constraint):
 
     def _condition(self, node: NodeRecord, size: str, spec: TensorSpec, graph: GraphRecord, multiple: int) -> Problem:
         written = size if size.isidentifier() else f"({size})"
-        known = symbolic.ranges_text(size, graph.symbols)
+        known = [f"; {name} in {graph.symbols[name]}" for name in symbolic.symbols_in(size) if name in graph.symbols]
         never = symbolic.never_reaches(size, multiple, graph.symbols)
         return Problem(
             node.name,
-            f"{'never fits' if never else 'fits only when'}"
-            f"{': needs' if never else ''} {written} % {multiple} == 0{f'; {known}' if known else ''}",
+            f"{'never fits: needs' if never else 'fits only when'} {written} % {multiple} == 0{''.join(known)}",
             observed=size,
             allowed=f"multiples of {multiple}",
             explanation=f"The size is symbolic: whether the target takes it depends on the input. "
@@ -315,14 +317,6 @@ class BatchSizes:
         was_moved = len(spec.shape) == 1 or spec.stride is None or spec.stride[-1] != 1
         symbols = symbolic.symbols_in(size)
         return was_moved and (size in self._sizes or (bool(symbols) and self._symbols.issuperset(symbols)))
-
-
-def batch_sizes(graph: GraphRecord) -> BatchSizes:
-    """The batch sizes of a graph, computed once and kept beside the record's fields, in its ``__dict__``."""
-    kept: BatchSizes | None = graph.__dict__.get("_batch_sizes")
-    if kept is None:
-        kept = graph.__dict__["_batch_sizes"] = BatchSizes(graph)
-    return kept
 
 
 def _leading_products(spec: TensorSpec) -> Iterator[int | str]:

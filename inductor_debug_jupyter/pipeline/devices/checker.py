@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstraint
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
-from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import DtypeConstraint, KnownTypesConstraint, NarrowedConstraint
-from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutConstraint
 from inductor_debug_jupyter.pipeline.devices.memory import MemoryConstraint, ScratchpadConstraint
-from inductor_debug_jupyter.pipeline.devices.ops import bare_name
-from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
+from inductor_debug_jupyter.pipeline.devices.ops import bare_name, check_ops
+from inductor_debug_jupyter.pipeline.devices.profile import CpuChoice, DeviceProfile, load_profile
 from inductor_debug_jupyter.pipeline.devices.support import OpSupport, UnsupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, Place, Severity, Violation
+from inductor_debug_jupyter.pipeline.settings import Settings
 from inductor_debug_jupyter.pipeline.words import RANK
 
 
@@ -62,6 +62,53 @@ def _check_op_names(profile: DeviceProfile) -> None:
         check_ops(names, f"{profile.name}, {key}")
 
 
+@dataclass(frozen=True)
+class JudgingContext:
+    """Settings, target and rules of a session.
+
+    Attributes:
+        settings: the options in force.
+        profile: the target's profile with the settings' changes, and with a what-if's.
+        rules: what is checked.
+        has_own_rules: the rules are the user's (``constraints=``), not the profile's.
+        is_complete: False for a session that was loaded: its file names the target, but neither settings nor rules.
+    """
+
+    settings: Settings
+    profile: DeviceProfile
+    rules: tuple[Constraint, ...]
+    has_own_rules: bool = False
+    is_complete: bool = True
+
+    @classmethod
+    def of(cls, settings: Settings, constraints: Sequence[Constraint] | None = None) -> JudgingContext:
+        """The settings' target with its rules, or with ``constraints`` instead.
+
+        Raises:
+            UsageError: a bad setting or an unknown target.
+        """
+        profile = load_profile(settings["target"]).with_settings(settings)
+        rules = rules_for(profile) if constraints is None else constraints
+        return cls(settings, profile, tuple(rules), has_own_rules=constraints is not None)
+
+    @property
+    def strict(self) -> bool:
+        """Whether what the target refuses is an error of the run."""
+        return bool(self.settings["strict"])
+
+    def check_other_graphs(self) -> None:
+        """Check that the context also holds for graphs of another run.
+
+        Raises:
+            OptionError: a node of the captured graphs is meant for the CPU, which another run does not have.
+        """
+        if nodes := [name for _, _, name in self.profile.cpu.nodes]:
+            raise OptionError(
+                f"node {nodes[0]!r} on the CPU is one of the graphs that were captured, and another run has graphs of "
+                "its own; name its op instead: fallback=[…]"
+            )
+
+
 def checked_graphs(capture: CompileCapture) -> list[GraphRecord]:
     """The graphs of a capture that rules look at: forward and backward, or the Dynamo graph where there is neither."""
     lowered = [graph for stage in ("forward", "backward") if (graph := capture.graph(stage)) is not None]
@@ -95,7 +142,22 @@ def problems_of(
     """Every problem that the rules report. Nodes that the user chose for the CPU are left out."""
     for rule in rules:
         for capture in captures:
-            yield from _problems_in(rule, capture, cpu or CpuChoice())
+            for graph, problems in _problems_in(rule, capture):
+                on_cpu = (cpu or CpuChoice()).names(graph, capture.compile_id)
+                if isinstance(rule, MemoryConstraint):  # the target also stores what the CPU computes
+                    on_cpu = frozenset()
+                yield from (PlacedProblem(rule, capture, graph, each) for each in problems if each.node not in on_cpu)
+
+
+def _problems_in(rule: Constraint, capture: CompileCapture) -> Iterator[tuple[GraphRecord, Iterable[Problem]]]:
+    graphs = checked_graphs(capture)
+    for graph in graphs:
+        yield graph, rule.check(graph, capture) if isinstance(rule, MemoryConstraint) else rule.check(graph)
+    dynamo = capture.graph("dynamo")
+    if isinstance(rule, UnsupportedOpsConstraint) and dynamo is not None and dynamo is not graphs[0]:
+        calls = [node for graph in graphs for node in graph.calls]
+        aot_names = {bare_name(name) for node in calls for name in (node.target, node.composite)}
+        yield dynamo, rule.check_names(dynamo, aot_names)
 
 
 def check(
@@ -111,8 +173,10 @@ def folded(problems: Iterable[PlacedProblem]) -> tuple[Violation, ...]:
     for each in problems:
         problem = each.problem
         cause = (problem.cause,) if problem.cause else (problem.title, problem.observed, problem.allowed)
-        place = each.place
-        causes.setdefault((each.rule.rule_id, *cause), (each, {}))[1].setdefault(same_place(place), place)
+        place, line = each.place, each.place.source
+        here = (place.stage, place.node) if line is None else (place.module_path, line.file, line.line)
+        places = causes.setdefault((each.rule.rule_id, *cause), (each, {}))[1]
+        places.setdefault((place.compile_id, *here), place)
     violations = [
         Violation(
             rule_id=first.rule.rule_id,
@@ -130,28 +194,6 @@ def folded(problems: Iterable[PlacedProblem]) -> tuple[Violation, ...]:
     return tuple(sorted(violations, key=lambda violation: RANK[violation.severity]))
 
 
-def _problems_in(rule: Constraint, capture: CompileCapture, cpu: CpuChoice) -> Iterator[PlacedProblem]:
-    graphs = checked_graphs(capture)
-    for graph in graphs:
-        if isinstance(rule, MemoryConstraint):  # the target also stores what the CPU computes, so nothing is left out
-            yield from (PlacedProblem(rule, capture, graph, problem) for problem in rule.check(graph, capture))
-        else:
-            yield from _off_cpu(rule, capture, graph, rule.check(graph), cpu)
-    dynamo = capture.graph("dynamo")
-    if isinstance(rule, UnsupportedOpsConstraint) and dynamo is not None and dynamo is not graphs[0]:
-        calls = [node for graph in graphs for node in graph.calls]
-        aot_names = {bare_name(name) for node in calls for name in (node.target, node.composite)}
-        yield from _off_cpu(rule, capture, dynamo, rule.check_names(dynamo, aot_names), cpu)
-
-
-def _off_cpu(
-    rule: Constraint, capture: CompileCapture, graph: GraphRecord, problems: Iterable[Problem], cpu: CpuChoice
-) -> Iterator[PlacedProblem]:
-    """The problems of one graph, without those of nodes that the user chose for the CPU."""
-    on_cpu = cpu.names(graph, capture.compile_id)
-    return (PlacedProblem(rule, capture, graph, problem) for problem in problems if problem.node not in on_cpu)
-
-
 def place_of(compile_id: str, graph: GraphRecord, name: str) -> Place:
     """The place of a node. A graph input has no line of its own, so it gets that of the first op that reads it."""
     node = graph.node(name)
@@ -160,10 +202,3 @@ def place_of(compile_id: str, graph: GraphRecord, name: str) -> Place:
     if node is None:
         return Place(compile_id, graph.stage, name)
     return Place(compile_id, graph.stage, node.name, node.target, node.module_path, node.source, node.cell)
-
-
-def same_place(place: Place) -> object:
-    """A key that is equal for nodes of one module and line; a node without a line has a key of its own."""
-    if place.source is None:
-        return (place.compile_id, place.stage, place.node)
-    return (place.compile_id, place.module_path, place.source.file, place.source.line)

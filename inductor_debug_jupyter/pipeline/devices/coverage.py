@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.devices.checker import (
     PlacedProblem,
@@ -21,11 +21,15 @@ from inductor_debug_jupyter.pipeline.devices.checker import (
     rules_for,
 )
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
-from inductor_debug_jupyter.pipeline.devices.cpu_side import MEANT
 from inductor_debug_jupyter.pipeline.devices.ops import VIEWS, bare_name
 from inductor_debug_jupyter.pipeline.devices.partition import Traffic, full_sides, segments_of, traffic_of
-from inductor_debug_jupyter.pipeline.devices.profile import DeviceProfile
-from inductor_debug_jupyter.pipeline.devices.support import OpSupport, OpVerdict, UnsupportedOpsConstraint
+from inductor_debug_jupyter.pipeline.devices.profile import MEANT, DeviceProfile
+from inductor_debug_jupyter.pipeline.devices.support import (
+    RUNS_ON_DEVICE,
+    OpSupport,
+    OpVerdict,
+    UnsupportedOpsConstraint,
+)
 from inductor_debug_jupyter.pipeline.records import (
     OP_STATUSES,
     CompileCapture,
@@ -84,16 +88,17 @@ class _Surveyor:
         }
         segments = segments_of(graph, full_sides(graph, sides))
         traffic = traffic_of(graph, segments, self._profile)
-        rows = _rows(graph, compile_id, verdicts)
+        rows, narrow = _rows(graph, compile_id, verdicts), self._profile.narrow
+        narrowed = Counter(spec.dtype for node in graph.nodes for spec in node.outputs if spec.dtype in narrow)
         return GraphCoverage(
             compile_id=compile_id,
             stage=graph.stage,
             nodes=len(graph.calls),
-            rows=tuple(row.record() for row in rows),
+            rows=tuple(row for row, _ in rows),
             segments=segments,
             transfers=tuple(traffic.transfers),
             fallbacks=_ledger(rows, traffic),
-            narrowed=self._narrowed(graph),
+            narrowed=tuple((dtype, narrow[dtype], number) for dtype, number in sorted(narrowed.items())),
         )
 
     def _verdicts(self, graph: GraphRecord, compile_id: str) -> dict[str, OpVerdict]:
@@ -117,11 +122,6 @@ class _Surveyor:
             return replace(verdict, status=self._lacking)
         refused = self._refused.get((compile_id, graph.stage, node.name))
         return verdict if refused is None else OpVerdict(verdict.op, self._lacking, refused)
-
-    def _narrowed(self, graph: GraphRecord) -> tuple[tuple[str, str, int], ...]:
-        narrow = self._profile.narrow
-        counts = Counter(spec.dtype for node in graph.nodes for spec in node.outputs if spec.dtype in narrow)
-        return tuple((dtype, narrow[dtype], number) for dtype, number in sorted(counts.items()))
 
 
 def _refused(problems: Iterable[PlacedProblem]) -> dict[tuple[str, str, str], str]:
@@ -148,57 +148,34 @@ def _nodes_of(placed: PlacedProblem) -> Iterator[tuple[GraphRecord, str]]:
             yield from ((graph, node.name) for node in computing or made)
 
 
-@dataclass
-class _Row:
-    """One op with one verdict: its nodes and places, gathered node by node."""
-
-    verdict: OpVerdict
-    nodes: list[str]
-    places: dict[object, Place]
-
-    def record(self) -> OpRow:
-        verdict = self.verdict
-        return OpRow(
-            verdict.op, verdict.status, len(self.nodes), verdict.reason, verdict.parts, tuple(self.places.values())
-        )
-
-
-def _rows(graph: GraphRecord, compile_id: str, verdicts: dict[str, OpVerdict]) -> list[_Row]:
-    """One row for each op and verdict, worst first, then the most frequent.
+def _rows(graph: GraphRecord, compile_id: str, verdicts: dict[str, OpVerdict]) -> list[tuple[OpRow, list[str]]]:
+    """One row for each op and verdict with the names of its nodes, worst first, then the most frequent.
 
     An op that leaves the target has a place for each module and line, an op that the target runs for each line.
     """
-    rows: dict[OpVerdict, _Row] = {}
+    found: dict[OpVerdict, tuple[list[str], dict[object, Place]]] = {}
     for node in graph.calls:
-        verdict = verdicts[node.name]
-        row = rows.get(verdict)
-        if row is None:
-            row = rows[verdict] = _Row(verdict, [], {})
-        row.nodes.append(node.name)
-        source = node.source
+        verdict, source = verdicts[node.name], node.source
+        names, places = found.setdefault(verdict, ([], {}))
+        names.append(node.name)
         where = (source.file, source.line) if source else (node.name, 0)
         key = where if verdict.runs_on_device else (*where, node.module_path)
-        if key not in row.places:
-            row.places[key] = place_of(compile_id, graph, node.name)
+        if key not in places:
+            places[key] = place_of(compile_id, graph, node.name)
+    rows = [
+        (OpRow(each.op, each.status, len(names), each.reason, each.parts, tuple(places.values())), names)
+        for each, (names, places) in found.items()
+    ]
     order = {status: -rank for rank, status in enumerate(OP_STATUSES)}
-    return sorted(rows.values(), key=lambda row: (order[row.verdict.status], -len(row.nodes), row.verdict.op))
+    return sorted(rows, key=lambda row: (order[row[0].status], -row[0].count, row[0].op))
 
 
-def _ledger(rows: list[_Row], traffic: Traffic) -> tuple[Fallback, ...]:
+def _ledger(rows: list[tuple[OpRow, list[str]]], traffic: Traffic) -> tuple[Fallback, ...]:
     entries = []
-    for row in rows:
-        if row.verdict.runs_on_device:
+    for row, names in rows:
+        if row.status in RUNS_ON_DEVICE:
             continue
-        moved = [transfer.bytes for name in row.nodes for transfer in traffic.blamed.get(name, ())]
-        record = row.record()
-        entries.append(
-            Fallback(
-                record.op,
-                record.reason,
-                record.count,
-                None if None in moved else sum(size or 0 for size in moved),
-                record.places,
-                record.status,
-            )
-        )
+        sizes = [transfer.bytes for name in names for transfer in traffic.blamed.get(name, ())]
+        moved = None if None in sizes else sum(size or 0 for size in sizes)
+        entries.append(Fallback(row.op, row.reason, row.count, moved, row.places, row.status))
     return tuple(entries)

@@ -89,24 +89,22 @@ class DtypeConstraint(Constraint):
             op = bare_name(node.composite or node.target)
             allowed = self.allowed_for(op)
             by_op = op in self._per_op and dtype in self.allowed_dtypes
+            to = nearest(dtype, allowed)
+            hint = f"cast to {to} before this line"
+            if "complex" in dtype and "complex" not in to:  # a cast would drop the imaginary part
+                part = nearest("float32", allowed)
+                hint = (
+                    f"keep real and imaginary parts as two numbers of {part} (torch.view_as_real), or stay on the CPU"
+                )
             yield Problem(
                 node.name,
                 f"{dtype} is not supported" + (f" by {op}" if by_op else ""),
                 observed=dtype,
                 allowed=", ".join(allowed),
                 explanation=f"The target has no {op if by_op else 'arithmetic'} in this dtype.",
-                hints=(_instead_of(dtype, allowed),),
+                hints=(hint,),
                 evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
             )
-
-
-def _instead_of(dtype: str, allowed: Iterable[str]) -> str:
-    """The hint for an unsupported dtype: a cast, except from complex, where it would drop the imaginary part."""
-    to = nearest(dtype, allowed)
-    if "complex" in dtype and "complex" not in to:
-        part = nearest("float32", allowed)
-        return f"keep real and imaginary parts as two numbers of {part} (torch.view_as_real), or leave it to the CPU"
-    return f"cast to {to} before this line"
 
 
 def nearest(dtype: str, allowed: Iterable[str]) -> str:

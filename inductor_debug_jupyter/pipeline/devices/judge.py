@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
-from inductor_debug_jupyter.pipeline.devices.checker import PlacedProblem, folded, problems_of
-from inductor_debug_jupyter.pipeline.devices.context import JudgingContext
+from inductor_debug_jupyter.pipeline.devices.checker import JudgingContext, PlacedProblem, folded, problems_of
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
 from inductor_debug_jupyter.pipeline.devices.memory import memory_notes, memory_of
 from inductor_debug_jupyter.pipeline.records import (

@@ -79,46 +79,40 @@ class LayoutConstraint(Constraint):
 
     def _fits(self, spec: TensorSpec) -> bool:
         if self._rule.format == "channels_last":
-            return len(spec.shape) != 4 or is_channels_last(spec)
+            is_image = len(spec.shape) == 4  # whose second dimension has to be innermost
+            return not is_image or (spec.stride is not None and is_contiguous(_reordered(spec, (0, 2, 3, 1))))
         if self._rule.format == "tile":
             return lies_on_tiles(spec, self._rule.tile)
         return is_contiguous(spec)
 
     def _problem(self, node: str, name: str, spec: TensorSpec) -> Problem:
-        strides = f"{spec} with strides {list(spec.stride or ())}"
+        tile, columns = " × ".join(map(str, self._rule.tile)), self._rule.tile[-1:]
+        is_laid_out = "t.is_contiguous()"
         if self._rule.format == "channels_last":
-            return Problem(
-                node,
-                f"{name} reads an image that is not channels_last",
-                observed=strides,
-                cause=f"{name} channels_last",
-                allowed="channels innermost: x.to(memory_format=torch.channels_last)",
-                explanation="The target convolves over channels that lie next to each other; another order is copied.",
-                hints=("convert the model and its input once: .to(memory_format=torch.channels_last)",),
-                evidence=f"bare(op) == {name!r} and any(t.dim() == 4 and "
-                "not t.is_contiguous(memory_format=torch.channels_last) for t in tensors)",
-            )
-        if self._rule.format == "tile":
-            tile = " × ".join(map(str, self._rule.tile))
-            return Problem(
-                node,
-                f"{name} reads rows that do not lie on tiles of {tile}",
-                observed=strides,
-                cause=f"{name} tile",
-                allowed=f"dense rows that start at multiples of {self._rule.tile[-1]} elements",
-                explanation=f"The target loads tiles of {tile}; rows that start inside one need a copy first.",
-                hints=("call .contiguous() before this line, or slice at multiples of the tile",),
-                evidence=f"bare(op) == {name!r} and any(not t.is_contiguous() for t in tensors)",
-            )
+            title = "an image that is not channels_last"
+            allowed = "channels innermost: x.to(memory_format=torch.channels_last)"
+            why = "The target convolves over channels that lie next to each other; another order is copied."
+            hint = "convert the model and its input once: .to(memory_format=torch.channels_last)"
+            is_laid_out = "(t.dim() != 4 or t.is_contiguous(memory_format=torch.channels_last))"
+        elif self._rule.format == "tile":
+            title = f"rows that do not lie on tiles of {tile}"
+            allowed = f"dense rows that start at multiples of {columns[0]} elements"
+            why = f"The target loads tiles of {tile}; rows that start inside one need a copy first."
+            hint = "call .contiguous() before this line, or slice at multiples of the tile"
+        else:
+            title = "a tensor that is not contiguous"
+            allowed = f"strides {list(dense_strides(spec.shape) or ())}"
+            why = "The target reads tensors row by row; another order needs a copy first."
+            hint = "call .contiguous() before this line, or reorder the dimensions once, earlier"
         return Problem(
             node,
-            f"{name} reads a tensor that is not contiguous",
-            observed=strides,
-            cause=f"{name} contiguous",
-            allowed=f"strides {list(dense_strides(spec.shape) or ())}",
-            explanation="The target reads tensors row by row; another order needs a copy first.",
-            hints=("call .contiguous() before this line, or reorder the dimensions once, earlier",),
-            evidence=f"bare(op) == {name!r} and any(not t.is_contiguous() for t in tensors)",
+            f"{name} reads {title}",
+            observed=f"{spec} with strides {list(spec.stride or ())}",
+            cause=f"{name} {self._rule.format}",
+            allowed=allowed,
+            explanation=why,
+            hints=(hint,),
+            evidence=f"bare(op) == {name!r} and any(not {is_laid_out} for t in tensors)",
         )
 
 
@@ -155,11 +149,6 @@ def is_transposed_matrix(spec: TensorSpec) -> bool:
     if spec.stride is None or len(spec.shape) < 2:
         return False
     return is_contiguous(_reordered(spec, (*range(len(spec.shape) - 2), len(spec.shape) - 1, len(spec.shape) - 2)))
-
-
-def is_channels_last(spec: TensorSpec) -> bool:
-    """Whether a four-dimensional tensor has its second dimension innermost."""
-    return spec.stride is not None and is_contiguous(_reordered(spec, (0, 2, 3, 1)))
 
 
 def lies_on_tiles(spec: TensorSpec, tile: tuple[int, ...]) -> bool:

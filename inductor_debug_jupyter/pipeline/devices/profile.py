@@ -47,6 +47,10 @@ A profile is a TOML file; every table is optional, and what it does not mention 
 
 An unknown key, a value of the wrong kind or an unknown dtype raises an error of one line that names the file, the line
 and what is allowed.
+
+:class:`CpuChoice` holds ops that the user chose for the CPU, although the target might have them. The target is never
+given such an op, so its rules do not judge it, and the ledger of fallbacks names it. The target reads the op's results
+again, so the rules still judge the ops around it.
 """
 
 from __future__ import annotations
@@ -60,15 +64,52 @@ from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentRule
-from inductor_debug_jupyter.pipeline.devices.cpu_side import CpuChoice
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
-from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.layouts import LayoutRule
+from inductor_debug_jupyter.pipeline.devices.ops import check_ops, functional_name
 from inductor_debug_jupyter.pipeline.devices.profile_file import read_profile
 from inductor_debug_jupyter.pipeline.errors import ProfileError
 from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.reading import LARGEST_TEXT, read_regular
+from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord
 from inductor_debug_jupyter.pipeline.settings import Settings
+
+MEANT = "it is meant for the CPU"
+"""The reason in the ledger."""
+
+
+def op_name(node: NodeRecord) -> str:
+    """The op as AOTAutograd first saw it, by its bare name: ``gelu`` also where the graph has its parts."""
+    return functional_name(node.composite or node.target)
+
+
+@dataclass(frozen=True)
+class CpuChoice:
+    """The ops and nodes that the user chose for the CPU.
+
+    Args:
+        ops: every call of these ops, by their bare names.
+        nodes: only these nodes: compile id, stage and name. A part of a decomposed op takes the whole op along.
+    """
+
+    ops: frozenset[str] = frozenset()
+    nodes: frozenset[tuple[str, str, str]] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.ops or self.nodes)
+
+    def names(self, graph: GraphRecord, compile_id: str) -> frozenset[str]:
+        """The chosen nodes of a graph, each with the other parts of its decomposed op."""
+        if not self:
+            return frozenset()
+        chosen = [
+            node
+            for node in graph.calls
+            if op_name(node) in self.ops or (compile_id, graph.stage, node.name) in self.nodes
+        ]
+        calls = {(node.composite, node.call) for node in chosen if node.composite}
+        whole = (node.name for node in graph.calls if node.composite and (node.composite, node.call) in calls)
+        return frozenset([*(node.name for node in chosen), *whole])
 
 
 @dataclass(frozen=True)

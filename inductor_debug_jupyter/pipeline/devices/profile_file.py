@@ -14,9 +14,8 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.devices.alignment import DIMS, OPERANDS, AlignmentRule
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
-from inductor_debug_jupyter.pipeline.devices.known_ops import unknown_op
 from inductor_debug_jupyter.pipeline.devices.layouts import FORMATS, LayoutRule
-from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY
+from inductor_debug_jupyter.pipeline.devices.ops import DEFAULT_DENY, unknown_op
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, ProfileError
 from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.options import parse_size

@@ -11,7 +11,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint, Problem
-from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.ops import (
     DECOMPOSED,
     DEFAULT_DENY,
@@ -20,12 +19,15 @@ from inductor_debug_jupyter.pipeline.devices.ops import (
     VARIANTS,
     VIEWS,
     bare_name,
+    check_ops,
     functional_name,
     lowered_names,
     names_of,
 )
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, OpStatus
+
+RUNS_ON_DEVICE = frozenset({"supported", "decomposable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class OpVerdict:
     @property
     def runs_on_device(self) -> bool:
         """Whether the target runs it, whole or in parts."""
-        return self.status in {"supported", "decomposable"}
+        return self.status in RUNS_ON_DEVICE
 
 
 class OpSupport:
@@ -179,14 +181,6 @@ def _variants(op: str) -> tuple[str, ...]:
     return (f"{op}_{VARIANTS[op]}",) if op in VARIANTS else ()
 
 
-def _texts(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as a tuple; a single string is refused, because it would count as a list of letters."""
-    listed = None if isinstance(names, str) else tuple(names)
-    if listed is None or not all(isinstance(name, str) for name in listed):
-        raise OptionError(f"unsupported_ops: {names!r} is not allowed; allowed: names of ops, such as ['aten.sort']")
-    return listed
-
-
 class UnsupportedOpsConstraint(Constraint):
     """Ops that the target does not have, by any of their names; :data:`DEFAULT_DENY` when none are given.
 
@@ -197,7 +191,10 @@ class UnsupportedOpsConstraint(Constraint):
     rule_id = "op.unsupported"
 
     def __init__(self, unsupported_ops: Iterable[str] = DEFAULT_DENY, *, support: OpSupport | None = None) -> None:
-        self.unsupported_ops = _texts(unsupported_ops)
+        self.unsupported_ops = () if isinstance(unsupported_ops, str) else tuple(unsupported_ops)
+        if isinstance(unsupported_ops, str) or not all(isinstance(name, str) for name in self.unsupported_ops):
+            given = f"unsupported_ops: {unsupported_ops!r}"  # a single string would count as a list of letters
+            raise OptionError(f"{given} is not allowed; allowed: names of ops, such as ['aten.sort']")
         if support is None and unsupported_ops is not DEFAULT_DENY:
             check_ops(self.unsupported_ops, "unsupported_ops")
         self._support = support or OpSupport(deny=self.unsupported_ops)

@@ -108,11 +108,6 @@ def _factor(tree: ast.expr) -> int:
     return 1
 
 
-def ranges_text(size: str, ranges: Mapping[str, str]) -> str:
-    """``s0 in [2, 512]`` for each symbol whose range is known."""
-    return "; ".join(f"{name} in {ranges[name]}" for name in symbols_in(size) if name in ranges)
-
-
 def known_sizes(hints: Mapping[str, int], ranges: Mapping[str, str]) -> dict[str, int]:
     """Each symbol's value at capture; for one that depends on values its upper bound, where there is one."""
     sizes = dict(hints)

@@ -23,8 +23,13 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, BackendAdapter, IsolatedAdapter, find_adapter
-from inductor_debug_jupyter.pipeline.adapters.backend_adapter import DYNAMO, backend_names
-from inductor_debug_jupyter.pipeline.adapters.lookup import BUILT_IN, check_name, registered_adapters
+from inductor_debug_jupyter.pipeline.adapters.lookup import (
+    BUILT_IN,
+    DYNAMO,
+    backend_names,
+    check_name,
+    registered_adapters,
+)
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.contract import Facts, is_dense
 from inductor_debug_jupyter.pipeline.diff.effects import (

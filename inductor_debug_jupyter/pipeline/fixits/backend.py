@@ -1,4 +1,4 @@
-"""A backend for ``torch.compile`` that runs a rewritten graph.
+"""The fixed model, and the backend for ``torch.compile`` behind it, which runs a rewritten graph.
 
 Dynamo's graph is traced to ATen ops and interpreted once more with the rewrite in force. The graph traced from that
 goes through AOTAutograd, which derives the backward from the rewritten forward, so only the forward is rewritten. The
@@ -8,32 +8,39 @@ driver lays tensors out on the way in.
 A rewritten graph is a *program* for one signature of inputs: the sizes to pad and to cut are numbers in it. Where
 Dynamo left sizes open, one program is made for each signature that comes. Where it did not, Dynamo compiles again, and
 a call that its guards let through with another signature is an error.
+
+The fixed model is the original, compiled with that backend; it is called, trained and captured like any other. A patch
+writes it into the user's cell as one line: ``net = fixed(net, pad={784: 832})``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError, RewriteError
+from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, RewriteError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
 from inductor_debug_jupyter.pipeline.fixits.original import Original, Signature, fake_results, signature
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.fixits.rewriting import Rewriting, Waste
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import (
     GRAPH_BREAKS,
-    example_value,
     fake_inputs_of_fixed_size,
     has_open_sizes,
     traced_aten,
-    uses_vmap,
 )
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import placeholder_roles
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import example_value, placeholder_roles
 from inductor_debug_jupyter.pipeline.torch_compat.hooks import notify_rewritten
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_with_aot
+from inductor_debug_jupyter.pipeline.torch_compat.regions import (
+    compile_without_recompile_limit,
+    registered_backend,
+    uncompiled,
+)
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -66,15 +73,13 @@ class RewritingBackend:
             try:
                 programs.make(examples)
             except RewriteError as error:
-                return _refusing(error)
+                message, cause = str(error), error.__cause__
+
+                def refuse(*_: Any) -> Any:
+                    raise RewriteError(message) from cause
+
+                return refuse
         return programs.call
-
-
-def _refusing(error: RewriteError) -> Callable[..., Any]:
-    def refuse(*_: Any) -> Any:
-        raise RewriteError(str(error)) from error.__cause__
-
-    return refuse
 
 
 class _Programs:
@@ -107,7 +112,7 @@ class _Programs:
             RewriteError: the graph cannot be rewritten.
         """
         try:
-            program = self._rewritten(args)
+            graph_module, border, original, results, moved = self._rewritten(args)
         except RewriteError as error:
             raise RewriteError(_first_line(error)) from error.__cause__
         except InductorDebugError:
@@ -116,15 +121,20 @@ class _Programs:
             raise
         except Exception as error:
             raise RewriteError(f"the graph cannot be rewritten for these inputs: {_first_line(error)}") from error
-        inputs = fake_inputs_of_fixed_size(program.border.inward(list(args)), program.border.written)
-        made = _Program(program, self._backend.then(program.graph_module, inputs))
+        inputs = fake_inputs_of_fixed_size(border.inward(list(args)), border.written)
+        made = _Program(self._backend.then(graph_module, inputs), border, original, results, moved)
         self._made[signature(args)] = made
         return made
 
-    def _rewritten(self, args: Sequence[Any]) -> _Rewritten:
+    def _rewritten(
+        self, args: Sequence[Any]
+    ) -> tuple[torch.fx.GraphModule, Border, Original, tuple[Result, ...], tuple[bool, ...]]:
+        """The rewritten graph, and what the host does before and after it: the other fields of a :class:`_Program`."""
         rewrite, graph_module = self._backend.rewrite, self._graph_module
         given = [value.detach() if isinstance(value, torch.Tensor) else value for value in args]
-        plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=uses_vmap(graph_module))
+        # Inside vmap tensors hide their batch dimension.
+        has_vmap = any("_vmap_" in getattr(node.target, "__name__", "") for node in graph_module.graph.nodes)
+        plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=has_vmap)
         border = Border(rewrite, plain, self._roles)
         while True:
             rewriting = Rewriting(plain, rewrite, border)
@@ -138,7 +148,7 @@ class _Programs:
         notify_rewritten(rewritten)
         original = Original(plain)
         moved = original.moved(border.outward(fake_results(rewritten), rewriting.results))
-        return _Rewritten(rewritten, border, original, rewriting.results, moved)
+        return rewritten, border, original, rewriting.results, moved
 
     def _other_signature(self, args: Sequence[Any]) -> str:
         """The first input that differs from those that the only program was made for."""
@@ -150,33 +160,24 @@ class _Programs:
 
 
 @dataclass(frozen=True)
-class _Rewritten:
-    """A rewritten graph, and what the host does before and after it."""
+class _Program:
+    """A compiled rewritten graph, and what the host does before and after it."""
 
-    graph_module: torch.fx.GraphModule
+    run: Callable[..., Any]
     border: Border
     original: Original
     results: tuple[Result, ...]
     moved: tuple[bool, ...]
 
-
-@dataclass(frozen=True)
-class _Program:
-    """A compiled rewritten graph."""
-
-    about: _Rewritten
-    run: Callable[..., Any]
-
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """Run on the user's inputs; the results have the original's shapes, dtypes, strides and aliases."""
-        about, border = self.about, self.about.border
-        inward = border.inward(args)
-        border.refuse_overlaps(args, inward)
+        inward = self.border.inward(args)
+        self.border.refuse_overlaps(args, inward)
         results = self.run(*inward)
-        border.write_back(args, inward)
+        self.border.write_back(args, inward)
         copied = {number for number, (arg, given) in enumerate(zip(args, inward, strict=True)) if arg is not given}
-        made = about.original.laid_out(border.outward(results, about.results), args, copied, about.moved)
-        about.original.check(made)
+        made = self.original.laid_out(self.border.outward(results, self.results), args, copied, self.moved)
+        self.original.check(made)
         return tuple(made)
 
 
@@ -206,3 +207,122 @@ def _name_inputs(before: torch.fx.GraphModule, after: torch.fx.GraphModule) -> N
         if hasattr(old, "_dynamo_source"):
             new._dynamo_source = old._dynamo_source
     after.recompile()
+
+
+_DTYPES = sorted(name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype))
+
+
+def fixed(
+    model: Callable[..., Any],
+    *,
+    pad: Mapping[int, int] | None = None,
+    pad_products: Mapping[int, int] | None = None,
+    cast: Mapping[str, str] | None = None,
+    channels_last: bool = False,
+    contiguous: Iterable[str] = (),
+    decompose: Iterable[str] = (),
+    backend: str | Backend | None = None,
+) -> Any:
+    """A model that computes what the original does, through a graph that is rewritten for a target.
+
+    It shares the original's parameters: training one trains the other. Each new combination of input sizes, strides,
+    dtypes and modes is traced and rewritten when it first comes, however many there are: torch's limits on recompiles
+    do not apply. At every call, shapes and dtypes of the results are compared with the original's: a call that cannot
+    be computed right is a ``RewriteError``. Fixing a fixed model adds to what it has; fixing it with the same again
+    returns it.
+
+    Args:
+        model: a module or function; one that ``torch.compile`` made is taken as what it was made from.
+        pad: size → the size to pad it to, wherever it is: ``{784: 832}``.
+        pad_products: likewise, but only what products and convolutions read; what they make is cut at once.
+        cast: dtype → the dtype to compute in: ``{"float64": "float32"}``.
+        channels_last: lay images and the weights that convolve them out with channels innermost.
+        contiguous: copy what these ops read row by row: ``"encoder.layer.*.attention:bmm"``, module path and op.
+        decompose: take these ops apart, as torch does: ``"gelu"``.
+        backend: what compiles the rewritten graph, by the name that ``torch.compile`` knows or as a function; without
+            one each op runs as in eager mode.
+
+    Raises:
+        OptionError: a value is not allowed; it says which are.
+        UsageError: torch knows no backend of that name.
+    """
+    rewrite = Rewrite(
+        _sizes("pad", pad),
+        _sizes("pad_products", pad_products),
+        _casts(cast),
+        channels_last,
+        _names("contiguous", contiguous),
+        _names("decompose", decompose),
+    )
+    return rewritten_model(model, rewrite, _backend(backend))
+
+
+def rewritten_model(model: Callable[..., Any], rewrite: Rewrite, then: Backend | None = None) -> Any:
+    """:func:`fixed`, given a rewrite."""
+    if (before := _made.get(model)) is not None:
+        then = then or before.then
+        if before.rewrite | rewrite == before.rewrite and then is before.then:
+            return model
+        rewrite = before.rewrite | rewrite
+    plain, backend = uncompiled(model), RewritingBackend(rewrite, then or op_by_op)
+    attributes = getattr(plain, "__dict__", None)  # a model that cannot have attributes keeps none
+    kept: _Kept = attributes.setdefault("_inductor_debug_fixed", _Kept()) if isinstance(attributes, dict) else _Kept()
+    for each in kept:
+        if _made[each].rewrite == rewrite and _made[each].then is backend.then:
+            return each
+    made = compile_without_recompile_limit(plain, backend)
+    _made[made] = backend
+    kept.append(made)
+    return made
+
+
+class _Kept(list[Any]):
+    """The fixed models of one model, kept on it: a training step that calls ``fixed`` must not compile each time.
+
+    They are freed with the model; a copy of the model starts without any.
+    """
+
+    def __deepcopy__(self, memo: Any) -> _Kept:
+        return _Kept()
+
+    def __copy__(self) -> _Kept:
+        return _Kept()
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return _Kept, ()
+
+
+_made: weakref.WeakKeyDictionary[Callable[..., Any], RewritingBackend] = weakref.WeakKeyDictionary()
+"""Every fixed model, with its backend."""
+
+
+def _backend(backend: str | Backend | None) -> Backend | None:
+    if not isinstance(backend, str):
+        return backend
+    try:
+        return registered_backend(backend)
+    except Exception as error:  # torch has an exception of its own for it
+        raise UsageError(f"backend={backend!r}: torch.compile knows no such backend ({error})") from None
+
+
+def _sizes(name: str, given: Mapping[int, int] | None) -> dict[int, int]:
+    for size, to in (given or {}).items():
+        if not (type(size) is int and type(to) is int and 0 < size < to):
+            raise OptionError(f"{name}={{{size!r}: {to!r}}}; allowed: a size above 0 and a larger one")
+    return dict(given or {})
+
+
+def _casts(given: Mapping[str, str] | None) -> dict[str, str]:
+    casts = {str(key).removeprefix("torch."): str(to).removeprefix("torch.") for key, to in (given or {}).items()}
+    for name in (*casts, *casts.values()):
+        if name not in _DTYPES:
+            raise OptionError(f"cast: {name!r} is no dtype; allowed: {', '.join(_DTYPES)}")
+    return casts
+
+
+def _names(name: str, given: Iterable[str]) -> frozenset[str]:
+    names = [given] if isinstance(given, str) else list(given)
+    for each in names:
+        if not isinstance(each, str) or not each:
+            raise OptionError(f"{name}: {each!r} is not allowed; allowed: names of ops")
+    return frozenset(names)

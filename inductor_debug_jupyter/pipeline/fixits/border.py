@@ -15,7 +15,6 @@ from inductor_debug_jupyter.pipeline.errors import RewriteError
 from inductor_debug_jupyter.pipeline.fixits.mutations import Mutations
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Block,
-    Value,
     cut,
     grown,
     grown_in_blocks,
@@ -74,12 +73,10 @@ class Border:
 
     def value(self, number: int, tensor: Any) -> Any:
         """An input inside the rewritten graph, with the sizes that it stands for."""
-        sizes = self._sizes[number]
-        return tensor if sizes is None else self._wrapped(number, tensor)
-
-    def _wrapped(self, number: int, tensor: torch.Tensor) -> Value:
+        if (sizes := self._sizes[number]) is None:
+            return tensor
         blocks = {dim: block.inner for dim, block in self._blocks.get(number, {}).items()}
-        return wrapped(tensor, self._sizes[number] or (), True, blocks)
+        return wrapped(tensor, sizes, True, blocks)
 
     def refuse_overlaps(self, args: Sequence[Any], inward: Sequence[Any]) -> None:
         """Refuse inputs that share written memory: each is copied on its own, so a write would not reach the others.
@@ -100,17 +97,17 @@ class Border:
         """Copy what the graph wrote into copied inputs back to the user's; differentiable where the original is."""
         for number in self.written:
             if inward[number] is not args[number]:
-                is_leaf = (
-                    args[number].is_leaf and args[number].requires_grad
-                )  # torch allows such a write only under no_grad
-                with torch.set_grad_enabled(torch.is_grad_enabled() and not is_leaf):
-                    args[number].copy_(tensor_of(cut(self._wrapped(number, inward[number]))))
+                is_leaf = args[number].is_leaf and args[number].requires_grad
+                with torch.set_grad_enabled(torch.is_grad_enabled() and not is_leaf):  # else torch refuses the write
+                    args[number].copy_(tensor_of(cut(self.value(number, inward[number]))))
 
     @staticmethod
     def outward(results: Sequence[Any], described: Sequence[Result]) -> list[Any]:
         """The results without padding, in the original's dtypes."""
         return [
-            _out(result, about) if isinstance(result, torch.Tensor) else result
+            tensor_of(cut(wrapped(result, about.sizes, True, about.blocks))).to(about.dtype or result.dtype)
+            if isinstance(result, torch.Tensor)
+            else result
             for result, about in zip(results, described, strict=True)
         ]
 
@@ -122,11 +119,6 @@ class Result:
     sizes: tuple[int, ...]
     dtype: torch.dtype | None
     blocks: Mapping[int, int] = field(default_factory=dict)
-
-
-def _out(tensor: torch.Tensor, about: Result) -> torch.Tensor:
-    value: torch.Tensor = tensor_of(cut(wrapped(tensor, about.sizes, True, about.blocks)))
-    return value if about.dtype is None else value.to(about.dtype)
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:

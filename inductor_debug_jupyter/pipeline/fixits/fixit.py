@@ -67,39 +67,28 @@ def suggestions(
 
 
 def _suggested_by(violation: Violation, record: SessionRecord, *, around: bool) -> Iterator[FixIt]:
-    rule = violation.rule_id
-    if rule.startswith("align."):
-        if rule == "align.innermost" and _is_of_images(violation, record):
-            yield _channels_last(violation)
-        yield from _padding(violation, around=around)
-    elif rule == "dtype.unsupported":
-        yield from _cast(violation)
-    elif rule == "layout.not_channels_last":
-        yield _channels_last(violation)
+    rule, key, observed = violation.rule_id, finding_key(violation), violation.observed
+    if rule == "layout.not_channels_last" or (rule == "align.innermost" and _is_of_images(violation, record)):
+        yield FixIt("reorder", "lay images out with channels innermost", key, Rewrite(channels_last=True))
     elif rule.startswith("layout."):
         yield _copies(violation)
+    elif rule == "dtype.unsupported":
+        to = nearest(observed, violation.allowed.split(", "))
+        if _same_family(observed, to):
+            yield FixIt("cast", f"compute in {to} instead of {observed}", key, Rewrite(casts={observed: to}))
     elif rule.startswith("op."):
-        yield from _decomposition(violation)
+        op = bare_name(observed)  # not the node's: Inductor's graph may have parts of it already
+        if has_decomposition(op):
+            yield FixIt("decompose", f"take {op} apart", key, Rewrite(decompose=frozenset({op})))
+    if rule.startswith("align.") and (sizes := misaligned(violation)) is not None:
+        size, padded = sizes
+        waste = (padded - size) / size
+        rewrite = Rewrite(around={size: padded}) if around else Rewrite(pads={size: padded})
+        yield FixIt("pad", f"pad {size} to {padded} (+{waste:.0%})", key, rewrite, waste)
 
 
-def _channels_last(violation: Violation) -> FixIt:
-    title = "lay images out with channels innermost"
-    return FixIt("reorder", title, finding_key(violation), Rewrite(channels_last=True))
-
-
-def _padding(violation: Violation, *, around: bool) -> Iterator[FixIt]:
-    if (sizes := misaligned(violation)) is not None:
-        size, to = sizes
-        waste = (to - size) / size
-        rewrite = Rewrite(around={size: to}) if around else Rewrite(pads={size: to})
-        yield FixIt("pad", f"pad {size} to {to} (+{waste:.0%})", finding_key(violation), rewrite, waste)
-
-
-def _cast(violation: Violation) -> Iterator[FixIt]:
-    to = nearest(violation.observed, violation.allowed.split(", "))
-    if _same_family(violation.observed, to):
-        title = f"compute in {to} instead of {violation.observed}"
-        yield FixIt("cast", title, finding_key(violation), Rewrite(casts={violation.observed: to}))
+def _same_family(dtype: str, other: str) -> bool:
+    return ("float" in dtype and "float" in other and "complex" not in dtype) or ("int" in dtype and "int" in other)
 
 
 def _copies(violation: Violation) -> FixIt:
@@ -110,20 +99,11 @@ def _copies(violation: Violation) -> FixIt:
     return FixIt("contiguous", title, finding_key(violation), rewrite)
 
 
-def _decomposition(violation: Violation) -> Iterator[FixIt]:
-    op = bare_name(violation.observed)  # not the node's: Inductor's graph may have parts of it already
-    if has_decomposition(op):
-        yield FixIt("decompose", f"take {op} apart", finding_key(violation), Rewrite(decompose=frozenset({op})))
-
-
 def _is_of_images(violation: Violation, record: SessionRecord) -> bool:
     """Whether a finding is about the four dimensions of an image."""
-    return any(
-        _is_image_at(graph, place.node)
-        for place in violation.places
-        for capture in record.captures
-        if capture.compile_id == place.compile_id and (graph := capture.graph(place.stage)) is not None
-    )
+    graphs = {(each.compile_id, stage): graph for each in record.captures for stage, graph in each.graphs.items()}
+    places = [(graphs.get((place.compile_id, place.stage)), place.node) for place in violation.places]
+    return any(graph is not None and _is_image_at(graph, name) for graph, name in places)
 
 
 def _is_image_at(graph: GraphRecord, name: str) -> bool:
@@ -135,7 +115,3 @@ def _is_image_at(graph: GraphRecord, name: str) -> bool:
     node = graph.node(name)
     near = [node, *(graph.node(each) for each in node.inputs)] if node is not None else []
     return any(len(spec.shape) == 4 for each in near if each is not None for spec in each.outputs)
-
-
-def _same_family(dtype: str, other: str) -> bool:
-    return ("float" in dtype and "float" in other and "complex" not in dtype) or ("int" in dtype and "int" in other)

@@ -47,12 +47,6 @@ class Mutations:
         """Whether a node writes into one of its operands."""
         return any(node in writers for writers in self._writes.values())
 
-    def made_anew(self, node: torch.fx.Node) -> Any:
-        """The op without underscore that replaces a node's; None when the node runs unchanged."""
-        if not self.writes(node) or self.is_exact(node):
-            return None
-        return _functional(node.target)
-
     def names_of(self, node: torch.fx.Node) -> list[torch.fx.Node]:
         """The nodes of the same memory, shape and strides: all of them see what a node wrote."""
         geometry = _geometry(node)
@@ -66,10 +60,17 @@ class Mutations:
     @property
     def written_inputs(self) -> list[int]:
         """Numbers of the inputs that the graph writes into, in place or as running statistics."""
+        kept = {  # running statistics
+            user.args[at]
+            for node in self._inputs
+            for user in node.users
+            for at in _STATISTICS.get(aten_name(user.target), ())
+            if user.args[5] is True
+        }
         return [
             number
             for number, node in enumerate(self._inputs)
-            if not self._writes.keys().isdisjoint(_storages(node)) or any(_keeps(user, node) for user in node.users)
+            if node in kept or not self._writes.keys().isdisjoint(_storages(node))
         ]
 
     def _is_made_anew(self, storage: int) -> bool:
@@ -77,7 +78,7 @@ class Mutations:
         if any(node.op != "call_function" for node in nodes):
             return False
         for writer in writers:
-            if _functional(writer.target) is None or _geometry(writer) != _geometry(writer.args[0]):
+            if functional(writer.target) is None or _geometry(writer) != _geometry(writer.args[0]):
                 return False
             now, geometry = self._order[writer], _geometry(writer)
             for node in nodes:
@@ -87,13 +88,7 @@ class Mutations:
         return True
 
 
-def _keeps(op: torch.fx.Node, statistic: torch.fx.Node) -> bool:
-    """Whether an op updates a running statistic."""
-    positions = _STATISTICS.get(aten_name(op.target), ())
-    return any(op.args[at] is statistic for at in positions) and op.args[5] is True
-
-
-def _functional(target: Any) -> Any:
+def functional(target: Any) -> Any:
     """``aten.relu_.default`` → ``aten.relu.default``; None for an op that writes into any operand but its first."""
     name = aten_name(target)
     if not name.endswith("_") or not hasattr(torch.ops.aten, name[:-1]):

@@ -99,23 +99,24 @@ class Original:
     """The layouts of a graph's results, read from its fake values."""
 
     def __init__(self, plain: torch.fx.GraphModule) -> None:
-        self._inputs: dict[int, tuple[int, torch.Tensor]] = {}
+        inputs: dict[int, tuple[int, torch.Tensor]] = {}
         for number, node in enumerate(plain.graph.find_nodes(op="placeholder")):
             value = node_value(node)
             if isinstance(value, torch.Tensor) and storage_of(value)[0] != -1:
-                self._inputs.setdefault(storage_of(value)[0], (number, value))
-        self.results = tuple(
-            self._layout(value) if isinstance(value, torch.Tensor) else None for value in fake_results(plain)
-        )
+                inputs.setdefault(storage_of(value)[0], (number, value))
 
-    def _layout(self, value: torch.Tensor) -> Layout:
-        storage, size = storage_of(value)
-        source, offset = None, int(value.storage_offset())
-        if storage in self._inputs and self._inputs[storage][1].dtype == value.dtype:
-            source, given = self._inputs[storage]
-            offset -= int(given.storage_offset())
-        elements = (size or 0) // max(value.element_size(), 1)
-        return Layout(tuple(value.shape), tuple(value.stride()), offset, value.dtype, storage, elements, source)
+        def layout(value: Any) -> Layout | None:
+            if not isinstance(value, torch.Tensor):
+                return None
+            storage, size = storage_of(value)
+            source, offset = None, int(value.storage_offset())
+            if storage in inputs and inputs[storage][1].dtype == value.dtype:
+                source, given = inputs[storage]
+                offset -= int(given.storage_offset())
+            elements = (size or 0) // max(value.element_size(), 1)
+            return Layout(tuple(value.shape), tuple(value.stride()), offset, value.dtype, storage, elements, source)
+
+        self.results = tuple(map(layout, fake_results(plain)))
 
     def moved(self, fakes: Sequence[Any]) -> tuple[bool, ...]:
         """For each result, whether the rewriting changed how it lies in memory, or what shares that memory.

@@ -214,7 +214,7 @@ class PaddedCall:
     results: tuple[tuple[int, ...], ...]
     sizes: WantedSizes
     inner: int = 0
-    """The size of a block in which the result is to be padded, 0 for none; see :mod:`blocks`."""
+    """The size of a block in which the result is to be padded, 0 for none; see :mod:`rewriting`."""
     strides: tuple[tuple[int, ...], ...] = ()
     """The results' strides in the original, for strided results."""
 

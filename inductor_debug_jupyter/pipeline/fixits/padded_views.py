@@ -174,7 +174,7 @@ def _whole_blocks(call: PaddedCall, x: Padded, dim: int) -> Any:
         return None
     start = 0
     if call.name == "slice":
-        start, _, step = _slice(call, x.sizes[dim])
+        start, _, step = slice(*[*call.args[2:5], None, None, None][:3]).indices(x.sizes[dim])
         if step != 1:
             return None
     ends = [start]
@@ -188,11 +188,6 @@ def _whole_blocks(call: PaddedCall, x: Padded, dim: int) -> Any:
         part = x.tensor.narrow(dim, begin // block.inner * block.memory, count * block.memory)
         made.append(wrapped(part, sizes, x.zero, {**blocks_of(x), dim: block.inner}))
     return made[0] if call.name == "slice" else made
-
-
-def _slice(call: PaddedCall, size: int) -> tuple[int, int, int]:
-    given = [*call.args[2:5], None, None, None][:3]
-    return slice(*given).indices(size)
 
 
 def joined(call: PaddedCall) -> Any:

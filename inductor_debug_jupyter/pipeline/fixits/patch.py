@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.sources import CallSite, source_text
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
@@ -75,12 +76,6 @@ class Source:
         return starts
 
 
-def _diff(label: str, before: str, after: str) -> str:
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    lines = difflib.unified_diff(old, new, f"a/{label}", f"b/{label}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
 _WIDTH = 100
 _NAME = "fixed"
 _OTHER_NAME = "inductor_debug_fixed"
@@ -105,9 +100,14 @@ def call_patch(rewrite: Rewrite, calls: Iterable[tuple[CallSite | None, str]]) -
             unwritten[why_not] = None
         else:
             edits.setdefault(source, set()).update(_edits(source, *found, rewrite, backend))
-    changed = {source: source.edited(each) for source, each in edits.items()}
-    diff = "".join(_diff(source.label, source.text, text) for source, text in changed.items())
-    return Patch(diff, {source.label: text for source, text in changed.items()}, tuple(unwritten))
+    lines: list[str] = []
+    texts: dict[str, str] = {}
+    for source, each in edits.items():
+        text = texts[source.label] = source.edited(each)
+        old, new = source.text.splitlines(keepends=True), text.splitlines(keepends=True)
+        lines += difflib.unified_diff(old, new, f"a/{source.label}", f"b/{source.label}")
+    diff = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return Patch(diff, texts, tuple(unwritten))
 
 
 Found = tuple[ast.Call, list[ast.AST]]
@@ -126,29 +126,21 @@ def _located(site: CallSite | None, code: str) -> tuple[Source | None, Found | N
 
 
 def fixed_code(model: str, rewrite: Rewrite, backend: str = "", *, name: str = _NAME, indent: str = "") -> str:
-    """The call of :func:`~inductor_debug_jupyter.pipeline.fixits.module.fixed`, over several lines if it is long."""
-    arguments = [
-        *_sizes("pad", rewrite.pads),
-        *_sizes("pad_products", rewrite.around),
-        *([f"cast={json.dumps(dict(rewrite.casts))}"] if rewrite.casts else []),
-        *(["channels_last=True"] if rewrite.channels_last else []),
-        *_names("contiguous", rewrite.contiguous),
-        *_names("decompose", rewrite.decompose),
-        *([f"backend={json.dumps(backend)}"] if backend else []),
-    ]
+    """The call of :func:`~inductor_debug_jupyter.pipeline.fixits.backend.fixed`, over several lines if it is long."""
+    changes: dict[str, Any] = {
+        "pad": dict(rewrite.pads),
+        "pad_products": dict(rewrite.around),
+        "cast": json.dumps(dict(rewrite.casts)) if rewrite.casts else "",
+        "channels_last": rewrite.channels_last,
+        "contiguous": json.dumps(sorted(rewrite.contiguous)) if rewrite.contiguous else "",
+        "decompose": json.dumps(sorted(rewrite.decompose)) if rewrite.decompose else "",
+        "backend": json.dumps(backend) if backend else "",
+    }
+    arguments = [f"{each}={value}" for each, value in changes.items() if value]
     line = f"{name}({', '.join([model, *arguments])})"
     if len(indent) + len(line) <= _WIDTH:
         return line
     return "\n".join([f"{name}(", *(f"{indent}    {each}," for each in (model, *arguments)), f"{indent})"])
-
-
-def _sizes(name: str, sizes: Mapping[int, int]) -> list[str]:
-    inside = ", ".join(f"{size}: {to}" for size, to in sizes.items())
-    return [f"{name}={{{inside}}}"] if sizes else []
-
-
-def _names(name: str, names: Iterable[str]) -> list[str]:
-    return [f"{name}={json.dumps(sorted(names))}"] if names else []
 
 
 def _call_at(source: Source, site: CallSite) -> Found | None:
@@ -180,7 +172,10 @@ def _edits(source: Source, call: ast.Call, around: list[ast.AST], rewrite: Rewri
     indent = source.before(statement)
     start, end = source.span(call.func)
     callee = source.text.encode()[start:end].decode()
-    in_front = _is_place(call.func) and not indent.strip() and _is_own(call.func, around)
+    place: ast.expr = call.func  # net, self.net or nets[0] can be assigned to
+    while isinstance(place, ast.Attribute | ast.Subscript):
+        place = place.value
+    in_front = isinstance(place, ast.Name) and not indent.strip() and _is_own(call.func, around)
     if in_front:
         code = fixed_code(callee, rewrite, backend, name=name, indent=indent)
         at = source.at(statement.lineno)
@@ -208,13 +203,6 @@ def _is_own(callee: ast.expr, around: list[ast.AST]) -> bool:
 
 def _given_in(statement: ast.stmt) -> set[str]:
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _is_place(callee: ast.expr) -> bool:
-    """Whether the callee is something to assign to: ``net``, ``self.net``, ``nets[0]``."""
-    while isinstance(callee, ast.Attribute | ast.Subscript):
-        callee = callee.value
-    return isinstance(callee, ast.Name)
 
 
 def _imported(tree: ast.Module) -> tuple[str, str]:

@@ -1,9 +1,15 @@
-"""Interpret a graph of ATen ops with a rewrite in force; a trace of that interpretation is the rewritten graph."""
+"""Interpret a graph of ATen ops with a rewrite in force; a trace of that interpretation is the rewritten graph.
+
+A ``linear`` of 384 features that is then viewed as 12 heads of 32 cannot be padded at its end when 32 is to become 64,
+but in blocks (see :mod:`padded`). The view knows the size of a block, and only the ``linear`` can compute in blocks, so
+:func:`wanted_blocks` passes the size backwards through the graph, from each node to its operands.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+import operator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +18,8 @@ import torch
 from inductor_debug_jupyter.pipeline.devices.dtypes import item_size
 from inductor_debug_jupyter.pipeline.devices.ops import MATMULS, lowered_names
 from inductor_debug_jupyter.pipeline.errors import RewriteError
-from inductor_debug_jupyter.pipeline.fixits.blocks import wanted_blocks
 from inductor_debug_jupyter.pipeline.fixits.border import Border, Result
+from inductor_debug_jupyter.pipeline.fixits.mutations import functional
 from inductor_debug_jupyter.pipeline.fixits.padded import (
     Padded,
     PaddedCall,
@@ -28,10 +34,11 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     wrapped,
 )
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute, without_padding
+from inductor_debug_jupyter.pipeline.fixits.padded_views import dim_order, groups
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, node_value, storage_of, tensors_of
-from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves, map_kind, map_tensors, of_kind
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind, map_tensors, of_kind
 
 
 @dataclass
@@ -120,8 +127,9 @@ class Rewriting(torch.fx.Interpreter):
             args, kwargs = map_kind(torch.dtype, self._rewrite.dtype, (args, dict(kwargs)))
         if not name:
             return super().call_function(target, args, kwargs)
-        writes, anew = self._mutations.writes(node), self._mutations.made_anew(node)
-        if not writes and self._is_copied(node, name):
+        writes = self._mutations.writes(node)
+        anew = functional(target) if writes and not self._mutations.is_exact(node) else None
+        if not writes and self._rewrite.contiguous and self._rewrite.copies(module_path_of(node), _lowered(name)):
             args, kwargs = map_kind(torch.Tensor, torch.Tensor.contiguous, (args, dict(kwargs)))
         call = self._call(node, anew or target, args, kwargs)
         if self._rewrite.channels_last and (pooled := _pooled(name, args, call.results)) is not None:
@@ -131,10 +139,6 @@ class Rewriting(torch.fx.Interpreter):
             return self._seen_by_all(node, made)
         return self._exact(node, made, args) if self._mutations.is_exact(node) else made
 
-    def _is_copied(self, node: torch.fx.Node, name: str) -> bool:
-        """Whether the rewrite copies the operands of a node row by row."""
-        return bool(self._rewrite.contiguous) and self._rewrite.copies(module_path_of(node), _lowered(name))
-
     def _call(self, node: torch.fx.Node, target: Any, args: Any, kwargs: Any) -> PaddedCall:
         fakes = tensors_of(node_value(node))
         results = tuple(tuple(each.shape) for each in fakes)
@@ -143,11 +147,20 @@ class Rewriting(torch.fx.Interpreter):
         return PaddedCall(target, tuple(args), dict(kwargs), results, self._sizes, inner, strides)
 
     def _computed(self, call: PaddedCall, *, padded: bool) -> Any:
-        """The checked results of a call; ``padded`` when they may keep padding."""
+        """The results of a call; ``padded`` when they may keep padding.
+
+        Raises:
+            RewriteError: they do not stand for the sizes that they have in the original.
+        """
         made = compute(call) if padded else without_padding(call)
-        _check_sizes(made, call)
+        sizes = tuple(sizes_of(each) for each in of_kind(object, made) if isinstance(each, torch.Tensor | Padded))
+        if sizes != call.results:
+            was, now = (", ".join(str(list(each)) for each in shapes) for shapes in (call.results, sizes))
+            raise RewriteError(f"{call.name} of the rewritten graph stands for {now}, the original's is {was}")
         self._count(made)
-        return self._cut(made) if self._rewrite.around and call.name in GROWING else made
+        if self._rewrite.around and call.name in GROWING and isinstance(made, Padded):  # only this op needed padding
+            return cut(made, [dim for dim in made.dims if made.sizes[dim] not in self._rewrite.pads])
+        return made
 
     def _refuse_other_bits(self, node: torch.fx.Node) -> None:
         """Refuse to cast a dtype whose bits are viewed as another dtype: a cast number has other bits.
@@ -202,18 +215,19 @@ class Rewriting(torch.fx.Interpreter):
             return tensor
         return tensor.new_empty_strided(before.shape, before.stride()).copy_(tensor)
 
-    def _cut(self, made: Any) -> Any:
-        """Remove the padding that only this op needed."""
-        if not isinstance(made, Padded):
-            return made
-        return cut(made, [dim for dim in made.dims if made.sizes[dim] not in self._rewrite.pads])
-
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
         """The results, still padded; ``results`` keeps the sizes that they stand for."""
         values = args[0] if isinstance(args[0], tuple | list) else (args[0],)
         assert self._node is not None
         befores = self._node.args[0] if isinstance(self._node.args[0], tuple | list) else (self._node.args[0],)
-        self.results = tuple(_result(value, before) for value, before in zip(values, befores, strict=True))
+        results = []
+        for value, before in zip(values, befores, strict=True):
+            was = node_value(before) if isinstance(before, torch.fx.Node) else None
+            dtype = was.dtype if isinstance(was, torch.Tensor) else None
+            is_tensor = isinstance(value, torch.Tensor | Padded)
+            kept = dtype if is_tensor and dtype != tensor_of(value).dtype else None
+            results.append(Result(sizes_of(value), kept, blocks_of(value)) if is_tensor else Result((), None))
+        self.results = tuple(results)
         return tuple(tensor_of(value) for value in values)
 
     def _count(self, made: Any) -> None:
@@ -232,18 +246,6 @@ def _as_it_was(before: Any, value: Any) -> Any:
         return value
     tensor: torch.Tensor = cut(value).to(was.dtype)
     return with_strides(tensor, was.stride())
-
-
-def _check_sizes(made: Any, call: PaddedCall) -> None:
-    """Check that an op's results stand for the sizes that they have in the original.
-
-    Raises:
-        RewriteError: they do not.
-    """
-    sizes = tuple(sizes_of(each) for each in leaves(made) if isinstance(each, torch.Tensor | Padded))
-    if sizes != call.results:
-        was, now = (", ".join(str(list(each)) for each in shapes) for shapes in (call.results, sizes))
-        raise RewriteError(f"{call.name} of the rewritten graph stands for {now}, the original's is {was}")
 
 
 def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]) -> Value | None:
@@ -265,9 +267,81 @@ def _pooled(name: str, args: Sequence[Any], results: tuple[tuple[int, ...], ...]
     return wrapped(mean.reshape(*mean.shape, *made[2:]), made, is_zero(image))
 
 
-def _result(value: Any, before: Any) -> Result:
-    if not isinstance(value, torch.Tensor | Padded):
-        return Result((), None)
-    was = node_value(before) if isinstance(before, torch.fx.Node) else None
-    dtype = was.dtype if isinstance(was, torch.Tensor) else None
-    return Result(sizes_of(value), dtype if dtype != tensor_of(value).dtype else None, blocks_of(value))
+_PARTED = frozenset(("slice", "split", "split_with_sizes", "chunk"))
+_RESHAPED = frozenset(("view", "reshape", "_unsafe_view", "unflatten", "unsqueeze", "squeeze", "flatten"))
+_ALIKE = frozenset(("clone", "contiguous", "to", "_to_copy", "dropout", "alias", "detach"))
+
+
+def wanted_blocks(graph: torch.fx.Graph, pads: Mapping[int, int]) -> dict[torch.fx.Node, int]:
+    """Each ``linear`` whose result has to be padded in blocks, with the size of a block before padding."""
+    wanted: dict[torch.fx.Node, dict[int, int]] = {}
+    for node in reversed(graph.nodes):
+        if node.op != "call_function":
+            continue
+        for source, dim, inner in _wanted_of_operands(node, wanted.get(node, {}), pads):
+            shape = _shape(source)
+            if shape and inner < shape[dim] and shape[dim] % inner == 0:
+                wanted.setdefault(source, {}).setdefault(dim, inner)
+    found: dict[torch.fx.Node, int] = {}
+    for node, dims in wanted.items():
+        last = len(_shape(node)) - 1
+        if aten_name(node.target) == "linear" and last in dims and _shape(node)[last] not in pads:
+            found[node] = dims[last]
+    return found
+
+
+def _wanted_of_operands(
+    node: torch.fx.Node, wanted: Mapping[int, int], pads: Mapping[int, int]
+) -> Iterator[tuple[torch.fx.Node, int, int]]:
+    """The blocks that a node wants of its operands: operand, dimension, size of a block before padding."""
+    args: Any = node.args
+    name, source = aten_name(node.target), args[0] if args else None
+    if name == "linear" or not isinstance(source, torch.fx.Node):
+        return
+    if name in _PARTED or node.target is operator.getitem:
+        yield from ((source, dim, inner) for dim, inner in wanted.items())
+        if name:
+            yield from _of_parts(node, source, pads)
+    elif name in _RESHAPED:
+        yield from _of_shapes(node, source, wanted, pads)
+    elif name in {"transpose", "permute"}:
+        order = dim_order(name, args, len(_shape(node)))
+        yield from ((source, order[dim], inner) for dim, inner in wanted.items())
+    elif name in _ALIKE or torch.Tag.pointwise in getattr(node.target, "tags", ()):
+        rank = len(_shape(node))  # element by element: a node wants of its operands what is wanted of it
+        for operand in node.all_input_nodes:
+            less = rank - len(_shape(operand))
+            yield from ((operand, dim - less, inner) for dim, inner in wanted.items() if dim >= less)
+
+
+def _of_parts(
+    node: torch.fx.Node, source: torch.fx.Node, pads: Mapping[int, int]
+) -> Iterator[tuple[torch.fx.Node, int, int]]:
+    """``x[..., :32]`` wants the 64 of ``x`` in blocks of 32."""
+    before = _shape(source)
+    for made in tensors_of(node_value(node)):
+        for dim, (old, new) in enumerate(zip(before, made.shape, strict=True)):
+            if new != old and new in pads:
+                yield source, dim, int(new)
+
+
+def _of_shapes(
+    node: torch.fx.Node, source: torch.fx.Node, wanted: Mapping[int, int], pads: Mapping[int, int]
+) -> Iterator[tuple[torch.fx.Node, int, int]]:
+    """A view as heads of 32 wants blocks of 32; so does a view of which such blocks are wanted."""
+    before, after = _shape(source), _shape(node)
+    if 0 in before:
+        return
+    for old, new in groups(before, after):
+        olds = [dim for dim in old if before[dim] != 1]
+        news = [dim for dim in new if after[dim] != 1]
+        if len(olds) == 1 and news:
+            size = after[news[-1]]
+            if inner := wanted.get(news[-1]) or (size if size in pads and len(news) > 1 else 0):
+                yield source, olds[0], inner
+
+
+def _shape(node: torch.fx.Node) -> tuple[int, ...]:
+    """A node's shape; of one with several results, the first one's."""
+    tensors = tensors_of(node_value(node))
+    return tuple(tensors[0].shape) if tensors else ()

@@ -18,11 +18,9 @@ from inductor_debug_jupyter.pipeline.fixits.backend import RewritingBackend
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.records import DiffRecord, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import OP_STATUSES, DiffRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
-
-OP_STATUSES = ("supported", "decomposable", "fallback", "refused")
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,12 @@ def would_recompile(
         evaluated = called.check_guards(kept, args, kwargs)
     except TypeError as error:
         raise UsageError(f"{called.name} does not take these inputs: {error}") from None
+    if evaluated is None and called.was_compiled(kept):
+        reason = f"what was compiled of {called.name} is not in torch's cache any more: the next call compiles"
+        return RecompileAnswer("yes", called.name, reason)
     if evaluated is None:
-        return _never_compiled(called, kept)
+        reason = f"torch did not compile {called.name} itself, only what it calls, with inputs known when it runs"
+        return RecompileAnswer("unknown", called.name, reason)
     if evaluated.fits is None:
         return _yes_or_limit(called, evaluated)
     entry = evaluated.fits
@@ -112,14 +116,6 @@ def would_recompile(
 def ask_recorder(recorder: Recorder, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecompileAnswer:
     """:func:`would_recompile` for a function that was called while the recorder listened."""
     return would_recompile(chosen_function(recorder.called.functions, target), recorder.live.values(), args, kwargs)
-
-
-def _never_compiled(called: CalledFunction, kept: Sequence[LiveGuards]) -> RecompileAnswer:
-    if called.was_compiled(kept):
-        reason = f"what was compiled of {called.name} is not in torch's cache any more: the next call compiles"
-        return RecompileAnswer("yes", called.name, reason)
-    reason = f"torch did not compile {called.name} itself, only what it calls, with inputs that are known when it runs"
-    return RecompileAnswer("unknown", called.name, reason)
 
 
 def _yes_or_limit(called: CalledFunction, evaluated: GuardVerdict) -> RecompileAnswer:

@@ -13,13 +13,6 @@ from inductor_debug_jupyter.pipeline.errors import CannotSendError, UsageError
 SHAPE = "MODULE:ATTRIBUTE, such as my_package.my_module:MyAdapter"
 
 
-def is_import_string(text: str) -> bool:
-    """Whether a text looks like ``module:attribute``."""
-    module, colon, attribute = text.partition(":")
-    parts = [*module.split("."), *attribute.split(".")]
-    return bool(colon) and all(part.isidentifier() for part in parts)
-
-
 def imported(path: str, origin: str) -> Any:
     """The attribute that an import string names; modules of the working folder are found too.
 
@@ -30,9 +23,9 @@ def imported(path: str, origin: str) -> Any:
     Raises:
         UsageError: one line that says what is missing.
     """
-    if not is_import_string(path):
-        raise UsageError(f"{origin}: {path!r} is not allowed; allowed: {SHAPE}")
     module_name, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
+        raise UsageError(f"{origin}: {path!r} is not allowed; allowed: {SHAPE}")
     here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
     if here not in sys.path and "" not in sys.path:  # a notebook has "", which is the same folder
         sys.path.insert(0, here)

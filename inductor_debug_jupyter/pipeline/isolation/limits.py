@@ -18,7 +18,6 @@ DEFAULT_SECONDS = 600.0
 """Of a step without a limit: long enough for any compile that is not hanging."""
 START_SECONDS = 180.0
 """A fresh interpreter that imports torch takes a few seconds, on a busy machine many."""
-LEAST_MEMORY = LEAST_PROCESS_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +40,13 @@ class Limits:
             raise OptionError(f"timeout={self.seconds!r}; allowed: a number of seconds above 0")
         if self.memory is None:
             return
-        if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < LEAST_MEMORY:
+        least = LEAST_PROCESS_MEMORY
+        if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < least:
             raise OptionError(
-                f"memory={self.memory!r}; allowed: bytes from {LEAST_MEMORY} (512 MiB) up (torch itself needs most)"
+                f"memory={self.memory!r}; allowed: bytes from {least} (512 MiB) up (torch itself needs most)"
             )
         if not sys.platform.startswith("linux"):
             raise OptionError(f"memory={self.memory!r}: {sys.platform} keeps no such limit; leave it out here")
-
-    def memory_text(self) -> str:
-        """The memory limit for people."""
-        return "" if self.memory is None else f"{self.memory / 1024**2:g} MiB"
 
 
 def limit_this_process(memory: int | None) -> None:

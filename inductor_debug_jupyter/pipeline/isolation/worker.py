@@ -89,10 +89,9 @@ class Worker:
 
     def _exchange(self, request: Message, phase: str, graph: str) -> Answer | CrashRecord:
         started = time.monotonic()
-        try:
-            child = self._running()
-        except _NotStartedError as error:
-            return self._buried(error.child, error.kind, "start", "", time.monotonic() - started)
+        child, failure = self._running()
+        if failure is not None:
+            return self._buried(child, failure, "start", "", time.monotonic() - started)
         started = time.monotonic()
         try:
             until = started + self.limits.seconds
@@ -112,9 +111,10 @@ class Worker:
             return self._buried(child, "out_of_memory", phase, graph, seconds, f"{answer.error}: {answer.message}")
         return answer
 
-    def _running(self) -> _Child:
+    def _running(self) -> tuple[_Child, CrashKind | None]:
+        """The process, started where there is none; and how it failed to start."""
         if self._child is not None and self._child.process.poll() is None:
-            return self._child
+            return self._child, None
         self.close()
         self.generation += 1
         with held_back():  # Ctrl-C in between would leave a process that close() does not know
@@ -123,11 +123,11 @@ class Worker:
             ready = self._child.line.receive(time.monotonic() + START_SECONDS)
             self._child.pid = ready.body.get("pid", self._child.pid)
         except (GoneError, TooLateError, GarbledError) as error:
-            raise _NotStartedError(self._child, _CRASH_KINDS[type(error)]) from None
+            return self._child, _CRASH_KINDS[type(error)]
         except BaseException:
             self.close()
             raise
-        return self._child
+        return self._child, None
 
     def _buried(
         self, child: _Child, kind: CrashKind, phase: str, graph: str, seconds: float, message: str = ""
@@ -142,6 +142,9 @@ class Worker:
         sent = -code if code is not None and code < 0 else 0
         if kind == "signal":
             kind = _kind_of(code, written, limited=self.limits.memory is not None)
+        limit = f"{START_SECONDS if phase == 'start' else self.limits.seconds:g} s" if kind == "timeout" else ""
+        if kind == "out_of_memory" and self.limits.memory is not None:
+            limit = f"{self.limits.memory / 1024**2:g} MiB"
         return CrashRecord(
             kind=kind,
             backend=self.name,
@@ -151,7 +154,7 @@ class Worker:
             signal=_signal_name(sent),
             exit_code=code if code is not None and code >= 0 else None,
             seconds=seconds,
-            limit=_limit_text(kind, phase, self.limits),
+            limit=limit,
             stderr=written,
         )
 
@@ -172,13 +175,6 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _NotStartedError(Exception):
-    def __init__(self, child: _Child, kind: CrashKind) -> None:
-        super().__init__(kind)
-        self.child = child
-        self.kind: CrashKind = kind
 
 
 class _Child:
@@ -271,9 +267,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _limit_text(kind: CrashKind, phase: str, limits: Limits) -> str:
-    if kind == "timeout":
-        return f"{START_SECONDS if phase == 'start' else limits.seconds:g} s"
-    return limits.memory_text() if kind == "out_of_memory" else ""

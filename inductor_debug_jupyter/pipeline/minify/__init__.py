@@ -10,8 +10,8 @@ In: a graph (:func:`dynamo_graph` makes that of a model), its inputs and a failu
 rule, or any :class:`FailurePredicate`; :class:`Differs` is that of wrong numbers, by the policy of ``session.diff()``.
 Out: a :class:`MinimalRepro` and its script.
 
-- ``predicates`` and ``differs`` decide whether a graph fails, ``cutting`` makes smaller graphs, ``delta_debugging``
-  chooses which of them to test, ``minifier`` combines them.
+- ``predicates`` and ``differs`` decide whether a graph fails, ``cutting`` makes smaller graphs, ``minifier`` chooses
+  which of them to test, by delta debugging.
 - ``backend_source`` is for the script: how it imports a backend.
 """
 

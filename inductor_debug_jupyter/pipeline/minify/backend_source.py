@@ -13,8 +13,14 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.backend_adapter import DYNAMO, BackendAdapter, backend_names
-from inductor_debug_jupyter.pipeline.adapters.lookup import BUILT_IN, check_name, registered_adapters
+from inductor_debug_jupyter.pipeline.adapters.lookup import (
+    BUILT_IN,
+    DYNAMO,
+    BackendAdapter,
+    backend_names,
+    check_name,
+    registered_adapters,
+)
 from inductor_debug_jupyter.pipeline.errors import CannotSendError, ReproError
 from inductor_debug_jupyter.pipeline.isolation import import_path, imported
 from inductor_debug_jupyter.pipeline.repro import NEEDS_TORCH, function_source

@@ -99,12 +99,9 @@ class GraphCutter:
         self.candidates: list[str] = [
             node.name
             for node in gm.graph.nodes
-            if node.op.startswith("call_") and not self._takes_item(node) and self._is_reached(node)
+            if node.op.startswith("call_") and not self._takes_item(node)
+            if node.name in self.values or node.name == self.raised_at  # those behind it have no value
         ]
-
-    def _is_reached(self, node: torch.fx.Node) -> bool:
-        """Whether a node ran or raised; those behind the one that raised have no value and are not needed."""
-        return node.name in self.values or node.name == self.raised_at
 
     def cut(self, kept: Iterable[str]) -> tuple[torch.fx.GraphModule, list[Any]]:
         """The graph of these nodes, and its inputs."""

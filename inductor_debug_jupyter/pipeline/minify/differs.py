@@ -18,7 +18,7 @@ from typing import Any, Final
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes
+from inductor_debug_jupyter.pipeline.capture.calls import CallModes
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, backend_name, backend_source
@@ -144,7 +144,8 @@ class Differs:
             ReproError: a script cannot tell the error from rounding.
         """
         harness = self._harness(gm, inputs)
-        unit = _unit(harness)
+        # The rounding error of the format that a device declares to compute in; 0 if that is the tensors' own.
+        unit = 0.0 if harness.held_as is None else float(torch.finfo(harness.held_as).eps)
         with _seeded():
             explained = explained_error(gm, inputs, backward=self.needs_gradients, unit=unit)
             if harness.candidate.close is not None:  # it runs in a process of its own, and not in this one
@@ -157,13 +158,8 @@ class Differs:
                 f"no repro: a script that needs torch only cannot tell the reduced graph's error from rounding: by its "
                 f"measure it is {seen:.3g}, and rounding explains {explained:.3g}"
             )
-        return limit_between(explained, seen), unit, f"rounding explains {explained:.3g}, and {seen:.3g} was seen"
-
-
-def _unit(harness: KernelDiffHarness) -> float:
-    """The rounding error of the format that a device declares to compute in; 0 if that is the tensors' own."""
-    declared = harness.held_as
-    return 0.0 if declared is None else float(torch.finfo(declared).eps)
+        limit = min(math.sqrt(explained * seen), HIGHEST_LIMIT)
+        return float(f"{limit:.3g}"), unit, f"rounding explains {explained:.3g}, and {seen:.3g} was seen"
 
 
 def _worst(record: DiffRecord) -> str:
@@ -189,11 +185,6 @@ MOST: Final = 16.0
 """More floors than this are never rounding: fault-free Inductor stays within 12 (GPT-2, ViT, ConvNet, a long sum)."""
 HIGHEST_LIMIT: Final = 1000.0
 """The highest limit of a script, however large the error was."""
-
-
-def limit_between(explained: float, seen: float) -> float:
-    """The limit for a script."""
-    return float(f"{min(math.sqrt(explained * max(seen, explained)), HIGHEST_LIMIT):.3g}")
 
 
 def seen_error(

@@ -1,11 +1,16 @@
-"""The smallest graph that still fails, and a script that shows it."""
+"""The smallest graph that still fails, and a script that shows it.
+
+:class:`DeltaDebugging` tests halves first, then the set without one part, in ever finer parts. The result is minimal in
+the sense that no single item can be taken away. No set is tested twice.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +22,6 @@ from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, Usa
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend
 from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
-from inductor_debug_jupyter.pipeline.minify.delta_debugging import DeltaDebugging
 from inductor_debug_jupyter.pipeline.minify.predicates import (
     CallerSays,
     FailurePredicate,
@@ -35,7 +39,73 @@ from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained
-from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_whole, undisturbed
+from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_as_ours, undisturbed
+
+
+@dataclass
+class DeltaDebugging:
+    """One search, with the outcome of every set that it tested.
+
+    Args:
+        test: tests one set of items.
+        limit: how many sets to test before the smallest failing one so far is the answer.
+    """
+
+    test: Callable[[tuple[str, ...]], Outcome]
+    limit: int = 2000
+    seen: dict[frozenset[str], Outcome] = field(default_factory=dict)
+    is_complete: bool = True
+
+    def fails(self, items: Sequence[str]) -> bool:
+        """Whether a set fails; past the limit nothing does, so that the search ends."""
+        key = frozenset(items)
+        if key not in self.seen:
+            if len(self.seen) >= self.limit:
+                self.is_complete = False
+                return False
+            self.seen[key] = self.test(tuple(items))
+        return self.seen[key].fails
+
+    def smallest(self, items: Sequence[str], guess: Sequence[str] = ()) -> list[str] | None:
+        """The smallest failing subset; ``guess`` is tested first. None when the whole set does not fail."""
+        if guess and self.fails(guess):
+            kept = list(guess)
+        elif self.fails(items):
+            kept = list(items)
+        else:
+            return None
+        parts = 2
+        while len(kept) > 1:
+            pieces = _split(kept, parts)
+            if (smaller := next(filter(self.fails, pieces), None)) is not None:
+                kept, parts = smaller, 2
+            elif (smaller := self._without_one(kept, pieces)) is not None:
+                kept, parts = smaller, max(parts - 1, 2)
+            elif parts >= len(kept):
+                break
+            else:
+                parts = min(parts * 2, len(kept))
+        return kept
+
+    def _without_one(self, kept: list[str], pieces: list[list[str]]) -> list[str] | None:
+        rests = ([item for item in kept if item not in set(piece)] for piece in pieces)
+        return next((rest for rest in rests if rest and self.fails(rest)), None)
+
+    def nearest_passing(self, kept: Sequence[str]) -> tuple[str, ...] | None:
+        """Of the sets that passed, the one that differs least from the smallest failing one."""
+        smallest = frozenset(kept)
+        passing = [items for items, outcome in self.seen.items() if not outcome.fails]
+        if not passing:
+            return None
+        distances = [(len(items ^ smallest), -len(items), sorted(items)) for items in passing]
+        return tuple(min(distances)[2])
+
+
+def _split(items: list[str], parts: int) -> list[list[str]]:
+    """Cut a list into so many parts of about the same length."""
+    bounds = [len(items) * number // parts for number in range(parts + 1)]
+    return [items[start:end] for start, end in pairwise(bounds) if end > start]
+
 
 Failure = BaseException | Violation | Sequence[Violation] | None
 
@@ -119,7 +189,12 @@ class Minifier:
         self.inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
         self.target = str(resolve({"target": target}, names=["target"])["target"])
         self.setup = tuple(setup)
-        self.predicate = _predicate(error, run, backend, fails, lambda: rules or _rules_of(target))
+
+        def checked() -> Sequence[Constraint]:
+            settings = resolve({"target": target})
+            return rules or rules_for(load_profile(settings["target"]).with_settings(settings))
+
+        self.predicate = _predicate(error, run, backend, fails, checked)
         self.max_evaluations = max_evaluations
         self._whole: Outcome | None = None
 
@@ -170,7 +245,9 @@ class Minifier:
             gradients=getattr(self.predicate, "needs_gradients", False),
         )
         search = DeltaDebugging(lambda kept: self.predicate(*cutter.cut(kept)), self.max_evaluations)
-        kept = search.smallest(cutter.candidates, self._guess(cutter))
+        likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillFound) else []
+        guess = [name for name in likely if name in cutter.candidates]
+        kept = search.smallest(cutter.candidates, guess if cutter.raised_at is None else [cutter.raised_at])
         total = len(calls_of(self.gm))
         if kept is None:  # cutting alone makes the failure go away
             names, looks = tuple(cutter.candidates), len(search.seen) + 1
@@ -187,13 +264,6 @@ class Minifier:
             nearest_passing=None if passing is None else cutter.cut(passing)[0],
             is_complete=search.is_complete,
         )
-
-    def _guess(self, cutter: GraphCutter) -> list[str]:
-        """The nodes to test first: the one that raised, or those of the violation."""
-        if cutter.raised_at is not None:
-            return [cutter.raised_at]
-        likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillFound) else []
-        return [name for name in likely if name in cutter.candidates]
 
     def repro_script(self) -> str:
         """The text of the standalone script; :meth:`generate_repro_script` also checks that it fails alone.
@@ -238,11 +308,6 @@ class Minifier:
         if not any(map(is_drawn, minimal.inputs)):
             return False
         return not self.predicate(minimal.gm, drawn(minimal.inputs)).fails
-
-
-def _rules_of(target: str | None) -> Sequence[Constraint]:
-    settings = resolve({"target": target})
-    return rules_for(load_profile(settings["target"]).with_settings(settings))
 
 
 def _predicate(
@@ -291,7 +356,7 @@ def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[
 
     try:
         with undisturbed(), random_state_kept():
-            compile_whole(call, keep)(*args, **kwargs)
+            compile_as_ours(call, keep, fullgraph=True, dynamic=False)(*args, **kwargs)
     except _SeenError:
         pass
     except Exception as error:

@@ -40,7 +40,8 @@ class Checkpoints:
         self.budget = BUDGET
         self.nbytes = 0
         """Bytes that are kept now."""
-        self._sizes: OrderedDict[tuple[GraphRun, Place], int] = OrderedDict()
+        self.sizes: OrderedDict[tuple[GraphRun, Place], int] = OrderedDict()
+        """Bytes at each place, those that were used last at the end."""
 
     def limit(self, budget: int) -> None:
         """Set another budget."""
@@ -53,27 +54,18 @@ class Checkpoints:
         if size > self.budget:
             return False
         self._make_room(size)
-        self._sizes[run, place] = self._sizes.pop((run, place), 0) + size
+        self.sizes[run, place] = self.sizes.pop((run, place), 0) + size
         run.places.setdefault(place, {}).update(values)
         self.nbytes += size
         return True
 
-    def touch(self, run: GraphRun, places: Iterable[Place]) -> None:
-        """Mark these places as used last."""
-        for place in places:
-            self._sizes.move_to_end((run, place))
-
-    def drop(self, run: GraphRun) -> None:
-        """Free the values of a run."""
-        for place in list(run.places):
-            self._forget(run, place)
-
     def _make_room(self, size: int) -> None:
-        while self._sizes and self.nbytes + size > self.budget:
-            self._forget(*next(iter(self._sizes)))
+        while self.sizes and self.nbytes + size > self.budget:
+            self.forget(*next(iter(self.sizes)))
 
-    def _forget(self, run: GraphRun, place: Place) -> None:
-        self.nbytes -= self._sizes.pop((run, place))
+    def forget(self, run: GraphRun, place: Place) -> None:
+        """Free the values at a place of a run."""
+        self.nbytes -= self.sizes.pop((run, place))
         del run.places[place]
 
 
@@ -103,7 +95,9 @@ class GraphRun:
     def used(self, names: Iterable[str]) -> None:
         """Mark the places of these values as used last."""
         wanted = set(names)
-        self._checkpoints.touch(self, [each for each, values in self.places.items() if not wanted.isdisjoint(values)])
+        for place, values in self.places.items():
+            if not wanted.isdisjoint(values):
+                self._checkpoints.sizes.move_to_end((self, place))
 
     def state(self, draw: str) -> torch.Tensor | None:
         """The generator's state before a node that draws, if it is kept."""
@@ -115,4 +109,5 @@ class GraphRun:
 
     def end(self) -> None:
         """Free all values."""
-        self._checkpoints.drop(self)
+        for place in list(self.places):
+            self._checkpoints.forget(self, place)

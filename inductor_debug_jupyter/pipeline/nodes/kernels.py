@@ -69,21 +69,17 @@ class _Argument:
         """Whether it is a tensor that the kernel reads."""
         return self.role != "out" and isinstance(self.value, torch.Tensor)
 
-    @property
-    def is_output(self) -> bool:
-        """Whether it is a tensor that the kernel writes."""
-        return self.role != "in" and isinstance(self.value, torch.Tensor)
-
-    @property
-    def output_name(self) -> str:
-        """The node whose value it holds after the kernel."""
-        return self.label.removesuffix("_before") if self.role == "in_out" else self.label
-
     def memory(self, inputs: Mapping[str, Any], device: Any) -> Any:
         """What the kernel is called with: a number, or new memory with the input in it."""
-        if not isinstance(self.value, torch.Tensor):
-            return self.value
-        return _laid_out(self.value, _fitting(self, inputs[self.label]) if self.is_input else None, device)
+        form = self.value
+        if not isinstance(form, torch.Tensor) or not self.is_input:
+            return _laid_out(form, None, device) if isinstance(form, torch.Tensor) else form
+        value = inputs[self.label]
+        if not isinstance(value, torch.Tensor) or value.shape != form.shape or value.dtype != form.dtype:
+            given = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+            allowed = f"{form.dtype}{list(form.shape)}"  # a kernel would read past the end of others
+            raise UsageError(f"{self.label} is {given}; allowed: {allowed}, which the kernel was compiled for")
+        return _laid_out(form, value.detach(), device)
 
 
 @dataclass(kw_only=True)
@@ -138,14 +134,16 @@ class _Watch(Watcher):
         """Copy the kernel's inputs."""
         if graph is self._graph and call is self._call:
             self._given = given
-            self._inputs = own_copies(dict(_inputs_of(given)))
+            self._inputs = own_copies({each.label: each.value for each in _arguments(given) if each.is_input})
 
     def after(self, graph: GeneratedGraph, call: KernelCall, values: Mapping[str, torch.Tensor]) -> None:
         """Copy the kernel's outputs, and stop the call."""
         if graph is not self._graph or self._call is None or self._call.index not in {call.index, call.made_by}:
             return
+        nodes = {node.name: node for node in graph.graph_module.graph.nodes}
         for name, value in values.items():
-            self._outputs[name] = own_copies(as_node_or_buffer(graph, name, value))
+            shaped = as_node(value, nodes[name]) if name in nodes else None  # a buffer in the shape of its node
+            self._outputs[name] = own_copies(value if shaped is None else shaped)
         if call.index == self._last:
             self.found = self._answer()
             raise ReachedError
@@ -173,13 +171,6 @@ class _Watch(Watcher):
         )
 
 
-def as_node_or_buffer(graph: GeneratedGraph, name: str, value: torch.Tensor) -> torch.Tensor:
-    """A buffer in the shape of its node, if it has one."""
-    node = next((each for each in graph.graph_module.graph.nodes if each.name == name), None)
-    shaped = as_node(value, node) if node is not None else None
-    return value if shaped is None else shaped
-
-
 def _arguments(given: GivenArguments) -> list[_Argument]:
     plan = given.plan
     found = [_Argument(*each) for each in zip(plan.labels, plan.roles, given.args, strict=True)]
@@ -194,22 +185,15 @@ def _arguments(given: GivenArguments) -> list[_Argument]:
     return named
 
 
-def _inputs_of(given: GivenArguments) -> list[tuple[str, torch.Tensor]]:
-    return [(each.label, each.value) for each in _arguments(given) if each.is_input]
-
-
-def _form(tensor: torch.Tensor) -> torch.Tensor:
-    """Size, strides, dtype and device of a tensor, without its memory."""
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-
-
 def _function(name: str, kernel: str, given: GivenArguments) -> NodeFunction:
     """A callable of just the kernel: takes its inputs, returns its outputs by node."""
     device = next((each.device for each in (*given.args, *given.kwargs.values()) if hasattr(each, "device")), "cpu")
-    arguments = [
-        replace(each, value=_form(each.value)) if isinstance(each.value, torch.Tensor) else each
-        for each in _arguments(given)
-    ]
+    arguments = []
+    for each in _arguments(given):  # tensors without their memory
+        form = each.value
+        if isinstance(form, torch.Tensor):
+            form = torch.empty_strided(form.shape, form.stride(), dtype=form.dtype, device="meta")
+        arguments.append(replace(each, value=form))
     apply = partial(_run_kernel, given.function, given.plan.result, arguments, device)
     return NodeFunction(name, kernel, tuple(each.label for each in arguments if each.is_input), apply)
 
@@ -221,7 +205,11 @@ def _run_kernel(
     values = [(each, each.memory(inputs, device)) for each in arguments]
     args = [value for each, value in values if not each.keyword]
     made = run(*args, **{each.keyword: value for each, value in values if each.keyword})
-    written = {each.output_name: value for each, value in values if each.is_output}
+    written = {
+        each.label.removesuffix("_before") if each.role == "in_out" else each.label: value
+        for each, value in values
+        if each.role != "in" and isinstance(each.value, torch.Tensor)
+    }
     return {**written, result: made} if result else written
 
 
@@ -232,13 +220,3 @@ def _laid_out(form: torch.Tensor, given: torch.Tensor | None, device: Any) -> to
     if given is not None:
         made.copy_(given[tuple(slice(0, size) for size in once)])
     return made.expand(form.shape)
-
-
-def _fitting(argument: _Argument, value: Any) -> torch.Tensor:
-    """An input of the shape and dtype that the kernel was compiled for; a kernel would read past the end of others."""
-    form = argument.value
-    if not isinstance(value, torch.Tensor) or value.shape != form.shape or value.dtype != form.dtype:
-        given = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
-        allowed = f"{form.dtype}{list(form.shape)}"
-        raise UsageError(f"{argument.label} is {given}; allowed: {allowed}, which the kernel was compiled for")
-    return value.detach()

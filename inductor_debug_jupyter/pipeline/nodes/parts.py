@@ -55,7 +55,13 @@ class InParts:
         self, node: torch.fx.Node, graph_module: torch.fx.GraphModule, known: dict[str, Any], compiler: Compiler
     ) -> dict[str, Any]:
         """The values of the part that contains the node, and that part's inputs."""
-        for part, needed in _parts_to(node, graph_module):
+        parts: list[Window] = []
+        for part in windows(graph_module):
+            parts.append(part)
+            if node in part.nodes:
+                break
+        for at, part in enumerate(parts):
+            needed = {start.name for later in parts[at + 1 :] for start in later.starts}
             given = with_attributes(graph_module, part, known)
             try:
                 values: dict[str, Any] = dict(part.run(graph_module, given, compiler))
@@ -86,15 +92,3 @@ class InParts:
             return result
 
         return apply
-
-
-def _parts_to(node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> list[tuple[Window, set[str]]]:
-    """The parts up to that with the node, each with the names of values that later parts need."""
-    parts: list[Window] = []
-    for part in windows(graph_module):
-        parts.append(part)
-        if node in part.nodes:
-            break
-    return [
-        (part, {start.name for later in parts[at + 1 :] for start in later.starts}) for at, part in enumerate(parts)
-    ]

@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
+from inductor_debug_jupyter.pipeline.capture.calls import CallModes, ModelCall, RandomState
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, NotFoundError
@@ -31,15 +30,13 @@ from inductor_debug_jupyter.pipeline.nodes.traced_calls import (
     TracedCall,
     TracedCalls,
     in_order,
-    is_training,
     kinds_of_sizes,
 )
 from inductor_debug_jupyter.pipeline.nodes.values import NodeValues
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, in_modes, plain_model
 from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
-from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
-from inductor_debug_jupyter.pipeline.torch_compat.replay import ReplayBackend
+from inductor_debug_jupyter.pipeline.torch_compat.replay import ReplayBackend, as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes
 
 DECOMPOSED = (
@@ -107,7 +104,7 @@ class _Again(Watcher):
 
     def backend(self) -> Callable[..., Any]:
         """Replays the graphs of a call."""
-        return ReplayBackend(self.live.way, lambda each: self if self.recognises(each) else _Passing())
+        return ReplayBackend(self.live.way, lambda each: self if self.recognises(each) else None)
 
     def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
         """Keep a graph of the compile."""
@@ -126,17 +123,6 @@ class _Again(Watcher):
         except InductorDebugError as error:
             self.problem = error
         raise ReachedError
-
-
-class _Passing:
-    """Runs graphs without the wanted node."""
-
-    def lowered(self, stage: str, graph_module: torch.fx.GraphModule) -> None:
-        """Nothing is kept."""
-
-    def run(self, stage: str, graph_module: torch.fx.GraphModule, args: list[Any]) -> Any:
-        """Run the whole graph."""
-        return as_it_is(graph_module, args)
 
 
 @dataclass(frozen=True)
@@ -164,7 +150,9 @@ class Reexecution:
             NotFoundError: tracing does not give the captured graph again, or not this node.
             InductorDebugError: the model raised.
         """
-        for way in _ways(wanted):
+        # First eager mode's own ops; then, for a node that is not among them, those that Inductor is given.
+        ways = ("aot", "inductor") if is_inductors(wanted.capture) else ("aot",)
+        for way in ("dynamo",) if wanted.stage == "dynamo" else ways:
             if (found := self._one_way(wanted, way)) is not None:
                 return replace(found, note=DECOMPOSED) if way == "inductor" else found
         raise NotFoundError(f"{wanted.record.name} was not reached when the call ran again")
@@ -173,15 +161,16 @@ class Reexecution:
         """The values in the graphs that are lowered this way; None when these have no such node."""
         capture = wanted.capture
         if self.traces is not None and (start := self.traces.start(self.calls, capture, way)) is not None:
+            traced, given, state = start
             try:
-                name = start.traced.live.name_of(wanted)
-                entry = start.entry(wanted.stage, self.gradients) if name else None
+                name = traced.live.name_of(wanted)
+                entry = traced.entry(wanted.stage, given, state, self.gradients) if name else None
             except NotFoundError:  # an input, which Dynamo names after the frame; a new trace raises all other cases
                 name, entry = wanted.record.name, None
             if not name:
                 return None
             if entry is not None:
-                return self._without_tracing(start.traced, wanted.stage, entry, name)
+                return self._without_tracing(traced, wanted.stage, entry, name)
         collector = None if self.afterwards else self.collector
 
         def watcher() -> _Again:
@@ -219,12 +208,11 @@ def run_again(
         InductorDebugError: the model raised.
     """
     unlike: list[str] = []
+    is_training = not {"joint", "backward"}.isdisjoint(capture.graphs)
     for call, kind in itertools.product(in_order(calls, capture), kinds_of_sizes(capture)):
         watching = watcher()
         with as_called(call), sizes(kind):
-            again = Call(
-                plain_model(call.model), call.args, call.kwargs, backward=is_training(capture), gradients=gradients
-            )
+            again = Call(plain_model(call.model), call.args, call.kwargs, backward=is_training, gradients=gradients)
             error = again.execute(Backend("node", watching.backend()), ComparisonConfig()).error
         if not watching.recognised:
             unlike += filter(None, [*watching.unlike, error and f"it raised {error}"])
@@ -240,10 +228,3 @@ def run_again(
         + (f" ({unlike[0]})" if unlike else "")
         + "; only the first call of each model can be run again, and with the model as it is now"
     )
-
-
-def _ways(wanted: CapturedNode) -> tuple[str, ...]:
-    """How to lower: first to eager mode's own ops; then, for a node that is not among them, as Inductor does."""
-    if wanted.stage == "dynamo":
-        return ("dynamo",)
-    return ("aot", "inductor") if is_inductors(wanted.capture) else ("aot",)

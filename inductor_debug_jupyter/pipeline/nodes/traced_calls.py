@@ -40,8 +40,7 @@ from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.rerun.again import as_called, plain_model
 from inductor_debug_jupyter.pipeline.rerun.copies import clone_inputs
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import mutated_inputs, storage_of
-from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import KeptCall
-from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, ReplayBackend
+from inductor_debug_jupyter.pipeline.torch_compat.replay import GraphUser, KeptCall, ReplayBackend
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, sizes
 
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
@@ -105,22 +104,6 @@ class _Borrowed:
         return torch.as_strided(whole, self.shape, self.stride, whole.storage_offset() + self.offset)
 
 
-@dataclass(frozen=True, eq=False)
-class _Saved:
-    """The backward's arguments: borrowed ones, or None for those that the run keeps under :data:`_SAVED`."""
-
-    gradients: tuple[Any, ...] | None
-    borrowed: list[_Borrowed | None]
-    run: GraphRun
-
-    def args(self, forward_args: Sequence[Any]) -> list[Any] | None:
-        """The arguments; None when the kept ones were freed."""
-        kept = self.run.places.get(_SAVED)
-        if kept is None:
-            return None
-        return [kept[str(at)] if each is None else each.of(forward_args) for at, each in enumerate(self.borrowed)]
-
-
 _SAVED = "saved"
 
 
@@ -142,7 +125,8 @@ class TracedCall:
         """Runs the graphs of the call while it is called."""
         self._contents: tuple[Any, ...] | None = None
         self._runs: dict[str, GraphRun] = {}
-        self._saved: _Saved | None = None
+        self._saved: tuple[tuple[Any, ...] | None, list[_Borrowed | None], GraphRun] | None = None
+        """Gradients and arguments of a backward: borrowed ones, None for those that the run keeps as ``_SAVED``."""
 
     @contextmanager
     def _running(self, runner: Runner) -> Iterator[None]:
@@ -153,12 +137,15 @@ class TracedCall:
         finally:
             self.runner = None
 
-    def start(self) -> CallStart | None:
-        """The beginning of its first graph for the model as it is now; None when the call does not get there."""
-        noted: list[CallStart] = []
+    def start(self) -> tuple[list[Any], torch.Tensor] | None:
+        """The arguments of its first graph for the model as it is now, and the generator's state.
+
+        None when the call does not get there. The arguments are the user's own and not to be kept.
+        """
+        noted: list[tuple[list[Any], torch.Tensor]] = []
 
         def note(_: str, __: torch.fx.GraphModule, args: list[Any]) -> Any:
-            noted.append(CallStart(self, list(args), torch.get_rng_state()))
+            noted.append((list(args), torch.get_rng_state()))
             raise ReachedError
 
         model = plain_model(self.call.model)
@@ -171,28 +158,30 @@ class TracedCall:
                 log.debug("%s is not kept: %s", self.call.name, error)
         return noted[0] if noted else None
 
-    def drop_unless(self, contents: tuple[Any, ...]) -> None:
-        """Free the values that were computed from other contents of the arguments."""
+    def entry(
+        self, stage: str, args: list[Any], random_state: torch.Tensor, gradients: Sequence[torch.Tensor] | None
+    ) -> Entry | None:
+        """The beginning of a graph, from what :meth:`start` gave; None when the call has to be traced anew for it."""
+        graph_module, contents = self.live.graphs.get(stage), contents_of(args)
+        if graph_module is None or contents is None:
+            return None
+        if stage == "dynamo" and graph_module.graph.find_nodes(op="get_attr"):
+            return None  # it may write into its constants
         if contents != self._contents:
             self.end()
             self._contents = contents
+        if stage == "backward":
+            return self._backward(args, gradients)
+        run = self._runs.setdefault(stage, GraphRun(self._checkpoints, random_state))
+        return Entry(graph_module, list(args), run)
 
-    def run_of(self, stage: str, random_state: torch.Tensor) -> GraphRun:
-        """The kept values of a graph's run."""
-        return self._runs.setdefault(stage, GraphRun(self._checkpoints, random_state))
-
-    def backward(self, forward_args: list[Any], gradients: Sequence[torch.Tensor] | None) -> Entry | None:
+    def _backward(self, forward_args: list[Any], gradients: Sequence[torch.Tensor] | None) -> Entry | None:
         """The beginning of the backward; None when the call did not get there."""
         given = None if gradients is None else contents_of(gradients)
         if gradients is not None and given is None:
             return None
-        saved = self._saved
-        if saved is not None and saved.gradients == given and (args := saved.args(forward_args)) is not None:
-            saved.run.used(["0"])
-            return Entry(self.live.graphs["backward"], args, saved.run)
-        if saved is not None:
-            saved.run.end()
-            self._saved = None
+        if (entry := self._saved_backward(forward_args, given)) is not None:
+            return entry
         noted = self._run_to_backward(gradients)
         if noted is None:
             return None
@@ -200,8 +189,21 @@ class TracedCall:
         run = GraphRun(self._checkpoints, state)
         borrowed = _borrowed(args, theirs, self.live.graphs["forward"])
         if run.keep(_SAVED, {str(at): args[at] for at, each in enumerate(borrowed) if each is None}):
-            self._saved = _Saved(given, borrowed, run)
+            self._saved = (given, borrowed, run)
         return Entry(self.live.graphs["backward"], args, run)
+
+    def _saved_backward(self, forward_args: list[Any], given: tuple[Any, ...] | None) -> Entry | None:
+        """The beginning of the backward that was kept; None, and it is freed, when it was for other gradients."""
+        if self._saved is None:
+            return None
+        before, borrowed, run = self._saved
+        if before == given and (kept := run.places.get(_SAVED)) is not None:
+            run.used(["0"])
+            args = [kept[str(at)] if each is None else each.of(forward_args) for at, each in enumerate(borrowed)]
+            return Entry(self.live.graphs["backward"], args, run)
+        run.end()
+        self._saved = None
+        return None
 
     def _run_to_backward(
         self, gradients: Sequence[torch.Tensor] | None
@@ -231,30 +233,9 @@ class TracedCall:
             run.end()
         self._runs.clear()
         if self._saved is not None:
-            self._saved.run.end()
+            self._saved[2].end()
         self._saved = None
         self._contents = None
-
-
-@dataclass(frozen=True, eq=False)
-class CallStart:
-    """A traced call at the beginning of its first graph; not to be kept, since the arguments are the user's."""
-
-    traced: TracedCall
-    args: list[Any]
-    random_state: torch.Tensor
-
-    def entry(self, stage: str, gradients: Sequence[torch.Tensor] | None) -> Entry | None:
-        """The beginning of a graph; None when the call has to be traced anew for it."""
-        graph_module, contents = self.traced.live.graphs.get(stage), contents_of(self.args)
-        if graph_module is None or contents is None:
-            return None
-        if stage == "dynamo" and graph_module.graph.find_nodes(op="get_attr"):
-            return None  # it may write into its constants
-        self.traced.drop_unless(contents)
-        if stage == "backward":
-            return self.traced.backward(self.args, gradients)
-        return Entry(graph_module, list(self.args), self.traced.run_of(stage, self.random_state))
 
 
 class _Relay:
@@ -295,8 +276,10 @@ class TracedCalls:
         self._traced: OrderedDict[tuple[int, str, str], tuple[ModelCall, TracedCall | None]] = OrderedDict()
         """By call, compile and way; None where the call cannot be kept."""
 
-    def start(self, calls: Sequence[ModelCall], capture: CompileCapture, way: str) -> CallStart | None:
-        """The beginning of the captured compile; None when it has to be traced anew for each node."""
+    def start(
+        self, calls: Sequence[ModelCall], capture: CompileCapture, way: str
+    ) -> tuple[TracedCall, list[Any], torch.Tensor] | None:
+        """The captured compile's call, at :meth:`TracedCall.start`; None when it has to be traced for each node."""
         self._forget_all_but(calls)
         if kinds_of_sizes(capture) != ("fixed",):
             return None
@@ -308,14 +291,14 @@ class TracedCalls:
                     continue
                 self._traced.move_to_end(key)
                 if start := traced.start():
-                    return start
+                    return traced, *start
                 traced.end()
             traced = TracedCall(call, LiveGraphs(capture, way), self.checkpoints)
             start = traced.start()
             self._traced[key] = call, traced if start else None
             if start:
                 self._limit()
-                return start
+                return traced, *start
         return None
 
     def _forget_all_but(self, calls: Sequence[ModelCall]) -> None:
@@ -357,11 +340,6 @@ def _borrowed(
 
 
 # How a call is run again -------------------------------------------------------------------------------------------
-
-
-def is_training(capture: CompileCapture) -> bool:
-    """Whether a compile has a backward."""
-    return not {"joint", "backward"}.isdisjoint(capture.graphs)
 
 
 def in_order(calls: Sequence[ModelCall], capture: CompileCapture) -> list[ModelCall]:

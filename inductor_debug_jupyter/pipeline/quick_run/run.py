@@ -10,7 +10,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.adapters import find_adapter
 from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
-from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless

@@ -1,6 +1,6 @@
 """A captured graph → one standalone script that needs torch and nothing else.
 
-In: a violation and its capture (``script``, which ``single_op`` cuts down to one op), or a live graph, its inputs and a
+In: a violation and its capture (``script``, which cuts the graph down to one op), or a live graph, its inputs and a
 check (``graph_script``). Out: the text of a script, which ``fresh_run`` runs in a fresh interpreter: the user gets only
 scripts that fail there. ``values`` writes inputs as Python, ``functions`` the user's functions; ``rounding_check`` is
 the code by which a script tells wrong numbers from rounding.

@@ -40,14 +40,12 @@ def check_shows_alone(script: str, seconds: float = DEFAULT_SECONDS) -> str:
         except subprocess.TimeoutExpired:
             raise ReproError(f"no repro: the reduced script had not ended after {seconds:g} s by itself") from None
     if done.returncode:
+        says_no = done.returncode == 1 and bool(done.stdout.strip())
+        lines = [line.strip() for line in (done.stdout if says_no else done.stderr).splitlines() if line.strip()]
+        last = lines[-1] if lines else "without a word"
+        how = f"says «{last}»" if says_no else f"ended with exit code {done.returncode}: {last}"
         raise ReproError(
             "no repro: what fails here does not fail in a fresh interpreter, where the reduced script "
-            f"{_how_it_ended(done.returncode, done.stdout, done.stderr)}; what makes it fail is set up in this process"
+            f"{how}; what makes it fail is set up in this process"
         )
     return done.stdout
-
-
-def _how_it_ended(code: int, printed: str, complained: str) -> str:
-    lines = [line.strip() for line in (printed if code == 1 and printed.strip() else complained).splitlines()]
-    last = next((line for line in reversed(lines) if line), "without a word")
-    return f"says «{last}»" if code == 1 and printed.strip() else f"ended with exit code {code}: {last}"

@@ -17,8 +17,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
-from inductor_debug_jupyter.pipeline.capture.modes import CallModes, RandomState
+from inductor_debug_jupyter.pipeline.capture.calls import CallModes, ModelCall, RandomState
 from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen

@@ -12,9 +12,8 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters.device_log import DeviceLog, listening
 from inductor_debug_jupyter.pipeline.capture import CaptureWatch, Recorder
-from inductor_debug_jupyter.pipeline.capture.calls import CallLog
-from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.calls import CallLog, InputBudget
+from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge
 from inductor_debug_jupyter.pipeline.interrupts import held_back

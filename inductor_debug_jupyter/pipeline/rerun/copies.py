@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 import torch
 
-from inductor_debug_jupyter.pipeline.capture.modes import RandomState
+from inductor_debug_jupyter.pipeline.capture.calls import RandomState
 from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.rerun.holders import Holder
 from inductor_debug_jupyter.pipeline.rerun.reachable import reach

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
-from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, JudgingContext
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
@@ -60,7 +60,6 @@ from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
 from inductor_debug_jupyter.pipeline.views.text import session_text
 from inductor_debug_jupyter.pipeline.what_if import WhatIfRequest, WhatIfTrial
-from inductor_debug_jupyter.pipeline.what_if.form import FormView
 from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
 
 DisplayFactory = Callable[["DebugSession"], Any]
@@ -625,7 +624,7 @@ class DebugSession:
         )
         return self._what_ifs.try_out(request, on_step)
 
-    def tryable(self) -> FormView:
+    def tryable(self) -> dict[str, Any]:
         """What can be changed, and what it is now: the fields of the panel's form."""
         return self._what_ifs.form(self.record)
 

@@ -9,11 +9,10 @@ from functools import cached_property
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.fixits.backend import rewritten_model
 from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
-from inductor_debug_jupyter.pipeline.fixits.module import rewritten_model
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch, call_patch
-from inductor_debug_jupyter.pipeline.fixits.result import FixResult, Offers
-from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, FixItSearch
+from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, FixItSearch, FixResult, Offers
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.capture.compile_steps import StepObserver
+from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
-from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
+from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
@@ -26,10 +26,10 @@ from inductor_debug_jupyter.pipeline.what_if.baseline import (
     lowering_of,
 )
 from inductor_debug_jupyter.pipeline.what_if.differences import NOTHING_RAN, compared
-from inductor_debug_jupyter.pipeline.what_if.form import FormView, dtype_of, form_view
+from inductor_debug_jupyter.pipeline.what_if.form import dtype_of, form_view
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_call, resize_texts
 from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, base_judging, changed_judging, with_changes
-from inductor_debug_jupyter.pipeline.what_if.outputs import compared_outputs, run_all, unchanged
+from inductor_debug_jupyter.pipeline.what_if.outputs import compared_outputs, run_call
 
 
 class WhatIfs:
@@ -73,7 +73,7 @@ class WhatIfs:
         self._record.observers.tell()
         return trial
 
-    def form(self, record: SessionRecord) -> FormView:
+    def form(self, record: SessionRecord) -> dict[str, Any]:
         """What can be changed, and what it is in a record."""
         calls = self._calls.there()
         base = base_judging(record, self._context, None)
@@ -99,7 +99,7 @@ class WhatIfs:
         before, notes = first_calls(self._record.now, base, self._calls.was_kept)
         reference: list[Any] = []
         if is_symbolic(before.captures):
-            before, reference = self._captured(unchanged(changed), base, on_step)
+            before, reference = self._captured([ChangedCall(each.call) for each in changed], base, on_step)
             notes = (*notes, "the session's sizes are symbolic: both sides ran with fixed ones")
         after, outputs = self._captured(changed, judging.context, on_step, ", ".join(told))
         calls = _calls_after(changed, request, self._calls.log.budget)
@@ -118,7 +118,7 @@ class WhatIfs:
         capturing = CaptureRun(context, eager=True, name=record.name, on_step=on_step, again=self._calls.recorder)
         try:
             with capturing:
-                outputs = run_all(calls, backward=has_backward(record.captures))
+                outputs = [run_call(call, backward=has_backward(record.captures)) for call in calls]
         except UsageError as error:
             raise UsageError(f"{title}: {error}" if title else str(error)) from error.__cause__
         return capturing.judged(), outputs

@@ -3,11 +3,11 @@
 Calls of a capture go in, plain facts and contexts come out. Opening the door with an untested torch warns once.
 
 - hooks into the compiler: hooks (one a stage), patches, canaries (do the hooks still work?), versions;
-- compiling beside the user: regions, kept_traces, compile_cleanup, module_calls, instruments, process_state, silence;
+- compiling beside the user: regions, compile_cleanup, module_calls (plain calls), instruments, process_state, silence;
 - lowering and running graphs: lowering, replay, inductor_passes, aten_tracing, state (config and compile ids);
 - reading graphs: graphs, aten_ops, op_names, trees, inductor_ir;
 - guards: guards (read, also sizes and breaks), guard_checks (evaluate), guard_failures (explain), guard_timing;
-- Inductor's kernels and caches: kernel_calls, kernel_arguments, inductor_cache; arithmetic: stochastic.
+- Inductor's kernels: kernel_calls, kernel_arguments; arithmetic: stochastic.
 
 A hook whose target is gone raises :class:`~inductor_debug_jupyter.pipeline.errors.HookError` when it is installed.
 """

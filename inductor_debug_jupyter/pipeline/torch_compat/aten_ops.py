@@ -22,7 +22,7 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import example_value, node_value
 
 
 class _OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -61,7 +61,7 @@ class DynamoCalls:
             if _computes(node):
                 try:
                     arguments = pytree.tree_map(_described, (node.args, node.kwargs))
-                except Exception:  # noqa: S112 - a size that depends on data, or a tensor without strides
+                except Exception:  # noqa: S112 - a tensor without strides
                     continue
                 self._calls.append((node.name, node.op, node.target, arguments))
 
@@ -105,14 +105,9 @@ def _described(leaf: Any) -> Any:
 
 def _layout(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        shape, stride = (tuple(map(_number, sizes)) for sizes in (value.shape, value.stride()))
+        shape, stride = (tuple(map(example_value, sizes)) for sizes in (value.shape, value.stride()))
         return _TensorLayout(shape, stride, value.dtype, value.device)
-    return _number(value) if isinstance(value, torch.SymInt) else value
-
-
-def _number(size: Any) -> int:
-    """A size; a symbolic one as its value in the example. Raises TypeError when it depends on data."""
-    return size if isinstance(size, int) else int(size.node.hint)
+    return example_value(value) if isinstance(value, torch.SymInt) else value
 
 
 def _dispatch(op: str, target: Any, arguments: Any, recorder: _OpRecorder) -> tuple[str, ...]:

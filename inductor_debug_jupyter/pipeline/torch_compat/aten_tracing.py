@@ -17,6 +17,8 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import SYMBOLIC
+
 
 def traced_aten(
     run: Callable[..., Any], args: Sequence[Any], decompose: Collection[str] = (), *, lower: bool = False
@@ -68,29 +70,15 @@ GRAPH_BREAKS: tuple[type[Exception], ...] = (TorchDynamoException, *exceptions_a
 
 def has_open_sizes(graph_module: torch.fx.GraphModule) -> bool:
     """Whether a size, a stride or a number of an input is symbolic, so that the graph serves many of them."""
-    return any(
-        map(_is_open, (node.meta.get("example_value") for node in graph_module.graph.find_nodes(op="placeholder")))
-    )
-
-
-def _is_open(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor):
-        return isinstance(value, _SYMBOLIC)
-    strides = value.stride() if value.layout is torch.strided else ()
-    return any(isinstance(each, torch.SymInt) for each in (*value.shape, *strides, value.storage_offset()))
-
-
-def example_value(value: Any) -> Any:
-    """A symbolic number's value in the example, without adding a guard; None when it depends on data."""
-    return value.node.hint if isinstance(value, _SYMBOLIC) else value
-
-
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
-
-def uses_vmap(graph_module: torch.fx.GraphModule) -> bool:
-    """Whether a Dynamo graph calls ``vmap``, inside which tensors hide their batch dimension."""
-    return any("_vmap_" in getattr(node.target, "__name__", "") for node in graph_module.graph.nodes)
+    for node in graph_module.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("example_value")
+        numbers = [value]
+        if isinstance(value, torch.Tensor):
+            strides = value.stride() if value.layout is torch.strided else ()
+            numbers = [*value.shape, *strides, value.storage_offset()]
+        if any(isinstance(each, SYMBOLIC) for each in numbers):
+            return True
+    return False
 
 
 def has_decomposition(name: str) -> bool:

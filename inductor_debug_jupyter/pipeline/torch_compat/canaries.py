@@ -9,14 +9,17 @@ through Dynamo, AOTAutograd and Inductor as a user's does, and stops where the C
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import random
+import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 
@@ -102,14 +105,19 @@ _EXPECTED = {
 """Part → the calls that must be noted."""
 
 
+_GENERATED = {
+    "ir_pre_fusion": "IR before fusion",
+    "ir_post_fusion": "IR after fusion",
+    "kernel": "a kernel's nodes",
+    "code": "code",
+}
+
 _NOTES: dict[str, Callable[..., str]] = {
     "dynamo_graph": lambda *_: "a Dynamo graph",
     "compile_guards": lambda guards: "guards" if guards else "",
     "aot_graphs": lambda joint, *_: "an inference graph" if joint is None else "a training graph",
     "post_grad_graph": lambda *_: "a post-grad graph",
-    "inductor_ir": lambda stage, *_: "IR before fusion" if stage == "ir_pre_fusion" else "IR after fusion",
-    "kernel_nodes": lambda _kernel, nodes, _: "a kernel's nodes" if nodes else "",
-    "output_code": lambda code, _: "code" if code.strip() else "",
+    "generated": lambda stage, made, _: "" if stage == "kernel" and not made[1] else _GENERATED[stage],
 }
 """Method of a listener → what is noted of its arguments, the compile id left out; empty where they are empty."""
 
@@ -231,3 +239,21 @@ def cpp_compiler() -> str:
     from torch._inductor.cpp_builder import get_cpp_compiler
 
     return str(get_cpp_compiler())
+
+
+VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
+
+
+@contextmanager
+def temporary_inductor_cache() -> Iterator[Path]:
+    """Point Inductor at an empty cache folder, so that the user's is neither read nor written; deleted at the end."""
+    before = os.environ.get(VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="inductor-debug-cache-", ignore_cleanup_errors=True) as folder:
+        os.environ[VARIABLE] = folder
+        try:
+            yield Path(folder)
+        finally:
+            if before is None:
+                del os.environ[VARIABLE]
+            else:
+                os.environ[VARIABLE] = before

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from inductor_debug_jupyter.pipeline.records import EagerRun, EagerStorage
 from inductor_debug_jupyter.pipeline.torch_compat import graphs
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import example_value, node_value
 
 
 def note_gradients(results: Any, note: Callable[[int], Any]) -> None:
@@ -69,16 +69,17 @@ class EagerProgram:
         single number, at all that it returns. Results that the backward does not need are freed before it.
         """
         done: list[EagerRun] = []
-        thread = threading.Thread(target=lambda: done.append(self._run_or_say_why(used)), daemon=True)
+
+        def run() -> None:
+            try:
+                done.append(self._run(used))
+            except Exception as error:  # a size that depends on values, an op that has no fake kernel
+                done.append(EagerRun(failed=f"{type(error).__name__}: {error}".partition("\n")[0]))
+
+        thread = threading.Thread(target=run, daemon=True)
         thread.start()
         thread.join()
         return done[0] if done else EagerRun(failed="interrupted")
-
-    def _run_or_say_why(self, used: Collection[int]) -> EagerRun:
-        try:
-            return self._run(used)
-        except Exception as error:  # a size that depends on values, an op that has no fake kernel
-            return EagerRun(failed=f"{type(error).__name__}: {error}".partition("\n")[0])
 
     def _run(self, used: Collection[int]) -> EagerRun:
         with ExitStack() as state:
@@ -112,8 +113,8 @@ class _Program(torch.fx.Interpreter):
         """What stands for an input of the graph."""
         value = node_value(node)
         if not isinstance(value, torch.Tensor):
-            return value.node.hint if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)) else value
-        shape, stride = ([_number(size) for size in sizes] for sizes in (value.shape, value.stride()))
+            return example_value(value)
+        shape, stride = ([example_value(size) for size in sizes] for sizes in (value.shape, value.stride()))
         made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
         identity, size = graphs.storage_of(value)
         self.storages.hold(made, self._names[node], size, identity)
@@ -233,11 +234,6 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for storage in (*self._held.values(), *(storage for _, storage in self._alive.values())):
             self._end(storage, end)
         return EagerRun(tuple(self.steps), tuple(self._gone), forward)
-
-
-def _number(size: Any) -> int:
-    """A size; a symbolic one as it was at capture."""
-    return size if isinstance(size, int) else int(size.node.hint)
 
 
 def _most(size: Any) -> int:

@@ -18,6 +18,14 @@ _LOCAL_ROOT = re.compile(r"^L\['\w+'\]\.?|^self\.?|^G\['\w+'\]\.?")
 _MODULES = re.compile(r"\._modules\['(.*?)'\]|\._(?:parameters|buffers)\['(.*?)'\]")
 
 
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def example_value(value: Any) -> Any:
+    """A symbolic number's value in the example, without adding a guard; None when it depends on data."""
+    return value.node.hint if isinstance(value, SYMBOLIC) else value
+
+
 def node_value(node: torch.fx.Node) -> Any:
     """The fake value of a node: AOT graphs keep it in ``val``, Dynamo graphs in ``example_value``."""
     meta = node.meta
@@ -148,6 +156,14 @@ def symbol_ranges(graph_module: torch.fx.GraphModule) -> tuple[dict[str, str], d
     return ranges, hints
 
 
+def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any]]:
+    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
+    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
+    for size in sizes:
+        if isinstance(size, torch.SymInt):
+            yield from ((symbol, size.node.shape_env) for symbol in size.node.expr.free_symbols)
+
+
 def composite_of(node: torch.fx.Node) -> tuple[str, str]:
     """The op that a decomposition replaced by this node and others, and which call of it; empty when none did."""
     if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
@@ -229,14 +245,6 @@ def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tup
     if not written and not target._schema.returns:
         effects = (*effects, "<effect>")
     return effects, written
-
-
-def _free_symbols(graph_module: torch.fx.GraphModule) -> Iterator[tuple[Any, Any]]:
-    leaves = pytree.tree_leaves([node_value(node) for node in graph_module.graph.nodes])
-    sizes = (size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)))
-    for size in sizes:
-        if isinstance(size, torch.SymInt):
-            yield from ((symbol, size.node.shape_env) for symbol in size.node.expr.free_symbols)
 
 
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -73,12 +73,6 @@ class LiveGuards:
                 module.pop(name, None)
 
 
-def installed_names(output_graph: Any) -> set[str]:
-    """The names that a trace put into the globals of the traced module."""
-    builtins = getattr(output_graph, "name_of_builtins_dict_key_in_fglobals", None)
-    return {*getattr(output_graph, "installed_globals", ()), *([builtins] if builtins else [])}
-
-
 @dataclass(frozen=True, slots=True)
 class GuardVerdict:
     """The entry whose guards hold (``fits``), or the failed check of every entry, the newest first.
@@ -115,11 +109,6 @@ class CalledFunction:
         self._owner = None if owner is None or inspect.ismodule(owner) or self._is_module else _weak(owner)
         self._function = _weak(getattr(target, "__func__", target))
         self.name = _name_of(target)
-
-    @property
-    def is_compiled_by_user(self) -> bool:
-        """Whether the entries are in the user's own cache."""
-        return self.backend is not None
 
     def is_alive(self) -> bool:
         """Whether the user still holds the function and its owner."""
@@ -210,7 +199,7 @@ class CalledFunction:
     def _entries(self, code: CodeType, kept: Iterable[LiveGuards]) -> Iterable[LiveGuards]:
         """The entries that torch would try, in its order."""
         known = [each for each in kept if each.code is code]
-        if not self.is_compiled_by_user:
+        if self.backend is None:
             yield from reversed(known)
             return
         breaks = {each.compile_id: each.breaks for each in known}
@@ -228,7 +217,7 @@ class CalledFunction:
 
     def _limit(self, code: CodeType, names: dict[str, Any]) -> str:
         """The recompile limit that torch has reached with this code, or an empty string."""
-        if not self.is_compiled_by_user:
+        if self.backend is None:
             return ""
         entries = eval_frame._get_cache_entries_for_region(code, self.region)
         frame: Any = SimpleNamespace(f_code=code, f_locals=names)

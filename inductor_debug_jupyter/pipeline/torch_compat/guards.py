@@ -180,25 +180,12 @@ def _is_whole(value: Any) -> bool:
     return bool(getattr(value, "is_integer", False)) and "oo" not in str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class BreakFacts:
-    """A graph break: torch's words for it (empty when only the place is known), and the stack down to it."""
-
-    reason: str
-    frames: tuple[Frame, ...]
+BreakFacts = tuple[str, tuple[Frame, ...]]
+"""A graph break: torch's words for it (empty when only the place is known), and the stack down to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningCompile:
-    """The compile that a backend is called from."""
-
-    code: CodeType | None
-    guards: list[GuardFacts]
-    breaks: list[BreakFacts]
-
-
-def running_compile() -> RunningCompile | None:
-    """The compile on this stack, or None when a graph was handed over by hand."""
+def running_compile() -> tuple[CodeType | None, list[GuardFacts], list[BreakFacts]] | None:
+    """Code, guards and breaks of the compile on this stack; None when a graph was handed over by hand."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not isinstance(frame.f_locals.get("self"), OutputGraph):
         frame = frame.f_back
@@ -210,11 +197,11 @@ def running_compile() -> RunningCompile | None:
         GuardFacts(guard.create_fn_name(), guard.name, tuple(guard.code_list or ()), frames_of(guard.user_stack))
         for guard in sorted(output_graph.guards)
     ]
-    breaks = []
+    breaks: list[BreakFacts] = []
     if code is not None and (match := _RESUMED.match(code.co_name)) is not None:
         # The break that this code resumes after: Dynamo writes its line into the function's name.
-        breaks.append(BreakFacts("", ((code.co_filename, int(match["line"]), match["function"]),)))
+        breaks.append(("", ((code.co_filename, int(match["line"]), match["function"]),)))
     reason = getattr(output_graph, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break:
-        breaks.append(BreakFacts(str(reason.reason), frames_of(reason.user_stack)))
-    return RunningCompile(code, guards, breaks)
+        breaks.append((str(reason.reason), frames_of(reason.user_stack)))
+    return code, guards, breaks

@@ -34,7 +34,7 @@ from typing import Any, Protocol
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back, uncut
 from inductor_debug_jupyter.pipeline.torch_compat import patches
-from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards, installed_names
+from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import (
     FailedGuard,
     distinct_of,
@@ -86,14 +86,12 @@ class CompileListener(Protocol):
     def post_grad_graph(self, compile_id: str, graph_module: Any, is_backward: bool) -> None:
         """Inductor has run its own graph passes."""
 
-    def inductor_ir(self, compile_id: str, stage: str, ir: IrSnapshot, is_backward: bool) -> None:
-        """Inductor's scheduler nodes before or after fusion."""
+    def generated(self, compile_id: str, stage: str, made: Any, is_backward: bool) -> None:
+        """Inductor has generated something.
 
-    def kernel_nodes(self, compile_id: str, kernel: str, nodes: tuple[str, ...], is_backward: bool) -> None:
-        """Inductor writes the call of a kernel that computes these nodes of the post-grad graph."""
-
-    def output_code(self, compile_id: str, code: str, is_backward: bool) -> None:
-        """Inductor has generated the wrapper code with its kernels."""
+        ``ir_pre_fusion`` and ``ir_post_fusion``: an :class:`IrSnapshot` of its scheduler nodes; ``kernel``: the name of
+        a kernel and the post-grad nodes that one call of it computes; ``code``: the wrapper code with its kernels.
+        """
 
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """One record of torch's structured trace."""
@@ -174,7 +172,8 @@ def _wrap_guards(
 def _notify_frame(listener: CompileListener, compile_id: str, code: Any, output_graph: Any, manager: Any) -> None:
     reason = getattr(output_graph, "compile_subgraph_reason", None)
     breaks = bool(reason is not None and reason.graph_break)
-    installed = installed_names(output_graph)
+    builtins = getattr(output_graph, "name_of_builtins_dict_key_in_fglobals", None)
+    installed = {*getattr(output_graph, "installed_globals", ()), *([builtins] if builtins else [])}
     live = LiveGuards.of(compile_id, code, manager.guard_manager, breaks=breaks, installed=installed)
     listener.frame_compiled(compile_id, live, read_symbols(output_graph, code))
 
@@ -222,7 +221,7 @@ def _report_post_grad(listener: CompileListener, compile_id: str, _: Any, graph:
 
 
 def _report_ir(stage: str) -> Callable[..., None]:
-    return lambda listener, compile_id, nodes, *_, **__: listener.inductor_ir(
+    return lambda listener, compile_id, nodes, *_, **__: listener.generated(
         compile_id, stage, IrSnapshot.of(nodes), _lowers_backward()
     )
 
@@ -231,7 +230,7 @@ def _report_kernel(
     listener: CompileListener, compile_id: str, node_schedule: Any, kernel_name: str, *_: Any, **__: Any
 ) -> None:
     if kernel_name:
-        listener.kernel_nodes(compile_id, kernel_name, fused_nodes(node_schedule), _lowers_backward())
+        listener.generated(compile_id, "kernel", (kernel_name, fused_nodes(node_schedule)), _lowers_backward())
 
 
 def _lowers_backward() -> bool:
@@ -245,7 +244,7 @@ def _wrap_code(original: Callable[..., Any], lowering: Any, wrapper_code: Any) -
     """Report the generated code; inside :func:`code_generation_only`, do not compile it."""
 
     def report(listener: CompileListener, compile_id: str) -> None:
-        listener.output_code(compile_id, wrapper_code.value, bool(lowering.is_backward))
+        listener.generated(compile_id, "code", wrapper_code.value, bool(lowering.is_backward))
 
     _notify("code", report)
     if not getattr(_generating, "only", False):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import FunctionType
@@ -104,8 +104,22 @@ def unseen() -> Iterator[None]:
         stack.enter_context(records_off())
         stack.enter_context(process_state_kept())
         stack.enter_context(untimed_guards())
-        for take_off in (_tracing, _function_modes, _saved_tensor_hooks, _anomaly, _global_hooks):
-            stack.callback(take_off())
+        set_tracing_state: Any = torch._C._set_tracing_state  # type: ignore[attr-defined]  # it has no annotation
+        stack.callback(set_tracing_state, torch._C._get_tracing_state())
+        set_tracing_state(None)
+        modes = _function_mode_stack()
+        if any(not isinstance(mode, DeviceContext) for mode in modes):
+            stack.callback(_set_function_modes, modes)
+            _set_function_modes([mode for mode in modes if isinstance(mode, DeviceContext)])
+        while (pair := _hooks_on_saved_tensors()) is not None:
+            torch._C._autograd._pop_saved_tensors_default_hooks()
+            stack.callback(torch._C._autograd._push_saved_tensors_default_hooks, *pair)
+        stack.callback(torch.set_anomaly_enabled, torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+        torch.set_anomaly_enabled(False)
+        for name, table in vars(global_hooks).items():  # torch calls them for every module
+            if name.startswith("_global_") and isinstance(table, dict) and table:
+                stack.callback(table.update, dict(table))
+                table.clear()
         if torch._C._functorch.maybe_current_level() is not None:
             stack.enter_context(temporarily_clear_interpreter_stack())
         if _get_current_dispatch_mode_stack():
@@ -127,21 +141,6 @@ def records_off() -> Iterator[None]:
             torch._C._autograd._enable_record_function(True)
 
 
-def _tracing() -> Callable[[], None]:
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]  # as torch.jit does; it has no annotation
-    return lambda: torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
-
-
-def _function_modes() -> Callable[[], None]:
-    """Remove all function modes but the default device."""
-    before = _function_mode_stack()
-    if all(isinstance(mode, DeviceContext) for mode in before):
-        return lambda: None
-    _set_function_modes([mode for mode in before if isinstance(mode, DeviceContext)])
-    return lambda: _set_function_modes(before)
-
-
 def _set_function_modes(modes: Iterable[Any]) -> None:
     for _ in _function_mode_stack():
         _pop_mode()  # type: ignore[no-untyped-call]
@@ -156,36 +155,3 @@ def _function_mode_stack() -> list[Any]:
 def _hooks_on_saved_tensors() -> tuple[Any, Any] | None:
     """The innermost pair; torch's annotation forgets that there may be none."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True)
-
-
-def _saved_tensor_hooks() -> Callable[[], None]:
-    hooks: list[Any] = []
-    while (pair := _hooks_on_saved_tensors()) is not None:
-        hooks.append(pair)
-        torch._C._autograd._pop_saved_tensors_default_hooks()
-
-    def put_back() -> None:
-        for pack, unpack in reversed(hooks):
-            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
-
-    return put_back
-
-
-def _anomaly() -> Callable[[], None]:
-    on, check_nan = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
-    torch.set_anomaly_enabled(False)
-    return lambda: torch.set_anomaly_enabled(on, check_nan)
-
-
-def _global_hooks() -> Callable[[], None]:
-    """Hooks that torch calls for every module: "only intended for debugging/profiling purposes" (torch's own words)."""
-    tables = [table for name, table in vars(global_hooks).items() if name.startswith("_global_") and table]
-    before = [(table, dict(table)) for table in tables if isinstance(table, dict)]
-    for table, _ in before:
-        table.clear()
-
-    def put_back() -> None:
-        for table, hooks in before:
-            table.update(hooks)
-
-    return put_back

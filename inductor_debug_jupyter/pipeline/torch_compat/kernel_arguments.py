@@ -46,7 +46,9 @@ def plan_of(
         new: the buffers that this statement is the first to name.
     """
     call = getattr(statement, "value", None)
-    if not isinstance(call, ast.Call) or _has_unpacking(call):
+    if not isinstance(call, ast.Call):
+        return None
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
         return None
 
     def label(value: ast.expr) -> str:
@@ -62,10 +64,6 @@ def plan_of(
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     result = label(target) if isinstance(target, ast.Name) else ""
     return call, ArgumentPlan(tuple(map(label, call.args)), tuple(roles[: len(names)]), keywords, result)
-
-
-def _has_unpacking(call: ast.Call) -> bool:
-    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
 
 
 def written_by(statement: ast.stmt, source: str) -> set[str]:

@@ -214,7 +214,10 @@ class _Wrapper:
     def add(self, statement: ast.stmt) -> None:
         """Add the reporting lines of one statement."""
         if isinstance(statement, ast.Return) and statement.value is not None:
-            self._report_return(statement)
+            first, end = statement.lineno - 1, statement.end_lineno or statement.lineno
+            ahead, _, value = "\n".join(self._lines[first:end]).partition("return ")
+            call = f"{ahead}return {_REPORT}({self.token}, -2, {value.rstrip()})"
+            self._lines[first:end] = [call, *[""] * (end - first - 1)]
             return
         if isinstance(statement, ast.Expr) and _callee(statement) == "args.clear":
             self._report(statement, -1, dict(zip(self.inputs, self.inputs, strict=True)))
@@ -241,12 +244,6 @@ class _Wrapper:
         values = "{" + ", ".join(f"{reported!r}: {name}" for reported, name in names.items()) + "}"
         line = f"{' ' * statement.col_offset}{_REPORT}({self.token}, {index}, {values})"
         self._behind.setdefault(statement.end_lineno or statement.lineno, []).append(line)
-
-    def _report_return(self, statement: ast.Return) -> None:
-        first, end = statement.lineno - 1, statement.end_lineno or statement.lineno
-        ahead, _, value = "\n".join(self._lines[first:end]).partition("return ")
-        call = f"{ahead}return {_REPORT}({self.token}, -2, {value.rstrip()})"
-        self._lines[first:end] = [call, *[""] * (end - first - 1)]
 
     def _report_call(self, statement: ast.stmt, kernel: str, new: list[str], done: list[str]) -> None:
         """Report the buffers that a kernel call is the first to touch, and those it is the last to write to."""
@@ -363,15 +360,15 @@ def _final_nodes(lowering: Any) -> dict[str, str]:
     return finals
 
 
-def _mutated(buffer: Any) -> list[str]:
-    """The buffers and inputs that a buffer's operation writes into again."""
-    names = getattr(buffer, "get_mutation_names", None)
-    return list(names()) if callable(names) else []
-
-
 def _value_written(node: torch.fx.Node) -> torch.fx.Node | None:
     """The node whose value is in memory after one that writes there: ``copy_`` writes its second argument."""
     if "copy_" in node.name and len(node.args) > 1:
         source = node.args[1]
         return source if isinstance(source, torch.fx.Node) and source.op == "call_function" else None
     return node
+
+
+def _mutated(buffer: Any) -> list[str]:
+    """The buffers and inputs that a buffer's operation writes into again."""
+    names = getattr(buffer, "get_mutation_names", None)
+    return list(names()) if callable(names) else []

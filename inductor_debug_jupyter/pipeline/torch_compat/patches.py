@@ -46,10 +46,6 @@ def around(function: Callable[..., Any]) -> Wrapper:
     return wrap
 
 
-def _is_own(owner: Any, name: str) -> bool:
-    return name in vars(owner) if isinstance(owner, type) else hasattr(owner, name)
-
-
 def acquire(owner: Any, name: str, wrap: Wrapper, part: str) -> None:
     """Install ``wrap(original)`` at ``owner.name``, unless it is installed already.
 
@@ -62,7 +58,7 @@ def acquire(owner: Any, name: str, wrap: Wrapper, part: str) -> None:
         if site is None:
             if owner is None or not hasattr(owner, name):
                 raise HookError(f"{part}: this torch has no {getattr(owner, '__name__', owner)}.{name}")
-            original = vars(owner)[name] if _is_own(owner, name) else getattr(owner, name)
+            original = vars(owner).get(name, getattr(owner, name))  # a static method as the class has it
             replacement = wrap(original)
             site = _installed[key] = _Patched(owner, name, original)
             setattr(owner, name, replacement)

@@ -104,6 +104,7 @@ class CompiledCallRedirect:
         on_refusal: called with the reason why a function is not redirected.
         here: whether calls on the calling thread are redirected; by default, those of the thread that made this.
         in_use: whether another thread may still run what was compiled: its cleanup then waits for that thread.
+        every: also send calls of functions that never ran before.
     """
 
     def __init__(
@@ -112,7 +113,10 @@ class CompiledCallRedirect:
         on_refusal: Callable[[str], None] | None = None,
         here: Callable[[], bool] | None = None,
         in_use: Callable[[], bool] = lambda: False,
+        *,
+        every: bool = False,
     ) -> None:
+        self._every = every
         self._on_call = on_call
         self._on_refusal = on_refusal
         self._here = here
@@ -223,20 +227,13 @@ class CompiledCallRedirect:
 
     def _compiled_before(self, function: Any) -> bool:
         code = _code_of(function)
-        if code is None or code in self._users_own:
-            return False
+        if self._every or code is None or code in self._users_own:
+            return self._every
         region = get_eval_frame_isolate_recompiles_id()
         if any(eval_frame._get_cache_entries_for_region(code, each) for each in {-1, region}):
             return True
         self._users_own.add(code)
         return False
-
-
-class IsolatingRedirect(CompiledCallRedirect):
-    """Sends *every* call of a compiled function into a region of its own, also of one that never ran before."""
-
-    def _compiled_before(self, function: Any) -> bool:
-        return True
 
 
 _lock = threading.RLock()
@@ -418,14 +415,6 @@ def compile_without_recompile_limit(function: Callable[..., Any], backend: Calla
         context.enter_exit_hooks.append(dynamo_config._make_closure_patcher(accumulated_recompile_limit=without_limit))
     compiled: Callable[..., Any] = context(function)
     return compiled
-
-
-def compile_whole(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` as one graph of fixed sizes, in a region of its own; to be called in :func:`undisturbed`.
-
-    A graph break raises. However often the same code object is compiled so, torch's limit of recompiles is not reached.
-    """
-    return compile_as_ours(function, backend, fullgraph=True, dynamic=False)
 
 
 @uncut

@@ -108,15 +108,8 @@ def torch_logs_muted() -> Iterator[None]:
             handler.removeFilter(_filter)
 
 
-@contextmanager
-def inductor_fault(name: str) -> Iterator[None]:
-    """One of the faults that Inductor's authors test with, such as ``inject_relu_bug_TESTING_ONLY``: wrong numbers."""
-    with inductor_config.patch({f"cpp.{name}": "accuracy"}):
-        yield
+def graph_cache_hits() -> int:
+    """How many compiles of this process were answered by the AOT cache or the FX graph cache."""
+    from torch._dynamo.utils import counters
 
-
-@contextmanager
-def compiling_here() -> Iterator[None]:
-    """Inductor compiles in this process, not in workers of its own: all of its CPU time is this process's."""
-    with inductor_config.patch(compile_threads=1):
-        yield
+    return int(counters["aot_autograd"]["autograd_cache_hit"]) + int(counters["inductor"]["fxgraph_cache_hit"])

@@ -259,7 +259,8 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         noise = self._noise(value)
         off = torch.addcmul(value, value, noise, value=units * eps)
         if constant is not None:
-            off = off + noise * constant * (_LIBRARY * _of_functions(value.dtype, self._held_as))
+            unit = eps if self._held_as is not None else min(eps, _SINGLE)  # 16-bit numbers are widened for functions
+            off = off + noise * constant * (_LIBRARY * unit)
         mobile = value.abs() < _SENTINEL * torch.finfo(value.dtype).max
         if value.dtype is torch.float32 and constant is None and self._held_as is None and short_is_exact:
             mobile &= (value.view(torch.int32) & _TRAILING) != 0
@@ -378,11 +379,6 @@ def _eps(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
     return own if held_as is None else max(own, float(torch.finfo(held_as).eps))
 
 
-def _of_functions(dtype: torch.dtype, held_as: torch.dtype | None) -> float:
-    """The unit in which mathematical functions are computed: 16-bit formats are widened to float32 for them."""
-    return min(float(torch.finfo(dtype).eps), _SINGLE) if held_as is None else _eps(dtype, held_as)
-
-
 def _constant_of(name: str, args: Any) -> float | torch.Tensor | None:
     """The constant that a function tends to: 1, for ``gelu`` its own input, for ``linspace`` its largest number."""
     if name in {"linspace", "arange"}:
@@ -431,13 +427,13 @@ def _terms_of_convolution(tensors: list[torch.Tensor], *, is_backward: bool) -> 
     return float(max(1.0, weight.numel() / max(1, weight.shape[0]), of_weights))
 
 
+def _terms_of_reduction(first: torch.Tensor, args: Any) -> float:
+    dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
+    return float(max(1, math.prod(first.shape[dim] for dim in dims) if dims else first.numel()))
+
+
 def _terms_of_rows(name: str, first: torch.Tensor) -> float:
     """The longest row or, for a norm, the sums for the weights or over a batch."""
     kept = first.shape[1] if "batch_norm" in name and first.ndim > 1 else first.shape[-1] if first.ndim else 1
     over_rows = first.numel() / max(1, kept) if "norm" in name else 1.0
     return float(max([1, over_rows, *first.shape]))
-
-
-def _terms_of_reduction(first: torch.Tensor, args: Any) -> float:
-    dims = next((value for value in args[1:] if isinstance(value, list | tuple)), None)
-    return float(max(1, math.prod(first.shape[dim] for dim in dims) if dims else first.numel()))

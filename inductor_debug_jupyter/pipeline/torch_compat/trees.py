@@ -22,8 +22,3 @@ def map_kind(kind: type, function: Callable[[Any], Any], values: Any) -> Any:
 def of_kind(kind: type, values: Any) -> list[Any]:
     """All leaves of one class, in order."""
     return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, kind)]
-
-
-def leaves(values: Any) -> list[Any]:
-    """All leaves, in order."""
-    return list(pytree.tree_leaves(values))

@@ -14,7 +14,7 @@ from typing import Literal
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import CoverageRecord, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views.text import severity_counts
 from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
 from inductor_debug_jupyter.pipeline.what_if.outputs import Numbers
@@ -82,7 +82,11 @@ class Changes(Harmless):
 
 def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> Changes:
     """Compare two records."""
-    same, left, unpaired = _paired(before.findings, after.findings, _same_words)
+
+    def are_equal(one: Violation, other: Violation) -> bool:
+        return (one.rule_id, one.severity, one.title) == (other.rule_id, other.severity, other.title)
+
+    same, left, unpaired = _paired(before.findings, after.findings, are_equal)
     reworded, gone, new = _paired(left, unpaired, _overlap)
     figures = [
         _finding_figure(before, after, {"new": len(new), "gone": len(gone), "in other words": len(reworded)}),
@@ -115,24 +119,18 @@ def _paired(
     return tuple(pairs), tuple(left), tuple(unpaired)
 
 
-def _same_words(one: Violation, other: Violation) -> bool:
-    return (one.rule_id, one.severity, one.title) == (other.rule_id, other.severity, other.title)
-
-
 def _overlap(one: Violation, other: Violation) -> float:
-    """The share of places that two findings about the same thing have in common, by stage, module and op."""
-    if _thing(one) != _thing(other):
+    """The share of places that two findings about the same thing have in common, by stage, module and op.
+
+    The thing is the observed size or dtype; the number of bytes does not count.
+    """
+    seen, also = (each.observed.partition(" ")[0] for each in (one, other))
+    if one.rule_id != other.rule_id or (seen != also and not one.rule_id.startswith("memory.")):
         return 0.0
     ours, theirs = (
         {(place.stage, place.module_path, place.target) for place in finding.places} for finding in (one, other)
     )
     return len(ours & theirs) / len(ours | theirs) if ours | theirs else 0.0
-
-
-def _thing(finding: Violation) -> tuple[str, str]:
-    """What a finding is about: its rule, and the observed size or dtype; the number of bytes does not count."""
-    seen = "" if finding.rule_id.startswith("memory.") else finding.observed.partition(" ")[0]
-    return finding.rule_id, seen
 
 
 def _finding_figure(before: SessionRecord, after: SessionRecord, differing: Mapping[str, int]) -> Figure:
@@ -154,35 +152,37 @@ def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figur
     if before.coverage is None or after.coverage is None:
         texts = [NOT_KNOWN if record.coverage is None else str(record.coverage) for record in (before, after)]
         return [Figure("coverage", "coverage", texts[0], texts[1], kind="same" if texts[0] == texts[1] else "other")]
-    shares = [_share(record) for record in (before, after)]
+    shares = [_share(found) for found in (before.coverage, after.coverage)]
+    moved = [_moved(found) for found in (before.coverage, after.coverage)]
     texts = [f"{share:.3g} % of {words.count(total, 'op')}" for share, total in shares]
-    figures = [_figure("coverage", "on the target", texts, shares[1][0] - shares[0][0], better="more", unit=" points")]
-    for name, status, better in _COVERAGE:
-        counts = before.coverage.count(status), after.coverage.count(status)
-        figures.append(_count("coverage", name, *counts, better=better))
-    figures.append(_size("transfers", "moved between CPU and target", _moved(before), _moved(after)))
-    return figures
+    return [
+        _figure("coverage", "on the target", texts, shares[1][0] - shares[0][0], better="more", unit=" points"),
+        *(
+            _count("coverage", name, before.coverage.count(status), after.coverage.count(status), better=better)
+            for name, status, better in _COVERAGE
+        ),
+        _size("transfers", "moved between CPU and target", *moved),
+    ]
 
 
-def _share(record: SessionRecord) -> tuple[float, int]:
+def _share(coverage: CoverageRecord) -> tuple[float, int]:
     """The percentage of ops that the target runs, and the number of all ops."""
-    assert record.coverage is not None
-    total = sum(graph.nodes for graph in record.coverage.graphs)
-    on_target = record.coverage.count("supported") + record.coverage.count("decomposable")
+    total = sum(graph.nodes for graph in coverage.graphs)
+    on_target = coverage.count("supported") + coverage.count("decomposable")
     return (100.0 * on_target / total if total else 100.0), total
 
 
-def _moved(record: SessionRecord) -> int | None:
+def _moved(coverage: CoverageRecord) -> int | None:
     """Bytes moved between CPU and target inside the graphs; inputs and results are not counted."""
-    assert record.coverage is not None
-    sizes = [graph.moved("border") for graph in record.coverage.graphs]
+    sizes = [graph.moved("border") for graph in coverage.graphs]
     return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _ops_figure(before: SessionRecord, after: SessionRecord) -> Figure:
     """The number of ops, and which are new or gone."""
     ops = [present_ops(record.captures) for record in (before, after)]
-    was, now = words.count(_calls(before), "op"), words.count(_calls(after), "op")
+    graphs = ([graph for each in record.captures for graph in checked_graphs(each)] for record in (before, after))
+    was, now = (words.count(sum(len(graph.calls) for graph in each), "op") for each in graphs)
     came: Counter[str] = ops[1] - ops[0]
     went: Counter[str] = ops[0] - ops[1]
     if not came and not went and was == now:
@@ -190,10 +190,6 @@ def _ops_figure(before: SessionRecord, after: SessionRecord) -> Figure:
     changed = [f"+{number} {op}" for op, number in came.most_common(3)]
     changed += [f"−{number} {op}" for op, number in went.most_common(3)]
     return Figure("ops", "ops", was, now, ", ".join(changed) or "other views", "other")
-
-
-def _calls(record: SessionRecord) -> int:
-    return sum(len(graph.calls) for capture in record.captures for graph in checked_graphs(capture))
 
 
 def _count(part: str, name: str, before: int, after: int, better: str = "less") -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any
 
 import torch
 
@@ -21,54 +21,22 @@ from inductor_debug_jupyter.pipeline.words import size
 _WORDS = {"supported": "on the target", "decomposable": "in parts", "fallback": "on the CPU", "refused": "refused"}
 
 
-class SizeField(TypedDict):
-    """The batch or the sequence: its present size and its dimension, or why they are unknown."""
-
-    size: int | None
-    where: str
-    why: str
-
-
-class OpField(TypedDict):
-    """One op: how often it is called, where it runs now, and its parts if they are known."""
-
-    op: str
-    count: int
-    now: str
-    parts: str
-
-
-class FormView(TypedDict):
-    """All fields. ``why_not`` says why the model cannot run again; then only the judging can change."""
-
-    targets: list[str]
-    target: str
-    alignment: str
-    max_memory: str
-    dtypes: list[str]
-    dtype: str
-    batch: SizeField
-    sequence: SizeField
-    ops: list[OpField]
-    why_not: str
-
-
-def form_view(record: SessionRecord, profile: DeviceProfile, calls: Sequence[ModelCall], why_not: str) -> FormView:
-    """The fields for one session."""
+def form_view(
+    record: SessionRecord, profile: DeviceProfile, calls: Sequence[ModelCall], why_not: str
+) -> dict[str, Any]:
+    """The fields for one session. ``why_not`` says why the model cannot run again; then only the judging can change."""
     limit = profile.peak_limit or profile.memory_limit
-    sizes = {kind: _size_field(kind, calls) for kind in SIZES}
-    return FormView(
-        targets=list(dict.fromkeys([*profile_names(), plain(record.target)])),
-        target=plain(record.target),
-        alignment=str(profile.alignment) if profile.alignments else "none",
-        max_memory=size(limit) if limit else "none",
-        dtypes=list(RUN_DTYPES),
-        dtype=dtype_of(calls),
-        batch=sizes["batch"],
-        sequence=sizes["sequence"],
-        ops=_op_fields(record, profile),
-        why_not=plain(why_not),
-    )
+    return {
+        "targets": list(dict.fromkeys([*profile_names(), plain(record.target)])),
+        "target": plain(record.target),
+        "alignment": str(profile.alignment) if profile.alignments else "none",
+        "max_memory": size(limit) if limit else "none",
+        "dtypes": list(RUN_DTYPES),
+        "dtype": dtype_of(calls),
+        **{kind: _size_field(kind, calls) for kind in SIZES},
+        "ops": _op_fields(record, profile),
+        "why_not": plain(why_not),
+    }
 
 
 def dtype_of(calls: Sequence[ModelCall]) -> str:
@@ -82,8 +50,8 @@ def dtype_of(calls: Sequence[ModelCall]) -> str:
     return ""
 
 
-def _size_field(kind: str, calls: Sequence[ModelCall]) -> SizeField:
-    """The field of the first model that has one; the first reason when none has."""
+def _size_field(kind: str, calls: Sequence[ModelCall]) -> dict[str, Any]:
+    """Present size and dimension of batch or sequence, of the first model that has one; else the first reason."""
     why = ""
     for call in calls:
         inputs = inputs_of(call)
@@ -94,12 +62,12 @@ def _size_field(kind: str, calls: Sequence[ModelCall]) -> SizeField:
             continue
         name, dim = next(iter(axis.items()))
         where = f"dimension {dim} of {' and '.join(axis)}"
-        return SizeField(size=int(inputs[name].shape[dim]), where=plain(where), why="")
-    return SizeField(size=None, where="", why=why)
+        return {"size": int(inputs[name].shape[dim]), "where": plain(where), "why": ""}
+    return {"size": None, "where": "", "why": why}
 
 
-def _op_fields(record: SessionRecord, profile: DeviceProfile) -> list[OpField]:
-    """Every op; those that do not run on the target come first."""
+def _op_fields(record: SessionRecord, profile: DeviceProfile) -> list[dict[str, Any]]:
+    """Each op's calls, where it runs now, and its known parts; ops that do not run on the target come first."""
     status: dict[str, str] = {}
     for graph in record.coverage.graphs if record.coverage else ():
         for row in graph.rows:  # worst first
@@ -110,6 +78,6 @@ def _op_fields(record: SessionRecord, profile: DeviceProfile) -> list[OpField]:
         became = status.get(op) or next((each for name, each in status.items() if name.startswith(f"{op}_")), "")
         fields.append((rank.index(became) if became in rank else len(rank), -number, op, became))
     return [
-        OpField(op=plain(op), count=-number, now=_WORDS.get(became, ""), parts=", ".join(parts_of(op, profile)))
+        {"op": plain(op), "count": -number, "now": _WORDS.get(became, ""), "parts": ", ".join(parts_of(op, profile))}
         for _, number, op, became in sorted(fields)
     ]

@@ -54,7 +54,10 @@ class ChangedCall:
             made[id(tensor)] = repeated(made.get(id(tensor), tensor), resize.dim, resize.new)
 
         def change(tensor: torch.Tensor) -> torch.Tensor:
-            return _cast(made.get(id(tensor), tensor), self.dtype)
+            tensor = made.get(id(tensor), tensor)
+            if self.dtype is None or not tensor.is_floating_point():
+                return tensor
+            return tensor.detach().to(getattr(torch, self.dtype)).requires_grad_(tensor.requires_grad)
 
         args, kwargs = map_tensors(change, (self.call.args, self.call.kwargs))
         return tuple(args), dict(kwargs)
@@ -208,12 +211,6 @@ def repeated(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
         back = sorted(range(tensor.ndim), key=order.__getitem__)
         made = made.permute(order).contiguous().permute(back)
     return made.requires_grad_(tensor.requires_grad)
-
-
-def _cast(tensor: torch.Tensor, dtype: str | None) -> torch.Tensor:
-    if dtype is None or not tensor.is_floating_point():
-        return tensor
-    return tensor.detach().to(getattr(torch, dtype)).requires_grad_(tensor.requires_grad)
 
 
 def resize_texts(changed: Sequence[ChangedCall]) -> tuple[str, ...]:

@@ -6,22 +6,22 @@ import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from inductor_debug_jupyter.pipeline.devices import DeviceProfile, JudgingContext, load_profile, rules_for
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
-from inductor_debug_jupyter.pipeline.devices.cpu_side import op_name
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
-from inductor_debug_jupyter.pipeline.devices.known_ops import check_ops
 from inductor_debug_jupyter.pipeline.devices.ops import (
     DECOMPOSED,
     VARIANTS,
     VIEWS,
     bare_name,
+    check_ops,
     functional_name,
     lowered_names,
     names_of,
 )
+from inductor_debug_jupyter.pipeline.devices.profile import op_name
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, ProfileError, UsageError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
@@ -97,13 +97,13 @@ def changed_judging(base: JudgingContext, request: WhatIfRequest, captures: Sequ
     nodes = _nodes(request, captures) if request.node else []
     wanted = dict(request.decompose) if isinstance(request.decompose, Mapping) else {}
     if nodes and isinstance(request.decompose, bool):
-        wanted = dict.fromkeys((op_name(each.node) for each in nodes), request.decompose)
+        wanted = dict.fromkeys((op_name(node) for _, node in nodes), request.decompose)
         notes.append(f"every {' and '.join(wanted)}, not this node alone: a target runs an op in one way")
     for name, parts in wanted.items():
         profile, change = _decomposed(profile, name, parts, captures)
         changes.append(change)
     if request.fallback is True:
-        profile, change, note = _nodes_on_cpu(profile, nodes, present_ops(captures)[op_name(nodes[0].node)])
+        profile, change, note = _nodes_on_cpu(profile, nodes, present_ops(captures)[op_name(nodes[0][1])])
         changes.append(change)
         notes.append(note)
     elif isinstance(request.fallback, tuple):
@@ -215,22 +215,19 @@ def _decomposed(
     return replace(profile, decompose={**kept, **made}), f"{bare} in parts: {', '.join(parts)}"
 
 
+_JudgedNode = tuple[tuple[str, str, str], NodeRecord]
+"""A node of a judged graph, behind its compile id, stage and name."""
+
+
 def _nodes_on_cpu(profile: DeviceProfile, nodes: Sequence[_JudgedNode], number: int) -> tuple[DeviceProfile, str, str]:
     """The profile with these nodes on the CPU, the change in words, and a note; ``number``: all nodes of their op."""
-    op, cpu = op_name(nodes[0].node), profile.cpu
-    choice = replace(cpu, nodes=cpu.nodes | {each.key for each in nodes})
-    names = " and ".join(each.node.name for each in nodes)
-    compile_id, stage, _ = nodes[0].key
+    (compile_id, stage, _), first = nodes[0]
+    op, cpu = op_name(first), profile.cpu
+    choice = replace(cpu, nodes=cpu.nodes | {key for key, _ in nodes})
+    names = " and ".join(node.name for _, node in nodes)
     others = f", of {number} nodes that are {op}; fallback=[{op!r}] means all of them" if number > len(nodes) else ""
     note = f"only {names} ({op}, {compile_id} {stage}) is meant{others}"
     return replace(profile, cpu=choice), f"node {names} on the CPU", note
-
-
-class _JudgedNode(NamedTuple):
-    """A node of a judged graph; ``key`` is its compile id, stage and name."""
-
-    key: tuple[str, str, str]
-    node: NodeRecord
 
 
 def _nodes(request: WhatIfRequest, captures: Sequence[CompileCapture]) -> list[_JudgedNode]:
@@ -244,21 +241,19 @@ def _nodes(request: WhatIfRequest, captures: Sequence[CompileCapture]) -> list[_
     meant = [key for key in graphs if request.graph in (None, key)]
     for key in meant:
         if (node := graphs[key].node(request.node)) is not None:
-            return [_JudgedNode((*key, node.name), _computing(node))]
+            return [((*key, node.name), _computing(node))]
     if request.graph is not None and meant:
         raise NotFoundError(f"{' '.join(request.graph)} has no node {request.node!r}")
     for key in filter(lambda key: _may_be_lowered_to(key, request.graph), graphs):
         if made := _lowered_from(request, graphs[key]):
-            return [_JudgedNode((*key, node.name), node) for node in made]
+            return [((*key, node.name), node) for node in made]
     raise NotFoundError(f"no judged graph has a node {request.node!r}, or what became of it")
 
 
 def _may_be_lowered_to(key: tuple[str, str], graph: tuple[str, str] | None) -> bool:
     """Whether a judged graph can have nodes of the requested graph: same compile, and forward or backward as it is."""
-    compile_id, stage = key
-    if graph is None:
-        return stage != "backward"
-    return compile_id == graph[0] and (stage == "backward") is ("backward" in graph[1])
+    compile_id, stage = graph or (key[0], "forward")
+    return compile_id == key[0] and (key[1] == "backward") is ("backward" in stage)
 
 
 def _lowered_from(request: WhatIfRequest, graph: GraphRecord) -> list[NodeRecord]:

@@ -54,21 +54,17 @@ class Numbers:
         return max((each.max_absolute_error or 0.0 for each in self._compared), default=0.0)
 
 
-def run_all(calls: Sequence[ChangedCall], *, backward: bool = False, seed: int | None = None) -> list[Any]:
-    """What the calls return, detached; each runs in the modes of the user's call.
+def run_call(changed: ChangedCall, *, backward: bool = False, seed: int | None = None) -> Any:
+    """What the call returns, detached; it runs in the modes of the user's call.
 
     Args:
-        calls: the calls.
+        changed: the call.
         backward: also run the backward.
         seed: the seed of torch's generators; None starts where the user's own call did.
 
     Raises:
-        UsageError: a model cannot be copied for another dtype, or raises with these inputs.
+        UsageError: the model cannot be copied for another dtype, or raises with these inputs.
     """
-    return [_run(each, backward, seed) for each in calls]
-
-
-def _run(changed: ChangedCall, backward: bool, seed: int | None) -> Any:
     call = changed.call
     memo: Memo = {}
     with as_called(call), copied_module(call.model, call.name, changed.dtype, memo) as model:
@@ -95,9 +91,9 @@ def compared_outputs(
     """
     if any(resize.kind == "sequence" for each in changed for resize in each.resizes):
         return Numbers((), "another sequence is another input")
-    before = unchanged(changed)
-    reference = reference or run_all(before)
-    if _may_draw(captures) and not _are_equal(reference, run_all(before, seed=_OTHER_SEED)):
+    before = [ChangedCall(each.call) for each in changed]
+    reference = reference or [run_call(each) for each in before]
+    if _draws(captures, before, reference):
         return Numbers((), "the model draws random numbers")
     found = [
         output
@@ -107,20 +103,14 @@ def compared_outputs(
     return Numbers(tuple(found), other_dtype=any(each.dtype for each in changed))
 
 
-def _may_draw(captures: Sequence[CompileCapture]) -> bool:
+def _draws(captures: Sequence[CompileCapture], calls: Sequence[ChangedCall], outputs: Sequence[Any]) -> bool:
+    """Whether the outputs of the calls are others with another seed."""
     nodes = (node for capture in captures for graph in capture.graphs.values() for node in graph.calls)
-    return any(_RANDOM in node.mutates for node in nodes)
-
-
-def _are_equal(one: Any, other: Any) -> bool:
-    """Whether two runs of the same calls returned the same bits."""
-    outputs = compare_flat(flatten_outputs(one), flatten_outputs(other), replace(_CONFIG, atol=0.0, rtol=0.0))
-    return all(each.verdict == "match" for each in outputs)
-
-
-def unchanged(changed: Sequence[ChangedCall]) -> list[ChangedCall]:
-    """The calls without their changes."""
-    return [ChangedCall(each.call) for each in changed]
+    if not any(_RANDOM in node.mutates for node in nodes):
+        return False
+    again = flatten_outputs([run_call(each, seed=_OTHER_SEED) for each in calls])
+    compared = compare_flat(flatten_outputs(outputs), again, replace(_CONFIG, atol=0.0, rtol=0.0))
+    return any(each.verdict != "match" for each in compared)
 
 
 def _compare(changed: ChangedCall, reference: Any, candidate: Any, prefix: str) -> tuple[OutputDiff, ...]:
@@ -132,8 +122,8 @@ def _compare(changed: ChangedCall, reference: Any, candidate: Any, prefix: str) 
     for path in dict.fromkeys([*theirs, *ours]):
         made = _aligned(theirs.get(path), ours.get(path), batch)
         if isinstance(made, str):
-            kinds = (*_kind(theirs.get(path)), *_kind(ours.get(path)))
-            refused.append(OutputDiff(prefix + path, "not_compared", made, *kinds))
+            kinds = [(tuple(each.shape), str(each.dtype).removeprefix("torch.")) for each in (theirs[path], ours[path])]
+            refused.append(OutputDiff(prefix + path, "not_compared", made, *kinds[0], *kinds[1]))
         else:
             pairs[prefix + path] = made
     compared = compare_flat(
@@ -154,7 +144,3 @@ def _aligned(one: Any, other: Any, batch: set[tuple[int, int]]) -> tuple[Any, An
     (dim,) = differing
     common = min(one.shape[dim], other.shape[dim])
     return one.narrow(dim, 0, common), other.narrow(dim, 0, common)
-
-
-def _kind(value: Any) -> tuple[tuple[int, ...], str]:
-    return tuple(getattr(value, "shape", ())), str(getattr(value, "dtype", "")).removeprefix("torch.")

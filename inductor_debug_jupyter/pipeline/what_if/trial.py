@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
@@ -75,7 +75,7 @@ class WhatIfTrial(InWords):
             "what_if": self.title,
             "changes": list(changes.what),
             "sessions": {"before": before.id, "after": after.id},
-            "figures": [dict(row) for row in figure_rows(changes)],
+            "figures": figure_rows(changes),
             "peak_memory": {"before": before.peak_memory, "after": after.peak_memory},
             "findings": {
                 **{kind: _listed(getattr(changes, kind)) for kind in ("gone", "new", "same")},
@@ -110,66 +110,53 @@ def _listed(findings: Sequence[Violation]) -> list[dict[str, Any]]:
     ]
 
 
-class FigureRow(TypedDict):
-    """One line of the table."""
-
-    part: str
-    name: str
-    before: str
-    after: str
-    change: str
-    kind: str
-    sign: str
-
-
-class FindingRow(TypedDict):
-    """A finding that is gone, new, reworded or the same."""
-
-    kind: str
-    sign: str
-    severity: str
-    icon: str
-    rule_id: str
-    title: str
-    before: str
-    count: int
-
-
-def figure_rows(changes: Changes) -> list[FigureRow]:
+def figure_rows(changes: Changes) -> list[dict[str, str]]:
     """Every figure, in order."""
+    names = ("part", "name", "before", "after", "change", "kind", "sign")
+    return [{name: plain(getattr(each, name)) for name in names} for each in changes.figures]
+
+
+def _finding_rows(changes: Changes) -> list[dict[str, Any]]:
+    """The findings that are new, gone, reworded and the same, in this order; only the first 50 of each."""
+    found: dict[str, list[tuple[Violation, str]]] = {
+        "new": [(finding, "") for finding in changes.new],
+        "gone": [(finding, "") for finding in changes.gone],
+        "reworded": [(after, before.title) for before, after in changes.reworded],
+        "same": [(finding, "") for finding in changes.same],
+    }
     return [
-        FigureRow(
-            part=each.part,
-            name=each.name,
-            before=plain(each.before),
-            after=plain(each.after),
-            change=plain(each.change),
-            kind=each.kind,
-            sign=each.sign,
-        )
-        for each in changes.figures
+        {
+            "kind": kind,
+            "sign": _FINDING_SIGNS[kind],
+            "severity": finding.severity,
+            "icon": ICONS[finding.severity],
+            "rule_id": plain(finding.rule_id),
+            "title": plain(finding.title),
+            "before": plain(before),
+            "count": len(finding.places),
+        }
+        for kind, findings in found.items()
+        for finding, before in findings[:_SHOWN]
     ]
 
 
-def finding_rows(changes: Changes) -> list[FindingRow]:
-    """The findings that are new, gone, reworded and the same, in this order; only the first 50 of each."""
-    rows = [_row("new", finding) for finding in changes.new[:_SHOWN]]
-    rows += [_row("gone", finding) for finding in changes.gone[:_SHOWN]]
-    rows += [_row("reworded", after, before.title) for before, after in changes.reworded[:_SHOWN]]
-    return rows + [_row("same", finding) for finding in changes.same[:_SHOWN]]
+def trial_view(trial: WhatIfTrial) -> dict[str, Any]:
+    """The rows of both tables, and the texts above and below them.
 
-
-def _row(kind: str, finding: Violation, before: str = "") -> FindingRow:
-    return FindingRow(
-        kind=kind,
-        sign=_FINDING_SIGNS[kind],
-        severity=finding.severity,
-        icon=ICONS[finding.severity],
-        rule_id=plain(finding.rule_id),
-        title=plain(finding.title),
-        before=plain(before),
-        count=len(finding.places),
-    )
+    ``saved`` is the id of the saved session; ``counts`` counts all findings, also those that are not listed.
+    """
+    changes = trial.changes
+    return {
+        "title": plain(trial.title),
+        "summary": str(changes),
+        "what": list(changes.what),
+        "figures": figure_rows(changes),
+        "findings": _finding_rows(changes),
+        "counts": {kind: len(getattr(changes, kind)) for kind in ("new", "gone", "reworded", "same")},
+        "notes": [plain(note) for note in trial.notes],
+        "saved": trial.after.id if trial.saved is not None else "",
+        "took": ("ran again in " if trial.asked.reruns else "judged again in ") + duration(trial.seconds),
+    }
 
 
 def _table(changes: Changes) -> Iterator[str]:
@@ -202,33 +189,3 @@ def _findings(changes: Changes) -> Iterator[str]:
 
 def _line(finding: Violation) -> str:
     return f"{ICONS[finding.severity]} {plain(str(finding))}"
-
-
-class TrialView(TypedDict):
-    """One what-if. ``saved`` is the id of the saved session; ``counts`` counts all findings, also those not listed."""
-
-    title: str
-    summary: str
-    what: list[str]
-    figures: list[FigureRow]
-    findings: list[FindingRow]
-    counts: dict[str, int]
-    notes: list[str]
-    saved: str
-    took: str
-
-
-def trial_view(trial: WhatIfTrial) -> TrialView:
-    """The rows of both tables, and the texts above and below them."""
-    changes = trial.changes
-    return TrialView(
-        title=plain(trial.title),
-        summary=str(changes),
-        what=list(changes.what),
-        figures=figure_rows(changes),
-        findings=finding_rows(changes),
-        counts={kind: len(getattr(changes, kind)) for kind in ("new", "gone", "reworded", "same")},
-        notes=[plain(note) for note in trial.notes],
-        saved=trial.after.id if trial.saved is not None else "",
-        took=("ran again in " if trial.asked.reruns else "judged again in ") + duration(trial.seconds),
-    )

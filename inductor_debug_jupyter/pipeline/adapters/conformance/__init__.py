@@ -8,9 +8,9 @@ to do. In a test suite::
     class TestMyAdapter(AdapterConformance):
         adapter = "my_package:MyAdapter"
 
-Each check runs the adapter on small graphs (``samples``), as ``torch.compile`` passes them, and compares with eager. By
-default that happens in a process of its own: an adapter that crashes fails a check, and the next check starts afresh.
-``checks`` has the checks, ``subject`` the adapter under test, ``suite`` runs the checks, also for pytest.
+Each check runs the adapter on small graphs, as ``torch.compile`` passes them, and compares with eager. By default that
+happens in a process of its own: an adapter that crashes fails a check, and the next check starts afresh. ``checks`` has
+the checks, ``subject`` the adapter under test and the small graphs, ``suite`` runs the checks, also for pytest.
 """
 
 from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS, ConformanceCheck

@@ -11,12 +11,14 @@ from functools import partial
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import device_log
-from inductor_debug_jupyter.pipeline.adapters.conformance.samples import GRAPHS, OPS, numbers
 from inductor_debug_jupyter.pipeline.adapters.conformance.subject import (
+    GRAPHS,
+    OPS,
     AdapterUnderTest,
     DoesNotApplyError,
     FailsError,
     clones,
+    numbers,
 )
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name

@@ -1,17 +1,90 @@
-"""The adapter under test: runs samples on it and compares its outputs with eager."""
+"""The adapter under test: runs small functions (samples) on it and compares its outputs with eager."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter, errors_of
-from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
-from inductor_debug_jupyter.pipeline.adapters.conformance.samples import Sample
+from inductor_debug_jupyter.pipeline.adapters.adapter import (
+    AcceleratorAdapter,
+    CompilationResult,
+    errors_of,
+    first_line,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
-from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
+
+Make = Callable[[int, torch.dtype], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A function and how to make its inputs, for a size (a multiple of the alignment) and a dtype."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: Make
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    """Reproducible numbers of any dtype, small enough for every dtype."""
+    drawn = torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    if dtype is torch.bool:
+        return drawn > 0
+    return (drawn if dtype.is_floating_point or dtype.is_complex else (drawn * 3 + 3)).to(dtype)
+
+
+def _one(n: int, dtype: torch.dtype) -> tuple[Any, ...]:
+    return (numbers(n, n, dtype=dtype),)
+
+
+def _two(n: int, dtype: torch.dtype) -> tuple[Any, ...]:
+    return numbers(n, n, dtype=dtype), numbers(n, n, dtype=dtype, seed=1)
+
+
+GRAPHS: tuple[Sample, ...] = (
+    Sample("pointwise", lambda x, y: torch.relu(x) * y + 1.5, _two),
+    Sample("matmul", lambda x, y: x @ y, _two),
+    Sample("reduction", lambda x: x.sum(-1), _one),
+    Sample("softmax", lambda x: torch.softmax(x, -1), _one),
+    Sample("views", lambda x: x.t().reshape(-1)[: x.shape[0]] * 2, _one),
+    Sample("several_outputs", lambda x, y: (x + y, x - y, x * 2), _two),
+    Sample("no_inputs", lambda: torch.ones(8) * 3, lambda n, dtype: ()),
+    Sample("scalar", lambda x: x.sum() * 2, _one),
+)
+"""The graphs on which every adapter is tested."""
+
+OPS: dict[str, Sample] = {
+    sample.name: sample
+    for sample in (
+        Sample("add", lambda x, y: x + y, _two),
+        Sample("sub", lambda x, y: x - y, _two),
+        Sample("mul", lambda x, y: x * y, _two),
+        Sample("div", lambda x, y: x / (y + 3), _two),
+        Sample("relu", torch.relu, _one),
+        Sample("gelu", torch.nn.functional.gelu, _one),
+        Sample("tanh", torch.tanh, _one),
+        Sample("sigmoid", torch.sigmoid, _one),
+        Sample("exp", torch.exp, _one),
+        Sample("sqrt", lambda x: torch.sqrt(x + 2), _one),
+        Sample("softmax", lambda x: torch.softmax(x, -1), _one),
+        Sample("layer_norm", lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]), _one),
+        Sample("mm", torch.mm, _two),
+        Sample("matmul", torch.matmul, _two),
+        Sample("linear", torch.nn.functional.linear, _two),
+        Sample("sum", lambda x: x.sum(-1), _one),
+        Sample("mean", lambda x: x.mean(-1), _one),
+        Sample("clone", lambda x: x.clone(), _one),
+        Sample("neg", torch.neg, _one),
+        Sample("abs", torch.abs, _one),
+        Sample("maximum", torch.maximum, _two),
+        Sample("transpose", lambda x: x.transpose(0, 1) + 0, _one),
+    )
+}
+"""Op → a function that calls it. An adapter's op that is missing here is reported as not tried."""
 
 
 class FailsError(Exception):
@@ -30,6 +103,12 @@ class DoesNotApplyError(Exception):
 def clones(values: Iterable[Any]) -> tuple[Any, ...]:
     """Copies of the tensors among the values, and the other values."""
     return tuple(each.clone() if isinstance(each, torch.Tensor) else each for each in values)
+
+
+def reason_of(error: BaseException) -> str:
+    """Class and first line of an error, without torch's wrapping."""
+    inner = getattr(error, "inner_exception", None) or error
+    return f"{type(inner).__name__}: {first_line(inner)}"
 
 
 class AdapterUnderTest:
@@ -92,7 +171,7 @@ class AdapterUnderTest:
                     output = compiled(*inputs)
                 except Exception as error:
                     raise FailsError(
-                        f"it compiled the graph and then raised {_summary(error)} when it ran",
+                        f"it compiled the graph and then raised {reason_of(error)} when it ran",
                         "what the device cannot run must be refused in compile(), by raising or by "
                         "CompilationResult(False, reason=…); what compiled must run",
                     ) from error
@@ -106,7 +185,7 @@ class AdapterUnderTest:
             result = self.adapter.build(gm, inputs)
         except Exception as error:
             raise FailsError(
-                f"build() raised {_summary(error)}",
+                f"build() raised {reason_of(error)}",
                 "do not override build(), or give a CompilationResult(False, reason=…) instead of raising",
             ) from error
         self.results.append(result)
@@ -142,21 +221,18 @@ class AdapterUnderTest:
         Raises:
             FailsError: they do not; ``problem`` comes before what was seen, with advice of its own.
         """
-        try:
-            return self._compare(actual, expected)
-        except FailsError as error:
-            if not problem:
-                raise
-            raise FailsError(f"{problem}: {error.detail}", advice) from None
-
-    def _compare(self, actual: Any, expected: Any) -> str:
-        got, wanted = _flat(actual), _flat(expected)
+        got, wanted = of_kind(object, actual), of_kind(object, expected)
         if len(got) != len(wanted):
             raise FailsError(
                 f"it gave {len(got)} outputs where the graph has {len(wanted)}",
                 "the compiled function returns what the graph returns: a tuple with one entry for each output",
             )
-        worst = max(map(self._compare_one, range(len(got)), got, wanted), default=0.0)
+        try:
+            worst = max(map(self._compare_one, range(len(got)), got, wanted), default=0.0)
+        except FailsError as error:
+            if not problem:
+                raise
+            raise FailsError(f"{problem}: {error.detail}", advice) from None
         return f"largest error {worst:.1e}" if worst else "exact"
 
     def _compare_one(self, index: int, got: Any, wanted: Any) -> float:
@@ -199,15 +275,3 @@ class AdapterUnderTest:
 
 
 _LOOK_AT_NUMBERS = "compare op by op: KernelDiffHarness(model, inputs, test_backend=adapter).compare()"
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, tuple | list):
-        return [leaf for each in value for leaf in _flat(each)]
-    return [value]
-
-
-def _summary(error: BaseException) -> str:
-    inner = getattr(error, "inner_exception", None) or error
-    first = str(inner).strip().splitlines()
-    return f"{type(inner).__name__}: {first[0]}" if first else type(inner).__name__

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
@@ -22,7 +21,6 @@ DEFAULT_SECONDS = 60.0
 """The time limit of one check, whose graphs are tiny."""
 
 _BY_ID = {check.check_id: check for check in CHECKS}
-Ask = Callable[[str], CheckRecord]
 
 
 def run_conformance(
@@ -50,8 +48,28 @@ def run_conformance(
         raise OptionError(f"checks={unknown[0]!r}; allowed: {', '.join(_BY_ID)}")
     if memory_limit is not None and not isolate:
         raise UsageError("memory_limit limits a process of its own: leave it out, or isolate")
-    with (_there if isolate else _here)(adapter, timeout, memory_limit) as (name, introduction, ask):
-        found = tuple(ask(each) for each in ids)
+    if isolate:
+        return _run_there(adapter if isinstance(adapter, str) else _made(adapter), ids, Limits(timeout, memory_limit))
+    subject = AdapterUnderTest(find_adapter(adapter) if isinstance(adapter, str) else _made(adapter))
+    name, introduction = _introduction(subject.adapter)
+    return ConformanceRecord(name, tuple(look(subject, each) for each in ids), introduction)
+
+
+def _run_there(made: AcceleratorAdapter | str, ids: Sequence[str], limits: Limits) -> ConformanceRecord:
+    """Run checks in a process of their own."""
+    if isinstance(made, str) and ":" not in made:
+        check_name(made, "adapter")
+    written = reference(made)
+    name = made if isinstance(made, str) else _introduction(made)[0]
+    with Worker(SERVER, limits, name=name) as worker:
+        first = worker.ask("open", written, phase="import")
+        if isinstance(first, CrashRecord):
+            introduction = f"it cannot be made: {crash_line(first)}"
+        elif first.error:
+            raise UsageError(first.message.splitlines()[0] if first.message else first.error)
+        else:
+            introduction = first.value
+        found = tuple(_checked_there(worker, written, each) for each in ids)
     return ConformanceRecord(name, found, introduction)
 
 
@@ -67,32 +85,6 @@ def look(subject: AdapterUnderTest, check_id: str) -> CheckRecord:
     except Exception as error:  # an adapter's own code, in a place where nothing is expected of it
         advice = "the adapter's own code raised this where the interface lets nothing raise"
         return CheckRecord(check_id, check.title, "fails", f"{type(error).__name__}: {error}", advice)
-
-
-@contextmanager
-def _here(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
-    made = find_adapter(adapter) if isinstance(adapter, str) else _made(adapter)
-    subject = AdapterUnderTest(made)
-    name, introduction = _introduction(made)
-    yield name, introduction, lambda check_id: look(subject, check_id)
-
-
-@contextmanager
-def _there(adapter: Any, timeout: float, memory: int | None) -> Iterator[tuple[str, str, Ask]]:
-    made = adapter if isinstance(adapter, str) else _made(adapter)
-    if isinstance(made, str) and ":" not in made:
-        check_name(made, "adapter")
-    written = reference(made)
-    name = made if isinstance(made, str) else _introduction(made)[0]
-    with Worker(SERVER, Limits(timeout, memory), name=name) as worker:
-        first = worker.ask("open", written, phase="import")
-        if isinstance(first, CrashRecord):
-            introduction = f"it cannot be made: {crash_line(first)}"
-        elif first.error:
-            raise UsageError(first.message.splitlines()[0] if first.message else first.error)
-        else:
-            introduction = first.value
-        yield name, introduction, lambda check_id: _checked_there(worker, written, check_id)
 
 
 _ADVICE = {

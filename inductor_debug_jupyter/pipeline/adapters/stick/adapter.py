@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
-from inductor_debug_jupyter.pipeline.adapters.capabilities import CompilationResult
+from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter, CompilationResult
 from inductor_debug_jupyter.pipeline.adapters.stick.faults import Fault, faults_of
 from inductor_debug_jupyter.pipeline.adapters.stick.kernels import Arithmetic
 from inductor_debug_jupyter.pipeline.adapters.stick.memory import ACCUMULATIONS, DeviceFormat, dtype_text

@@ -153,13 +153,6 @@ class DeviceFormat:
         return StickLayout(tuple(shape), dtype, self.held_as(dtype))
 
 
-def poison(dtype: torch.dtype) -> float | int | complex:
-    """The content of unwritten device memory: NaN, or an integer that is unlikely to be computed."""
-    if dtype.is_complex:
-        return complex("nan+nanj")
-    return float("nan") if dtype.is_floating_point else _INT_POISON[dtype.itemsize]
-
-
 def to_held(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The values as device memory holds them.
 
@@ -235,7 +228,8 @@ class DeviceTensor:
 def store(values: torch.Tensor, layout: StickLayout, *, extent: Sequence[int], offset: int = 0) -> DeviceTensor:
     """Write registers into a buffer of their own; nothing outside ``extent`` is written."""
     dtype = layout.device_dtype
-    buffer = torch.full((layout.rows, layout.sticks, layout.stick), poison(dtype), dtype=dtype)
+    poison = float("nan") if dtype.is_floating_point or dtype.is_complex else _INT_POISON[dtype.itemsize]
+    buffer = torch.full((layout.rows, layout.sticks, layout.stick), poison, dtype=dtype)
     if extent[-2]:
         held = to_held(values.detach(), dtype).reshape(layout.rows, layout.inner)
         written = min(layout.inner, extent[-2] * layout.stick)

@@ -156,18 +156,16 @@ class DeviceProgram:
 
     def _planned(self, node: torch.fx.Node) -> KernelPlan | None:
         """The plan of a node whose sizes are known at compile time."""
-        form = self.device.format
-        operands: list[Operand] = []
-        for operand in of_kind(torch.fx.Node, (node.args, node.kwargs)):
-            for fake in of_kind(torch.Tensor, node_value(operand)):
-                if not _is_static(fake):
-                    return None
-                operands.append((operand.name, form.layout(tuple(fake.shape), fake.dtype)))
-        fakes = of_kind(torch.Tensor, node_value(node))
-        if not all(map(_is_static, fakes)):
+        fakes = [
+            (each.name, fake)
+            for each in (*of_kind(torch.fx.Node, (node.args, node.kwargs)), node)
+            for fake in of_kind(torch.Tensor, node_value(each))
+        ]
+        if not all(isinstance(size, int) for _, fake in fakes for size in fake.shape):
             return None
-        results = [(node.name, form.layout(tuple(fake.shape), fake.dtype)) for fake in fakes]
-        return self._plan(node, operands, results)
+        laid_out = [(name, self.device.format.layout(tuple(fake.shape), fake.dtype)) for name, fake in fakes]
+        made = len(of_kind(torch.Tensor, node_value(node)))
+        return self._plan(node, laid_out[: len(laid_out) - made], laid_out[len(laid_out) - made :])
 
     def _plan(self, node: torch.fx.Node, operands: list[Operand], results: list[Operand]) -> KernelPlan:
         device = self.device
@@ -257,7 +255,11 @@ class _ProgramRun(torch.fx.Interpreter):
         return tensor
 
     def _report(self, direction: Direction, name: str, layout: StickLayout, values: torch.Tensor) -> None:
-        program = self.program
+        program, shown = self.program, ""
+        if self.show_values:
+            first = values.detach().reshape(-1)[:_VALUES_SHOWN].tolist()
+            more = ", …" if values.numel() > _VALUES_SHOWN else ""
+            shown = f"[{', '.join(f'{each:.6g}' if isinstance(each, float) else str(each) for each in first)}{more}]"
         device_log.tell(
             Transfer(
                 direction,
@@ -271,7 +273,7 @@ class _ProgramRun(torch.fx.Interpreter):
                 adapter=program.device.name,
                 graph=program.graph,
                 compile_id=program.compile_id,
-                values=_first_values(values) if self.show_values else "",
+                values=shown,
             )
         )
 
@@ -307,10 +309,6 @@ def _fits(plan: KernelPlan, operands: list[DeviceTensor], shapes: list[tuple[tup
     return planned == shapes and [layout for _, layout in plan.operands] == [each.layout for each in operands]
 
 
-def _is_static(fake: torch.Tensor) -> bool:
-    return all(isinstance(size, int) for size in fake.shape)
-
-
 def _crash_or_hang(device: Device, op: str) -> None:
     if crash := device.arithmetic.fault("crash", op):
         for handler in device_log.log.handlers + logging.getLogger().handlers:
@@ -320,9 +318,3 @@ def _crash_or_hang(device: Device, op: str) -> None:
         end = time.monotonic() + float(hang.argument or "inf")
         while time.monotonic() < end:
             time.sleep(0.05)  # one step at a time: KeyboardInterrupt and alarms still get through
-
-
-def _first_values(values: torch.Tensor) -> str:
-    flat = values.detach().reshape(-1)
-    shown = ", ".join(f"{each:.6g}" if isinstance(each, float) else str(each) for each in flat[:_VALUES_SHOWN].tolist())
-    return f"[{shown}{', …' if flat.numel() > _VALUES_SHOWN else ''}]"
