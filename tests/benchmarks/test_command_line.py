@@ -52,7 +52,6 @@ RECORD = BenchmarkRecord(
         (["capture", "--only", "plain,me"], "--only: 'me' is not allowed; allowed: plain, capture, compile_debug"),
         (["capture", "--layers", "1,0"], "--layers: '0' is not allowed; allowed: a whole number from 1 up"),
         (["capture", "--repeats", "two"], "--repeats: 'two' is not allowed"),
-        (["capture", "--format", "xml"], "--format: 'xml' is not allowed; allowed: table, json"),
         (["modles"], "unknown suite 'modles'; allowed: models, capture"),
     ],
 )
