@@ -14,7 +14,7 @@ from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 
-SUMMARY = "check torch, every hook, the C++ compiler, graphviz, caches, Jupyter and the artifact folder"
+SUMMARY = "check torch, every hook, the C++ compiler, caches, Jupyter and the artifact folder"
 EXAMPLES = """\
   inductor-debug doctor                 # all of it; compiles a tiny model and a tiny C++ file (half a minute)
   inductor-debug doctor --quick         # look only
