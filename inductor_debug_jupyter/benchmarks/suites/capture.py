@@ -13,7 +13,7 @@ import math
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inductor_debug_jupyter.benchmarks.children import Answer, Children, Job
@@ -38,7 +38,7 @@ _LINEAR_EXPONENT = 1.15
 _LINEAR_R_SQUARED = 0.98
 _RECOMPILED = 20.0
 _BUSY = 1.10
-_COLUMNS = ("Contender", "CPU s", "after", "wall s", "× plain", "× with after", "range", "gives")
+_COLUMNS = ("CPU s", "after", "wall s", "× plain", "× with after", "range", "gives")
 _LAYER_COLUMNS = ("Layers", "nodes", "plain s", "we add in the block, s", "closed and saved, s", "µs a node")
 
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     repeats = whole_number(args.repeats or ("1" if args.small else "5"), "--repeats", 1)
     calls = whole_number(args.calls, "--calls", 1)
     contenders = [name for name in names if name in CONTENDERS]
-    call_children = min(repeats, _CALL_CHILDREN) if _CALLS in names else 0
+    call_children = min(repeats, _CALL_CHILDREN) if _CALLS in names and len(layers) == 1 else 0
     steps = len(layers) * len(contenders) * (repeats + (not args.small)) + call_children
     with (
         tempfile.TemporaryDirectory(prefix="inductor-debug-capture-", ignore_cleanup_errors=True) as folder,
@@ -115,19 +115,19 @@ def _measured(names: Sequence[str], job: Job, repeats: int, children: Children, 
     """Every contender on an encoder of ``job``'s layers; one that failed is not asked again."""
     answers: dict[str, list[Answer]] = {name: [] for name in names}
     errors: dict[str, str] = {}
-    for repeat in range(0 if job.small else -1, repeats):
-        warming = repeat < 0
-        for name in names if repeat % 2 == 0 or warming else reversed(names):
-            if name not in errors:
-                which = "not counted" if warming else f"repeat {repeat + 1}"
-                progress.step(f"{CONTENDERS[name].title}, layers: {job.layers}, {which}")
-                answer = children.run(Job(job.kind, name, job.layers, job.small, timed=job.timed), warming=warming)
-                if CONTENDERS[name].warm_caches and not warming and not answer.error and not answer.cache_hits:
-                    errors[name] = "torch did not answer from its caches"
-                elif answer.error:
-                    errors[name] = answer.error
-                elif not warming:
-                    answers[name].append(answer)
+    rounds = [] if job.small else [("not counted", list(names))]
+    rounds += [(f"repeat {at + 1}", list(names)[:: -1 if at % 2 else 1]) for at in range(repeats)]
+    for which, name in ((which, name) for which, order in rounds for name in order):
+        if name in errors:
+            continue
+        contender, warming = CONTENDERS[name], which == "not counted"
+        progress.step(f"{contender.title}, layers: {job.layers}, {which}")
+        answer = children.run(replace(job, contender=name), warming=warming)
+        missed = contender.warm_caches and not warming and not answer.cache_hits
+        if error := answer.error or ("torch did not answer from its caches" if missed else ""):
+            errors[name] = error
+        elif not warming:
+            answers[name].append(answer)
     return {name: Cost(name, answers[name], errors.get(name, "")) for name in names}
 
 
@@ -137,20 +137,15 @@ def _measured(names: Sequence[str], job: Job, repeats: int, children: Children, 
 def _print(costs: dict[int, dict[str, Cost]], called: Sequence[Answer], repeats: int, *, small: bool) -> None:
     versions = [a.torch_version for each in costs.values() for cost in each.values() for a in cost.answers]
     print_line(f"torch {[*versions, ''][0]}, {repeats} repeats, medians of CPU seconds\n")
-    lines: list[str] = []
+    told: list[str] = []
     for layers, each in costs.items():
-        prefix = f"{layers} layers" if len(costs) > 1 else ""
-        if prefix:
-            print_line(prefix)
-        if each:
-            print_table(_COLUMNS, [_row(cost, each.get("plain")) for cost in each.values()], right=_COLUMNS[1:7])
+        rows = [_row(cost, each.get("plain")) for cost in each.values()]
+        print_table((f"Contender, {layers} layers", *_COLUMNS), rows, right=_COLUMNS[:6])
         print_line("")
-        lines += [
-            f"{prefix}: {line}" if prefix else line for line in _statements(each, called if len(costs) == 1 else ())
-        ]
+        told += [f"{layers} layers: {line}" for line in _statements(each, called)]
     if len(costs) > 1:
-        lines.append(_print_growth(costs))
-    for line in ["Small: these figures say that it runs, nothing else"] if small else lines:
+        told.append(_print_growth(costs))
+    for line in ["Small: these figures say that it runs, nothing else"] if small else told:
         print_line(line)
 
 

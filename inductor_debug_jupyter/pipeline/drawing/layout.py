@@ -9,6 +9,7 @@ that no shape hides it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import pairwise
@@ -54,24 +55,15 @@ def layered(drawing: Drawing) -> Geometry:
         width = max(width, text_width(frame.title, 10.0) + 34)
         sizes[frame.id] = (width + 2 * _MARGIN, height + 2 * _MARGIN + FRAME_TITLE)
     places[""], (width, height) = _arrange(levels[""], sizes, beside)
-    corners = {"": (0.0, -FRAME_TITLE)}
-    shapes: dict[str, Rect] = {}
-    frames: dict[str, Rect] = {}
-    known = {frame.id for frame in drawing.frames}
+    rects = {"": Rect(-_MARGIN, -_MARGIN - FRAME_TITLE, width, height)}
     for name in ("", *(frame.id for frame in drawing.frames)):
-        left, top = corners[name]
-        inset = _MARGIN if name else 0.0
+        left, top = rects[name].x + _MARGIN, rects[name].y + _MARGIN + FRAME_TITLE
         for member, (x, y) in places[name].items():
-            rect = Rect(left + inset + x, top + inset + FRAME_TITLE + y, *sizes[member])
-            if member in known:
-                frames[member], corners[member] = rect, (rect.x, rect.y)
-            else:
-                shapes[member] = rect
-    edges = []
-    for tail, head in drawing.edges:
-        frame, ends = inside[tail, head]
-        stops = [shapes[name] for name in (tail, *levels[frame].lanes.get(ends, ()), head)]
-        edges.append((tail, head, _curve(stops)))
+            rects[member] = Rect(left + x, top + y, *sizes[member])
+    frames = {frame.id: rects[frame.id] for frame in drawing.frames}
+    shapes = {name: rect for name, rect in rects.items() if name and name not in frames}
+    stops = {(tail, head): (tail, *levels[at].lanes.get(ends, ()), head) for (tail, head), (at, ends) in inside.items()}
+    edges = [(tail, head, _curve([shapes[name] for name in names])) for (tail, head), names in stops.items()]
     return Geometry(width, height, shapes, frames, edges)
 
 
@@ -129,10 +121,27 @@ def _arrange(
 
 
 def _rows(level: _Level, beside: set[str]) -> tuple[list[list[str]], _Level]:
-    """Members by rank, each as high as its sources allow; small ones move down to just above their consumer.
+    """Members and lanes by rank, and the neighbours in the next rows by which they are placed.
 
-    Also the neighbours by which they are placed: those in the next rows, lanes included, without the small ones.
+    A shape is placed by its large sources where it has any.
     """
+    rank, rows, steady = _ranks(level, beside), defaultdict[int, list[str]](list), _Level()
+    for name in level.members:
+        rows[rank[name]].append(name)
+    for source, target in [(source, target) for target, sources in level.before.items() for source in sources]:
+        lanes = {f"{source}>{target}>{at}": at for at in range(rank[source] + 1, rank[target])}
+        level.lanes[source, target] = list(lanes)
+        for lane, at in lanes.items():
+            rows[at].append(lane)
+        for one, other in pairwise([source, *lanes, target]):
+            steady.after.setdefault(one, {})[other] = None
+            if source not in beside or beside.issuperset(level.before[target]):
+                steady.before.setdefault(other, {})[one] = None
+    return [rows[at] for at in sorted(rows)], steady
+
+
+def _ranks(level: _Level, beside: set[str]) -> dict[str, int]:
+    """Each member as high as its sources allow; small ones move down to just above their consumer."""
     rank: dict[str, int] = {}
     order = [*TopologicalSorter({name: level.before.get(name, ()) for name in level.members}).static_order()]
     for name in order:
@@ -141,23 +150,7 @@ def _rows(level: _Level, beside: set[str]) -> tuple[list[list[str]], _Level]:
         targets = level.after.get(name, ())
         if targets and (name in beside or not level.before.get(name)):
             rank[name] = min(rank[target] for target in targets) - 1
-    lowest = min(rank.values(), default=0)
-    rows: dict[int, list[str]] = {}
-    for name in level.members:
-        rows.setdefault(rank[name] - lowest, []).append(name)
-    steady = _Level()
-    for target, sources in level.before.items():
-        large = [source for source in sources if source not in beside] or sources
-        for source in sources:
-            lanes = [f"{source}>{target}>{at}" for at in range(rank[source] - lowest + 1, rank[target] - lowest)]
-            level.lanes[source, target] = lanes
-            for at, lane in enumerate(lanes, rank[source] - lowest + 1):
-                rows.setdefault(at, []).append(lane)
-            for one, other in pairwise([source, *lanes, target]):
-                steady.after.setdefault(one, {})[other] = None
-                if source in large:
-                    steady.before.setdefault(other, {})[one] = None
-    return [rows[at] for at in sorted(rows)], steady
+    return rank
 
 
 def _order(rows: list[list[str]], level: _Level) -> None:

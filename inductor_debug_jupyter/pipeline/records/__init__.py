@@ -6,7 +6,7 @@ A record is a copy: it outlives the model, the compile and the process. Trees, t
   demand);
 - found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, bisect,
   crash, conformance, benchmark;
-- ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: the published JSON Schema;
+- ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: its JSON Schema;
 - ``in_words``: the text by which a record is shown.
 """
 
