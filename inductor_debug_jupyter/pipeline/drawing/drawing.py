@@ -113,8 +113,8 @@ def count_units(tree: Tree, opened: Collection[str]) -> int:
     return total
 
 
-def draw(drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severities: list[str]) -> Drawing:
-    """The picture of a graph.
+class Painter:
+    """Builds one drawing; every shape gets the next index as its id.
 
     Args:
         drawn: the ops.
@@ -123,11 +123,6 @@ def draw(drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severi
         marks: the findings on the graph's nodes.
         severities: the severity of each finding, by index.
     """
-    return _Painter(drawn, tree, opened, marks, severities).paint()
-
-
-class _Painter:
-    """Builds one drawing; every shape gets the next index as its id."""
 
     def __init__(self, drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severities: list[str]) -> None:
         self.drawn, self.tree, self.opened = drawn, tree, opened
@@ -143,6 +138,7 @@ class _Painter:
         self.of_input: dict[str, list[str]] = {}
 
     def paint(self) -> Drawing:
+        """The picture of the graph."""
         self._add_items(self.tree.root, "")
         units = len(self.shapes)
         unit_of: list[int] = []

@@ -12,7 +12,7 @@ things to the same place, and reading checks it.
 
 from inductor_debug_jupyter.pipeline.store.artifact_store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.benchmarks import load_benchmarks, save_benchmark
-from inductor_debug_jupyter.pipeline.store.cleaning import CleanedFile, CleanReport
+from inductor_debug_jupyter.pipeline.store.cleaning import CleanReport
 from inductor_debug_jupyter.pipeline.store.file_layout import ROOMS
 from inductor_debug_jupyter.pipeline.store.index import Artifact, SavedSession
 
@@ -22,7 +22,6 @@ __all__ = [
     "Artifact",
     "ArtifactStore",
     "CleanReport",
-    "CleanedFile",
     "SavedSession",
     "Shelf",
     "load_benchmarks",
