@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -25,30 +26,32 @@ from typing import Any
 import msgspec
 import torch
 
-from inductor_debug_jupyter.benchmarks.children import ANSWER, LAPS, SIDES, Answer, Job, Meter
+from inductor_debug_jupyter.benchmarks.children import ANSWER, SIDES, Answer, Job, Meter
 from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
-from inductor_debug_jupyter.benchmarks.encoder import encoder
-from inductor_debug_jupyter.benchmarks.models import Built
+from inductor_debug_jupyter.benchmarks.models import Built, encoder
 from inductor_debug_jupyter.benchmarks.printing import error_line
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, graph_cache_hits
 
 
 def main(argument: str) -> int:
-    """Do the job; whatever it raises is its answer."""
-    job = msgspec.json.decode(argument, type=Job)
+    """Do the job in the working folder; whatever it raises is its answer."""
+    job, folder = msgspec.json.decode(argument, type=Job), Path.cwd()
     try:
-        answer = _compile_costs(job) if job.kind == "compile" else _call_times(job)
+        if job.kind == "compile":
+            answer = _compile_costs(job, folder)
+        else:
+            with caches_bypassed():
+                answer = Answer(calls=_median_seconds(job, folder))
     except Exception as error:  # also what a contender does to torch is its result
         answer = Answer(error=error_line(error))
-    (Path(job.folder) / ANSWER).write_bytes(msgspec.json.encode(answer))
+    (folder / ANSWER).write_bytes(msgspec.json.encode(replace(answer, torch_version=str(torch.__version__))))
     return int(bool(answer.error))
 
 
-def _compile_costs(job: Job) -> Answer:
+def _compile_costs(job: Job, folder: Path) -> Answer:
     contender = CONTENDERS[job.contender]
     if reason := contender.unavailable():
         return Answer(error=reason)
-    folder = Path(job.folder)
     built = encoder(job.layers, small=job.small)
     with ExitStack() as caches, ExitStack() as watch:
         caches.enter_context(caches_bypassed())
@@ -61,14 +64,13 @@ def _compile_costs(job: Job) -> Answer:
         watched = watch.enter_context(contender.watching(folder))
         compiled: Any = torch.compile(built.module)
         compiled(*built.inputs).sum().backward()
-        laps = [meter.lap()]
+        compiling = meter.lap()
         watch.close()
-        laps.append(meter.lap())
         contender.finish(folder, watched)
-        laps.append(meter.lap())
+        after = meter.lap()
     return Answer(
-        torch_version=str(torch.__version__),
-        laps=dict(zip(LAPS, laps, strict=True)),
+        compiling=compiling,
+        after=after,
         found=contender.found(folder),
         nodes=contender.nodes(folder),
         cache_hits=graph_cache_hits(),
@@ -89,17 +91,10 @@ def _first_compile(backend: str) -> None:
 # How fast compiled functions run --------------------------------------------------------------------------------
 
 
-Call = Callable[[], None]
-
 _WARM_UP = 5
 
 
-def _call_times(job: Job) -> Answer:
-    with caches_bypassed():
-        return Answer(torch_version=str(torch.__version__), calls=_median_seconds(job))
-
-
-def _median_seconds(job: Job) -> dict[str, float]:
+def _median_seconds(job: Job, folder: Path) -> dict[str, float]:
     """How fast a function runs that was compiled under a capture, beside two that were not: the second is the control.
 
     Median CPU seconds of one forward and backward call, keyed as :class:`~.children.Answer` says. Each side has a code
@@ -114,7 +109,7 @@ def _median_seconds(job: Job) -> dict[str, float]:
     for name in ("plain", "control"):
         _seconds(sides[name], _WARM_UP)
     around = _seconds(sides["plain"], calls)
-    with capture(artifacts=str(Path(job.folder) / "artifacts")):
+    with capture(artifacts=str(folder / "artifacts")):
         _seconds(sides["captured"], _WARM_UP)
         under = _seconds(sides["captured"], calls)
     first = _seconds(sides["captured"], 1)
@@ -134,7 +129,7 @@ def _median_seconds(job: Job) -> dict[str, float]:
     }
 
 
-def _side(built: Built) -> Call:
+def _side(built: Built) -> Callable[[], None]:
     """One training step, compiled through a function of its own."""
     step = FunctionType(_step.__code__.replace(), globals(), "step")
     compiled: Any = torch.compile(step)
@@ -145,7 +140,7 @@ def _step(module: Any, inputs: torch.Tensor) -> Any:
     return module(inputs).sum()
 
 
-def _seconds(call: Call, times: int) -> list[float]:
+def _seconds(call: Callable[[], None], times: int) -> list[float]:
     seconds = []
     for _ in range(times):
         start = time.process_time()

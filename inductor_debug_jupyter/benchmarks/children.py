@@ -13,7 +13,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -24,84 +23,13 @@ from inductor_debug_jupyter.benchmarks.contenders import CONTENDERS
 
 TIMEOUT = 900.0
 """Seconds after which a child is ended."""
+ANSWER = "answer.json"
+"""The file in which the child leaves its answer: stdout belongs to whatever it measures."""
+SIDES = ("plain", "control", "captured")
+"""Whose calls are timed: two functions that were compiled plainly, and one under a capture."""
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _FOREIGN = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE", "TORCHINDUCTOR", "TORCHDYNAMO", "INDUCTOR_DEBUG", "MOCK_")
-
-
-class Children:
-    """Runs jobs.
-
-    Args:
-        folder: everything that is written goes below it.
-        python: the interpreter of the children; it must have this package and a torch.
-    """
-
-    def __init__(self, folder: Path, python: str = sys.executable) -> None:
-        self._folder = folder
-        self._python = python
-        self._count = 0
-
-    def compile(
-        self, contender: str, layers: int, *, small: bool = False, warming: bool = False, timed: bool = False
-    ) -> Answer:
-        """What one compile costs; ``warming`` is for a run that nobody counts, and may use all cores.
-
-        With ``timed`` our recorder is also timed from inside.
-        """
-        folder = self._new_folder()
-        threads = {} if warming else {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        extra = {**CONTENDERS[contender].environment(folder), **threads}
-        return self._run(Job("compile", contender, layers, str(folder), small, timed=timed), extra)
-
-    def calls(self, layers: int, calls: int, *, small: bool = False) -> Answer:
-        """How fast compiled functions run."""
-        return self._run(Job("calls", "capture", layers, str(self._new_folder()), small, calls), {})
-
-    def _new_folder(self) -> Path:
-        self._count += 1
-        folder = self._folder / f"child-{self._count:03}"
-        folder.mkdir()
-        return folder
-
-    def _run(self, job: Job, extra: Mapping[str, str]) -> Answer:
-        command = [self._python, "-m", "inductor_debug_jupyter.benchmarks.child", msgspec.json.encode(job).decode()]
-        try:
-            done = subprocess.run(  # noqa: S603 - the interpreter is the user's own choice
-                command,
-                cwd=job.folder,
-                env=self._environment(job, extra),
-                capture_output=True,
-                timeout=TIMEOUT,
-            )
-        except subprocess.TimeoutExpired:
-            return Answer(error=f"not ready after {TIMEOUT:.0f} s")
-        except OSError as error:
-            return Answer(error=f"{self._python} cannot be started: {error.strerror}")
-        if (path := Path(job.folder) / ANSWER).exists():
-            return msgspec.json.decode(path.read_bytes(), type=Answer)
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing was said"]
-        return Answer(error=f"the process ended with {done.returncode}: {said[-1]}")
-
-    def _environment(self, job: Job, extra: Mapping[str, str]) -> dict[str, str]:
-        own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-        if self._python == sys.executable:  # also from a checkout that is not installed
-            root = str(Path(__file__).resolve().parents[2])
-            own["PYTHONPATH"] = os.pathsep.join(filter(None, (root, own.get("PYTHONPATH"))))
-        cache = os.environ.get(_CACHE) if job.small else str(self._folder / "inductor-cache")
-        own |= {_CACHE: cache} if cache else {}
-        return {**own, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **extra}
-
-
-# What a child process is asked, and what it answers: JSON both ways ---------------------------------------------------
-
-
-ANSWER = "answer.json"
-"""The file in which the child leaves its answer: stdout belongs to whatever it measures."""
-LAPS = ("compile", "close", "finish")
-"""The stretches of one measurement: what is around the compile and the compile itself, leaving it, what comes after."""
-SIDES = ("plain", "control", "captured")
-"""Whose calls are timed: two functions that were compiled plainly, and one under a capture."""
 
 
 @dataclass(frozen=True)
@@ -109,45 +37,15 @@ class Job:
     """One measurement in a fresh process.
 
     ``kind`` is ``compile`` (what a compile costs under ``contender``) or ``calls`` (how fast compiled functions run).
+    With ``timed`` our recorder is also timed from inside, which itself costs a little.
     """
 
     kind: Literal["compile", "calls"]
     contender: str
     layers: int
-    folder: str
     small: bool = False
     calls: int = 0
     timed: bool = False
-    """Time our recorder from inside, which itself costs a little."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the child measured. With ``error`` the rest says nothing."""
-
-    error: str = ""
-    torch_version: str = ""
-    laps: dict[str, Lap] = field(default_factory=dict)
-    found: dict[str, str] = field(default_factory=dict)
-    """Stage → the file that shows it."""
-    nodes: int = 0
-    cache_hits: int = 0
-    own: float = 0.0
-    """CPU seconds inside our recorder, where it is timed."""
-    calls: dict[str, float] = field(default_factory=dict)
-    """Median CPU seconds of a call of each side after the capture; of ``captured`` also while it was open, beside
-    plain's just before and after (``under``, ``around``), and of its first call after it (``first``)."""
-
-    def cpu(self, *laps: str) -> float:
-        """CPU seconds of those stretches, all of them when none is named."""
-        return sum(self.laps[name].cpu for name in laps or LAPS if name in self.laps)
-
-    def wall(self, *laps: str) -> float:
-        """Wall seconds of those stretches, all of them when none is named."""
-        return sum(self.laps[name].wall for name in laps or LAPS if name in self.laps)
-
-
-# CPU and wall time ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +55,67 @@ class Lap:
     cpu: float = 0.0
     wall: float = 0.0
     children: float = 0.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the child measured. With ``error`` the rest says nothing.
+
+    ``compiling`` is the compile with what is around it, ``after`` leaving that and what comes then. ``found`` has stage
+    → the file that shows it, ``own`` the CPU seconds inside our recorder. ``calls`` has the median CPU seconds of a
+    call of each side after the capture; of ``captured`` also while it was open, beside plain's just before and after
+    (``under``, ``around``), and of its first call after it (``first``).
+    """
+
+    error: str = ""
+    torch_version: str = ""
+    compiling: Lap = Lap()
+    after: Lap = Lap()
+    found: dict[str, str] = field(default_factory=dict)
+    nodes: int = 0
+    cache_hits: int = 0
+    own: float = 0.0
+    calls: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds of everything."""
+        return self.compiling.cpu + self.after.cpu
+
+
+class Children:
+    """Runs jobs, each in a process and a folder of its own below ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    def run(self, job: Job, *, warming: bool = False) -> Answer:
+        """The child's answer; ``warming`` is for a run that nobody counts, and may use all cores."""
+        self._count += 1
+        folder = self._folder / f"child-{self._count:03}"
+        folder.mkdir()
+        threads = {} if warming else {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        environment = self._environment(small=job.small) | CONTENDERS[job.contender].environment(folder) | threads
+        command = [sys.executable, "-m", "inductor_debug_jupyter.benchmarks.child", msgspec.json.encode(job).decode()]
+        try:
+            done = subprocess.run(  # noqa: S603 - our own interpreter
+                command, cwd=folder, env=environment, capture_output=True, timeout=TIMEOUT
+            )
+        except subprocess.TimeoutExpired:
+            return Answer(error=f"not ready after {TIMEOUT:.0f} s")
+        if (path := folder / ANSWER).exists():
+            return msgspec.json.decode(path.read_bytes(), type=Answer)
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing was said"]
+        return Answer(error=f"the process ended with {done.returncode}: {said[-1]}")
+
+    def _environment(self, *, small: bool) -> dict[str, str]:
+        own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+        root = str(Path(__file__).resolve().parents[2])  # also from a checkout that is not installed
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, (root, own.get("PYTHONPATH"))))
+        cache = os.environ.get(_CACHE) if small else str(self._folder / "inductor-cache")
+        own |= {_CACHE: cache} if cache else {}
+        return own | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
 class Meter:

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,7 +47,7 @@ class Contender:
     def __init__(self, title: str, *, warm_caches: bool = False) -> None:
         self.title, self.warm_caches = title, warm_caches
 
-    def environment(self, folder: Path) -> Mapping[str, str]:
+    def environment(self, folder: Path) -> dict[str, str]:
         """Variables that must be set before torch is imported."""
         return {}
 
@@ -139,7 +139,7 @@ class CompileDebug(Contender):
         ("kernel", f"{_FORWARD}/output_code.py", _KERNEL),
     )
 
-    def environment(self, folder: Path) -> Mapping[str, str]:
+    def environment(self, folder: Path) -> dict[str, str]:
         """The switch, and where its files go."""
         return {"TORCH_COMPILE_DEBUG": "1", "TORCH_COMPILE_DEBUG_DIR": str(folder)}
 
@@ -167,7 +167,7 @@ class Tlparse(Contender):
         ("kernel", f"{_PAGES}/inductor_output_code_*", _KERNEL),
     )
 
-    def environment(self, folder: Path) -> Mapping[str, str]:
+    def environment(self, folder: Path) -> dict[str, str]:
         """Where torch writes its log."""
         return {"TORCH_TRACE": str(folder / "log")}
 

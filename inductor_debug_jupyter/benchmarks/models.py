@@ -131,3 +131,19 @@ MODEL_NAMES = ("bert", "resnet", "mamba")
 def benchmark_model(name: str) -> BenchmarkModel:
     """The model of that name, or ``bert-2l``; building it imports torch and transformers."""
     return _MODELS[name]
+
+
+def encoder(layers: int, *, small: bool = False) -> Built:
+    """Torch's own transformer encoder in training mode, of which the ``capture`` suite asks what a compile costs.
+
+    ``small`` is one tiny layer with a single C++ kernel: the C++ compiler is most of the time of a small compile.
+    """
+    import torch
+
+    torch.manual_seed(SEED)
+    if small:
+        tiny = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(8, 8, bias=False))
+        return Built(tiny, (torch.randn(2, 8),))
+    layer = torch.nn.TransformerEncoderLayer(64, 4, dim_feedforward=128, dropout=0.0, batch_first=True)
+    module = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    return Built(module.train(), (torch.randn(2, 16, 64),))

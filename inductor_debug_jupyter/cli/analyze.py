@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import difflib
 from typing import Any
 
 from inductor_debug_jupyter.cli.command import chosen_store
@@ -45,31 +45,42 @@ def run(args: argparse.Namespace) -> int:
     """Print the analysis."""
     everything = args.limit.strip() == "all"
     limit = None if everything else whole_number(args.limit, "--limit", 1, or_else=", or all")
-    views: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
-        "guards": (_print_guards, _guards_data),
-        "constraints": (_print_constraints, _constraints_data),
-        "summary": (_print_summary, _summary_data),
-    }
-    if args.type not in views:
-        raise OptionError(f"--type: {args.type!r} is not allowed; allowed: {', '.join(TYPES)}{_near(args.type)}")
+    if args.type not in TYPES:
+        near = difflib.get_close_matches(args.type, TYPES, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise OptionError(f"--type: {args.type!r} is not allowed; allowed: {', '.join(TYPES)}{hint}")
     store = chosen_store(args)
     record = store.load(args.session)
-    show, data = views[args.type]
     if args.format == "json":
-        print_json({"session": record.id, "model": record.name, **data(record, store)})
+        print_json({"session": record.id, "model": record.name, **_data(record, store, args.type)})
+    elif args.type == "guards":
+        _print_guards(record, limit)
+    elif args.type == "constraints":
+        _print_constraints(record, limit)
     else:
-        show(record, store, limit)
+        _print_summary(record, _summary_data(record, store), limit)
     return 0
 
 
-def _near(word: str) -> str:
-    import difflib
+def _data(record: SessionRecord, store: ArtifactStore, kind: str) -> dict[str, Any]:
+    """The analysis as plain data."""
+    if kind == "summary":
+        return _summary_data(record, store)
+    if kind == "guards":
+        from inductor_debug_jupyter.pipeline.views.guards import guards_data
 
-    close = difflib.get_close_matches(word, TYPES, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else ""
+        return guards_data(record)
+    import msgspec
+
+    return {
+        "target": record.target,
+        "checked": bool(record.captures and record.target),
+        "constraints": msgspec.to_builtins(record.findings),
+        "repros": list(record.repros),
+    }
 
 
-def _print_guards(record: SessionRecord, _store: ArtifactStore, limit: int | None) -> None:
+def _print_guards(record: SessionRecord, limit: int | None) -> None:
     from inductor_debug_jupyter.pipeline.views.guards import guards_text
 
     print(f"Session {one_line(record.id)}")
@@ -78,13 +89,7 @@ def _print_guards(record: SessionRecord, _store: ArtifactStore, limit: int | Non
         print("\nNo guards were recorded in this session, so nothing can be said about what would recompile.")
 
 
-def _guards_data(record: SessionRecord, _store: ArtifactStore) -> dict[str, Any]:
-    from inductor_debug_jupyter.pipeline.views.guards import guards_data
-
-    return guards_data(record)
-
-
-def _print_constraints(record: SessionRecord, _store: ArtifactStore, limit: int | None) -> None:
+def _print_constraints(record: SessionRecord, limit: int | None) -> None:
     from inductor_debug_jupyter.pipeline.views.places import worst_first
     from inductor_debug_jupyter.pipeline.views.text import header_line, line_text
 
@@ -112,21 +117,9 @@ def _print_left_out(total: int, limit: int | None) -> None:
         print(f"… and {total - limit} more; --limit all shows them")
 
 
-def _constraints_data(record: SessionRecord, _store: ArtifactStore) -> dict[str, Any]:
-    import msgspec
-
-    return {
-        "target": record.target,
-        "checked": bool(record.captures and record.target),
-        "constraints": msgspec.to_builtins(record.findings),
-        "repros": list(record.repros),
-    }
-
-
-def _print_summary(record: SessionRecord, store: ArtifactStore, limit: int | None) -> None:
+def _print_summary(record: SessionRecord, data: dict[str, Any], limit: int | None) -> None:
     from inductor_debug_jupyter.pipeline.views.text import header_line
 
-    data = _summary_data(record, store)
     print(f"Session {one_line(record.id)}: {header_line(record)}")
     print(f"KernelDiff: {_diff_words(record)}")
     print(f"Guards: {data['guards'] or 'none were recorded'}")

@@ -12,8 +12,7 @@ import logging
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +25,13 @@ CELL_SECONDS = 900
 
 _log = logging.getLogger(__name__)
 
-Write = Callable[[str], None]
-
 
 class NotebookFailedError(InductorDebugError):
     """A cell failed, or did not fail though it must, or the kernel died."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotebookRun:
-    """Counts of code cells run and of expected failures, and the time in seconds."""
-
-    cells: int
-    expected_failures: int
-    seconds: float
-
-
-def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], write: Write) -> NotebookRun:
-    """Run every cell of the notebook at ``path`` in ``folder``; lines of output go to ``write``.
+def run_notebook(path: Path, folder: Path, environ: Mapping[str, str]) -> str:
+    """Run every cell of the notebook at ``path`` in ``folder``, print what it shows, and return a summary.
 
     Raises:
         NotebookFailedError: a cell failed that should not, one did not that should, or the kernel died.
@@ -56,7 +44,7 @@ def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], write: Wr
         notebook = nbformat.read(path, as_version=4)
     except (OSError, ValueError, nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
         raise NotebookFailedError(f"{path} is not a notebook that can be read: {_first_line(str(error))}") from error
-    progress = _Progress(notebook.cells, write)
+    progress = _Progress(notebook.cells)
     client = NotebookClient(
         notebook,
         km=_kernel_manager(environ),
@@ -83,16 +71,16 @@ def run_notebook(path: Path, folder: Path, environ: Mapping[str, str], write: Wr
         raise NotebookFailedError(f"the kernel died in {progress.where}: {_first_line(str(error))}") from error
     if progress.unexpected_success:
         raise NotebookFailedError(f"{progress.unexpected_success} should have failed and did not")
-    return NotebookRun(progress.total, progress.failures, time.monotonic() - start)
+    as_meant = f"; {progress.failures} failed as it is meant to" if progress.failures else ""
+    return f"{progress.total} cells in {time.monotonic() - start:.1f} s{as_meant}"
 
 
 class _Progress:
-    """Writes which cell runs and what it showed."""
+    """Prints which cell runs and what it showed."""
 
-    def __init__(self, cells: list[Any], write: Write) -> None:
+    def __init__(self, cells: list[Any]) -> None:
         code = [number for number, cell in enumerate(cells) if cell.cell_type == "code" and cell.source.strip()]
         self._positions = {number: position for position, number in enumerate(code, 1)}
-        self._write = write
         self.total = len(code)
         self.failures = 0
         self.where = "the first cell"
@@ -101,13 +89,13 @@ class _Progress:
     def started(self, cell: Any, cell_index: int) -> None:
         if position := self._positions.get(cell_index):
             self.where = f"cell {position} of {self.total} ({_first_line(cell.source)})"
-            self._write(f"[{position}/{self.total}] {_first_line(cell.source)}")
+            print(f"[{position}/{self.total}] {_first_line(cell.source)}", flush=True)
 
     def executed(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
         if cell_index not in self._positions:
             return
         for text in output_texts(cell.outputs):
-            self._write(textwrap.indent(without_colour(text), "    "))
+            print(textwrap.indent(without_colour(text), "    "), flush=True)
         failed = execute_reply["content"]["status"] == "error"
         if RAISES_TAG in cell.metadata.get("tags", ()):
             self.failures += failed

@@ -35,10 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Open or run the notebook."""
     notebook = quickstart_notebook()
-    artifacts = chosen_store(args).folder.absolute()
+    environment = {OPTIONS["artifacts"].environment: str(chosen_store(args).folder.absolute())}
     if args.headless or not has_display(os.environ, terminal=sys.stdout.isatty()):
-        return _run_here(notebook, artifacts)
-    return _open_in_lab(working_copy(notebook, Path.cwd(), ask=sys.stdin.isatty()), artifacts)
+        return _run_here(notebook, environment)
+    return _open_in_lab(working_copy(notebook, Path.cwd()), environment)
 
 
 def quickstart_notebook() -> bytes:
@@ -58,14 +58,13 @@ def has_display(environ: Mapping[str, str], *, terminal: bool) -> bool:
     return not sys.platform.startswith("linux") or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
 
-def working_copy(notebook: bytes, folder: Path, *, ask: bool) -> Path:
-    """Put the notebook into the working folder. One that the user has changed is never overwritten."""
-    path = folder / COPY
+def working_copy(notebook: bytes, folder: Path) -> Path:
+    """Put the notebook into the working folder; beside one that the user has changed the copy is numbered."""
+    path, number = folder / COPY, 1
     try:
-        if path.exists() and path.read_bytes() != notebook:
-            if ask and not _wants_new_copy(path):
-                return path
-            path = _free_name(path)
+        while path.exists() and path.read_bytes() != notebook:
+            number += 1
+            path = (folder / COPY).with_stem(f"{Path(COPY).stem}-{number}")
         if not path.exists():
             path.write_bytes(notebook)
             print(f"The quickstart is {path}")
@@ -76,44 +75,25 @@ def working_copy(notebook: bytes, folder: Path, *, ask: bool) -> Path:
     return path
 
 
-def _wants_new_copy(path: Path) -> bool:
-    answer = input(f"{path.name} is here already and was changed. Open it (Enter), or make a new copy (n)? ")
-    return answer.strip().lower().startswith("n")
-
-
-def _free_name(path: Path) -> Path:
-    number = 2
-    while (free := path.with_stem(f"{path.stem}-{number}")).exists():
-        number += 1
-    return free
-
-
-def _environment(artifacts: Path) -> dict[str, str]:
-    """The variable that makes the notebook save its captures in ``artifacts``."""
-    return {OPTIONS["artifacts"].environment: str(artifacts)}
-
-
-def _run_here(notebook: bytes, artifacts: Path) -> int:
+def _run_here(notebook: bytes, environment: dict[str, str]) -> int:
     from inductor_debug_jupyter.cli.notebook_runner import run_notebook
 
     with tempfile.TemporaryDirectory(prefix="inductor-debug-", ignore_cleanup_errors=True) as name:
         path = Path(name) / COPY
         path.write_bytes(notebook)
         print(f"Running the quickstart notebook with {sys.executable}", flush=True)
-        done = run_notebook(path, Path(name), _environment(artifacts), lambda line: print(line, flush=True))
-    as_meant = f"; {done.expected_failures} failed as it is meant to" if done.expected_failures else ""
-    print(f"Done: {done.cells} cells in {done.seconds:.1f} s{as_meant}.")
+        print(f"Done: {run_notebook(path, Path(name), environment)}.")
     print(
         "What was captured: inductor-debug list. In a browser: inductor-debug quickstart, on a machine with a display."
     )
     return 0
 
 
-def _open_in_lab(path: Path, artifacts: Path) -> int:
+def _open_in_lab(path: Path, environment: dict[str, str]) -> int:
     command = [sys.executable, "-m", "jupyterlab", str(path)]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # it listens on this machine only, and wants a token
-    with subprocess.Popen(command, env=os.environ | _environment(artifacts)) as lab:
+    with subprocess.Popen(command, env=os.environ | environment) as lab:
         while True:
             try:
                 return lab.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 SUMMARY = "print the JSON Schema of a saved session, for programs that read one"
 EXAMPLES = """\
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema."""
-    from inductor_debug_jupyter.pipeline.records.schema import published_schema
+    from inductor_debug_jupyter.pipeline.records.schema import session_schema
 
-    print(published_schema(), end="")
+    print(json.dumps(session_schema(), indent=1))
     return 0

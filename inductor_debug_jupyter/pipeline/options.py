@@ -134,6 +134,18 @@ parse_variable = _text(str.isidentifier, "the name of a Python variable, such as
 parse_lowering = _text(LOWERINGS.__contains__, ", ".join(LOWERINGS))
 
 
+_TAKES: dict[Callable[[str], Any], tuple[type, ...]] = {
+    **dict.fromkeys((parse_switch, parse_transfers), (bool, int)),
+    **dict.fromkeys((parse_alignment, parse_size, parse_process_memory, parse_limit), (int,)),
+    parse_seconds: (int, float),
+    parse_names: (list, tuple),
+    **dict.fromkeys((parse_folder, parse_target), (PurePath,)),
+}
+"""Parser → the types besides text that a config file or a call may give."""
+_MOCK = ("strict", "alignment", "max_memory")
+"""The options whose variables are called as in the original tool."""
+
+
 @dataclass(frozen=True)
 class Option:
     """One option.
@@ -144,25 +156,22 @@ class Option:
         parse: text → value; raises ValueError with a sentence that says what is allowed.
         default: the value when it is not set.
         metavar: the value's placeholder in the help; empty for a switch.
-        environment: the variable that sets it; ``INDUCTOR_DEBUG_NAME`` unless given.
         off_flag: for a switch, the flag that turns it off (``--warn`` for ``--strict``).
         bare: what the flag means when it is given without a value; None when it must have one.
-        takes: the types besides text that a config file or a call may give.
     """
 
     name: str
     help: str
-    parse: Callable[[str], Any] = str
+    parse: Callable[[str], Any]
     default: Any = None
     metavar: str = ""
-    environment: str = ""
     off_flag: str | None = None
     bare: str | None = None
-    takes: tuple[type, ...] = ()
 
-    def __post_init__(self) -> None:
-        if not self.environment:
-            object.__setattr__(self, "environment", f"INDUCTOR_DEBUG_{self.name.upper()}")
+    @property
+    def environment(self) -> str:
+        """The variable that sets it."""
+        return f"{'MOCK' if self.name in _MOCK else 'INDUCTOR_DEBUG'}_{self.name.upper()}"
 
     @property
     def flag(self) -> str:
@@ -190,7 +199,8 @@ class Option:
         if isinstance(value, str):
             return self.read(value, origin)
         # In Python True is a number, but `alignment = true` is a mistake.
-        fits = isinstance(value, self.takes) and (bool in self.takes or not isinstance(value, bool))
+        takes = _TAKES.get(self.parse, ())
+        fits = isinstance(value, takes) and (bool in takes or not isinstance(value, bool))
         if not fits or (isinstance(value, list | tuple) and not all(isinstance(each, str) for each in value)):
             raise OptionError(f"{origin}: {quoted(value)} is not allowed; {self._allowed()}")
         if isinstance(value, list | tuple):
@@ -206,11 +216,6 @@ class Option:
         raise AssertionError(f"the parser of {self.flag} takes an empty text")
 
 
-def _switch(name: str, explained: str) -> Option:
-    """A switch that is off by default."""
-    return Option(name, explained, parse_switch, default=False, takes=(bool, int))
-
-
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
@@ -219,9 +224,7 @@ OPTIONS: dict[str, Option] = {
             "an error from the target's rules is an error of the cell",
             parse_switch,
             default=False,
-            environment="MOCK_STRICT",
             off_flag="--warn",
-            takes=(bool, int),
         ),
         Option(
             "target",
@@ -229,32 +232,16 @@ OPTIONS: dict[str, Option] = {
             parse_target,
             default="default",
             metavar="NAME|FILE",
-            takes=(PurePath,),
         ),
         Option(
             "alignment",
             "sizes must be multiples of N, except those that an op treats as batch",
             parse_alignment,
             metavar="N",
-            environment="MOCK_ALIGNMENT",
-            takes=(int,),
         ),
-        Option(
-            "max_memory",
-            "limit for each tensor and for the peak",
-            parse_size,
-            metavar="SIZE",
-            environment="MOCK_MAX_MEMORY",
-            takes=(int,),
-        ),
-        Option("dtypes", "the only dtypes that the target takes", parse_names, metavar="DTYPE,…", takes=(list, tuple)),
-        Option(
-            "deny",
-            "ops that the target does not have, such as aten.convolution",
-            parse_names,
-            metavar="OP,…",
-            takes=(list, tuple),
-        ),
+        Option("max_memory", "limit for each tensor and for the peak", parse_size, metavar="SIZE"),
+        Option("dtypes", "the only dtypes that the target takes", parse_names, metavar="DTYPE,…"),
+        Option("deny", "ops that the target does not have, such as aten.convolution", parse_names, metavar="OP,…"),
         Option(
             "lower",
             "how far to lower plain (not compiled) models: dynamo, aot or inductor",
@@ -276,34 +263,41 @@ OPTIONS: dict[str, Option] = {
             default="inductor",
             metavar="NAME",
         ),
-        _switch("backward", "with --diff: compare gradients too"),
-        _switch("localize", "with --diff: when outputs differ, also search for the op, the kernel and the line"),
-        _switch("isolate", "with --diff: compile and run in a process of its own: a crash or a hang is survived"),
+        Option("backward", "with --diff: compare gradients too", parse_switch, default=False),
+        Option(
+            "localize",
+            "with --diff: when outputs differ, also search for the op, the kernel and the line",
+            parse_switch,
+            default=False,
+        ),
+        Option(
+            "isolate",
+            "with --diff: compile and run in a process of its own: a crash or a hang is survived",
+            parse_switch,
+            default=False,
+        ),
         Option(
             "timeout",
             "with --diff: give up after so many seconds (with --isolate: for each step of the backend)",
             parse_seconds,
             metavar="SECONDS",
-            takes=(int, float),
         ),
         Option(
             "memory_limit",
             "with --isolate: how much memory the backend's process may have, torch included",
             parse_process_memory,
             metavar="SIZE",
-            takes=(int,),
         ),
         Option("as", "bind the DebugSession to this variable", parse_variable, metavar="NAME"),
         Option("model", "capture only the model or function that this variable holds", parse_variable, metavar="NAME"),
-        _switch("no_panel", "show no panel and print nothing"),
-        _switch("quiet", "show the panel but no progress and no notes"),
+        Option("no_panel", "show no panel and print nothing", parse_switch, default=False),
+        Option("quiet", "show the panel but no progress and no notes", parse_switch, default=False),
         Option(
             "artifacts",
             "the folder for sessions, graphs and repros",
             parse_folder,
             default="debug_artifacts",
             metavar="DIR",
-            takes=(PurePath,),
         ),
         Option(
             "artifacts_limit",
@@ -311,31 +305,28 @@ OPTIONS: dict[str, Option] = {
             parse_limit,
             default=2 * 1024**3,
             metavar="SIZE",
-            takes=(int,),
         ),
         Option(
             "transfers",
             "log each transfer between host and device and each kernel's spec: 1, or values for the first values too",
             parse_transfers,
             metavar="1|values",
-            takes=(bool, int),
         ),
         Option(
             "native",
             "compare tensors with our own C++, compiled once in the background; 0 keeps to torch and numpy",
             parse_switch,
             default=True,
-            takes=(bool, int),
         ),
         Option(
             "faults",
             "what the stick128 simulator does wrong, such as copy-first-stick or crash:aten.mm",
             parse_names,
             metavar="FAULT,…",
-            takes=(list, tuple),
         ),
     )
 }
+
 
 CHECK_OPTIONS = ("strict", "target", "alignment", "max_memory", "dtypes", "deny")
 MAGIC_OPTIONS = (

@@ -9,10 +9,9 @@ variable counts as not set.
 from __future__ import annotations
 
 import difflib
-import functools
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,27 +127,24 @@ def _read_config(path: Path | None, wanted: set[str]) -> dict[str, Setting]:
     if path is None:
         return {}
     try:
-        data = read_regular(path, LARGEST_TEXT)
-        table: Any = parsed_toml(data)
+        table: Any = parsed_toml(read_regular(path, LARGEST_TEXT))
     except OSError as error:
         raise OptionError(f"{path}: cannot be read ({error.strerror})") from None
     except MalformedError as error:
         raise OptionError(f"{path}: not valid TOML ({error})") from None
-    text = data.decode("utf-8").replace("\r\n", "\n")
-    where = () if path.name == _OWN_FILE else ("tool", "inductor_debug")
-    for key in where:
-        table = table.get(key)
+    if path.name != _OWN_FILE:
+        table = table["tool"]["inductor_debug"]
     if not isinstance(table, dict):
-        raise OptionError(f"{_place(path, text, where)}: {quoted(table)} is not allowed; allowed: a table of settings")
+        raise OptionError(f"{path}, inductor_debug: {quoted(table)} is not allowed; allowed: a table of settings")
     settings: dict[str, Setting] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
-        origin = _place(path, text, (*where, key))
         if name not in OPTIONS:
-            raise OptionError(f"{origin}: {_unknown(key)}")
+            raise OptionError(f"{path}: {_unknown(key)}")
         if name in settings:
-            raise OptionError(f"{origin}: {name} is said twice; once with a dash and once without")
+            raise OptionError(f"{path}: {name} is said twice; once with a dash and once without")
         if name in wanted:
+            origin = f"{path}, {key}"
             accepted = OPTIONS[name].accept(value, origin)
             settings[name] = Setting(_relative_to(path.parent, name, accepted), origin)
     return settings
@@ -169,49 +165,3 @@ def _unknown(key: str) -> str:
         return f"unknown setting {key!r}; in {_OWN_FILE} settings stand at the top, in no table; {allowed}"
     near = difflib.get_close_matches(key.replace("-", "_"), OPTIONS, n=1)
     return f"unknown setting {quoted(key)}; {f'did you mean {near[0]}? ' if near else ''}{allowed}"
-
-
-def _place(path: Path, text: str, keys: Sequence[str]) -> str:
-    return f"{path}, line {_line_of(text, tuple(keys))}"
-
-
-_PARSES = 20
-"""The most parses to find a line; beyond that the line is approximate."""
-
-
-@functools.lru_cache(maxsize=64)
-def _line_of(text: str, keys: tuple[str, ...]) -> int:
-    """The line that sets ``keys``: the lines above parse to a table without the key, with this line it is there.
-
-    TOML has many ways to write a key (quoted, dotted, in an inline table), and the same word may be in a comment or in
-    another tool's table: so the parser decides, and the text only narrows the search.
-    """
-    lines = text.split("\n")
-    tries = 0
-    for number, line in enumerate(lines, 1):
-        if keys[-1] not in line:
-            continue
-        tries += 1
-        if _has_key("\n".join(lines[: number - 1]), keys) is not False:
-            continue
-        for end in range(number, len(lines) + 1):
-            found = _has_key("\n".join(lines[:end]), keys)
-            tries += 1
-            if found or tries > _PARSES:
-                return number
-            if found is False:
-                break
-    return 1
-
-
-def _has_key(text: str, keys: Sequence[str]) -> bool | None:
-    """Whether this TOML has that key; None when it is not TOML, such as the first half of a list."""
-    try:
-        table: Any = parsed_toml(text)
-    except MalformedError:
-        return None
-    for key in keys:
-        if not isinstance(table, dict) or key not in table:
-            return False
-        table = table[key]
-    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,8 +11,7 @@ from typing import Any
 import pytest
 
 from inductor_debug_jupyter.benchmarks.__main__ import main
-from inductor_debug_jupyter.benchmarks.children import Answer, Children, Lap, Meter
-from inductor_debug_jupyter.benchmarks.costs import LayerCost, fit, fit_line
+from inductor_debug_jupyter.benchmarks.children import Answer, Children, Job, Lap, Meter
 from inductor_debug_jupyter.benchmarks.suites import capture
 from inductor_debug_jupyter.pipeline.records.graph import STAGES
 
@@ -28,31 +26,29 @@ class Told:
     asked: list[tuple[str, int, bool]]
     broken: dict[str, str]
 
-    def __init__(self, folder: Path, python: str) -> None: ...
+    def __init__(self, folder: Path) -> None: ...
 
-    def compile(
-        self, contender: str, layers: int, *, small: bool = False, warming: bool = False, timed: bool = False
-    ) -> Answer:
-        Told.asked.append((contender, layers, warming))
+    def run(self, job: Job, *, warming: bool = False) -> Answer:
+        if job.kind == "calls":
+            times = {"plain": 2e-3, "control": 2.01e-3, "captured": 2e-3, "around": 2e-3, "first": 2e-3}
+            return Answer("", "2.13.0", calls=times | {"under": 2.2e-3})
+        contender = job.contender
+        Told.asked.append((contender, job.layers, warming))
         if contender in Told.broken:
             return Answer(error=Told.broken[contender])
-        scale = layers / 4
-        laps = {"compile": Lap(SECONDS[contender] * scale, 20.0), "close": Lap(), "finish": Lap()}
+        scale = job.layers / 4
+        compiling, after = Lap(SECONDS[contender] * scale, 20.0), Lap()
         found: dict[str, str] = {}
         if contender == "capture":
-            laps["close"] = Lap(0.2 * scale, 0.3)
+            after = Lap(0.2 * scale, 0.3)
             found = dict.fromkeys(STAGES, "session.json")
         if contender == "compile_debug":
             found = dict.fromkeys(STAGES, "a.py") | {"joint": "trace.log"}
         if contender == "tlparse":
             found = {stage: "a.txt" for stage in STAGES if not stage.startswith("ir")}
         hits = int(contender == "cached")
-        own = 0.4 * scale if timed and contender == "capture" else 0.0
-        return Answer("", "2.13.0", laps, found, nodes=500 * layers, cache_hits=hits, own=own)
-
-    def calls(self, layers: int, calls: int, *, small: bool = False) -> Answer:
-        times = {"plain": 2e-3, "control": 2.01e-3, "captured": 2e-3, "under": 2.2e-3, "around": 2e-3, "first": 2e-3}
-        return Answer("", "2.13.0", calls=times)
+        own = 0.4 * scale if job.timed and contender == "capture" else 0.0
+        return Answer("", "2.13.0", compiling, after, found, nodes=500 * job.layers, cache_hits=hits, own=own)
 
 
 @pytest.fixture
@@ -105,8 +101,8 @@ def test_without_our_capture_it_ends_in_1(told: type[Told], capsys: Capsys) -> N
 
 
 def test_a_cache_that_was_not_hit_is_no_figure(told: type[Told], capsys: Capsys, monkeypatch: Any) -> None:
-    original = Told.compile
-    monkeypatch.setattr(Told, "compile", lambda *args, **kwargs: replace(original(*args, **kwargs), cache_hits=0))
+    original = Told.run
+    monkeypatch.setattr(Told, "run", lambda *args, **kwargs: replace(original(*args, **kwargs), cache_hits=0))
     main(["capture", "--only", "plain,cached", "--repeats", "1"])
     out = capsys.readouterr().out
     assert "failed: torch did not answer from its caches" in out
@@ -114,27 +110,28 @@ def test_a_cache_that_was_not_hit_is_no_figure(told: type[Told], capsys: Capsys,
 
 
 def test_several_layers_ask_how_it_grows(told: type[Told], capsys: Capsys) -> None:
-    assert main(["capture", "--layers", "4,1,2", "--repeats", "1", "--format", "json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    assert main(["capture", "--layers", "4,1,2", "--repeats", "1"]) == 0
+    out = capsys.readouterr().out
     assert {name for name, _, _ in told.asked} == {"plain", "capture"}
-    assert [(row["layers"], row["nodes"]) for row in answer["growth"]] == [(1, 500), (2, 1000), (4, 2000)]
-    assert answer["growth"][2]["whole"] == pytest.approx(0.6)
-    assert answer["fit"]["slope"] == pytest.approx(0.15)
-    assert answer["fit"]["exponent"] == pytest.approx(1.0)
-    assert answer["statements"][-1].startswith("Linear: we add ")
+    rows = [line.split() for line in out.splitlines() if line.strip()[:1].isdigit() and "layers" not in line]
+    assert [row[:2] + row[4:5] for row in rows] == [
+        ["1", "500", "0.150"],
+        ["2", "1000", "0.300"],
+        ["4", "2000", "0.600"],
+    ]
+    assert out.splitlines()[-1].startswith("Linear: we add +0.000 s +0.150 s a layer (R² 1.000")
+    assert out.rstrip().endswith("grows as nodes^1.00)")
 
 
 def test_what_is_quadratic_is_not_called_linear() -> None:
-    costs = [LayerCost(n, 100 * n, 1.0, n * n / 100, n * n / 100) for n in (1, 2, 4, 8, 16)]
-    line = fit(costs)
-    assert line is not None
-    assert line.exponent == pytest.approx(2.0)
-    assert fit_line(line).startswith("Not shown to be linear")
-    assert "at least three" in fit_line(fit(costs[:2]))
-    drowned = fit([replace(cost, whole=cost.whole - 0.02) for cost in costs])
-    assert drowned is not None
-    assert drowned.exponent is None
-    assert fit_line(drowned).startswith("Not shown to be linear")
+    points = [(n, 100 * n, n * n / 100) for n in (1, 2, 4, 8, 16)]
+    line = capture.growth_line(points)
+    assert line.startswith("Not shown to be linear")
+    assert "grows as nodes^2.00" in line
+    assert "at least three" in capture.growth_line(points[:2])
+    drowned = capture.growth_line([(n, nodes, seconds - 0.02) for n, nodes, seconds in points])
+    assert drowned.startswith("Not shown to be linear")
+    assert "nodes^" not in drowned
 
 
 def test_other_programs_are_counted() -> None:
@@ -154,32 +151,24 @@ def strange_python(tmp_path: Path) -> str:
 
 
 def test_a_child_that_ends_without_an_answer(tmp_path: Path, strange_python: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys, "executable", strange_python)
     monkeypatch.setenv("TORCH_LOGS", "+dynamo")
     monkeypatch.setenv("INDUCTOR_DEBUG_TARGET", "stick128")
-    answer = Children(tmp_path, strange_python).compile("compile_debug", 1)
+    answer = Children(tmp_path).run(Job("compile", "compile_debug", 1))
     assert answer.error == "the process ended with 3: no module here"
     seen = (tmp_path / "child-001/environment").read_text()
     assert "TORCH_COMPILE_DEBUG=1" in seen
     assert "TORCHINDUCTOR_CACHE_DIR=" in seen
     assert "TORCH_LOGS" not in seen
     assert "INDUCTOR_DEBUG_TARGET" not in seen
-    assert "cannot be started" in Children(tmp_path / "child-001", "/no/such/python").compile("plain", 1).error
 
 
 @pytest.mark.long
 def test_small_runs_for_real(capsys: Capsys) -> None:
-    arguments = ["capture", "--small", "--only", "plain,capture", "--format", "json"]
-    assert main(arguments) == 0, capsys.readouterr()
+    assert main(["capture", "--small", "--only", "plain,capture,calls", "--calls", "3"]) == 0, capsys.readouterr()
     out, err = capsys.readouterr()
-    answer = json.loads(out)
-    assert "[2/2]" in err
-    assert answer["small"] is True
-    ((plain, own),) = [measured["contenders"] for measured in answer["measurements"]]
-    assert plain["stages"] == []
-    assert tuple(own["stages"]) == STAGES
-    assert own["cpu"] > 0
-    (run,) = own["runs"]
-    assert run["nodes"] > 20
-    assert run["cache_hits"] == 0
-    assert run["laps"]["close"]["cpu"] > 0
-    assert answer["statements"] == ["Small: these figures say that it runs, nothing else"]
+    assert "[3/3]" in err
+    rows = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert "nothing" in rows["plain compile"]
+    assert "all 9 stages" in rows["our capture"]
+    assert out.splitlines()[-1] == "Small: these figures say that it runs, nothing else"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from inductor_debug_jupyter.benchmarks import model_trial
 from inductor_debug_jupyter.benchmarks.__main__ import main
-from inductor_debug_jupyter.benchmarks.model_trial import Trial
 from inductor_debug_jupyter.benchmarks.models import benchmark_model, transformers
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.reports import json_report
@@ -69,10 +69,10 @@ def test_a_tiny_model_goes_all_the_way(name: str, tmp_path: Path, capsys: Capsys
 @pytest.mark.long
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_a_backend_that_fails_is_a_row(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Trial, graph_module: object, example_inputs: object) -> Callable[..., object]:
+    def broken(*_: object, **__: object) -> Callable[..., object]:
         raise ZeroDivisionError("no such\ndevice")
 
-    monkeypatch.setattr(Trial, "_mock", broken)
+    monkeypatch.setattr(model_trial, "mock_backend", broken)
     assert main(["models", "--model", "bert", "--small", "--runs", "1", "--keep-cache"]) == 1
     out = capsys.readouterr().out
     assert "failed" in out

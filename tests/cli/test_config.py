@@ -22,7 +22,7 @@ def test_each_value_and_where_it_came_from(cli: Cli, folder: Path, monkeypatch: 
     rows = {line.split()[0]: line for line in result.out.splitlines()[1:] if line}
     assert rows["target"].split()[1:] == [
         "stick128",
-        *f"{folder}/pyproject.toml, line 2".split(),
+        *f"{folder}/pyproject.toml, target".split(),
         "INDUCTOR_DEBUG_TARGET",
     ]
     assert rows["dtypes"].split()[1] == "float16,int8"
@@ -66,4 +66,4 @@ def test_a_config_file_that_cannot_be_understood_is_told_once(cli: Cli, folder: 
     result = cli("config")
     assert result.code == 2
     (line,) = result.err.splitlines()
-    assert "inductor_debug.toml, line 1: unknown setting 'alignmant'; did you mean alignment?" in line
+    assert "inductor_debug.toml: unknown setting 'alignmant'; did you mean alignment?" in line

@@ -115,18 +115,14 @@ def test_what_counts_as_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
     assert has_display({}, terminal=True)
 
 
-def test_a_changed_notebook_is_never_overwritten(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = working_copy(b"original", folder, ask=False)
+def test_a_changed_notebook_is_never_overwritten(folder: Path) -> None:
+    first = working_copy(b"original", folder)
     assert first == folder / "inductor_debug_quickstart.ipynb"
-    assert working_copy(b"original", folder, ask=False) == first
+    assert working_copy(b"original", folder) == first
     first.write_bytes(b"mine")
-    second = working_copy(b"original", folder, ask=False)
+    second = working_copy(b"original", folder)
     assert (first.read_bytes(), second.read_bytes()) == (b"mine", b"original")
-    monkeypatch.setattr("builtins.input", lambda question: "")
-    assert working_copy(b"original", folder, ask=True) == first
-    monkeypatch.setattr("builtins.input", lambda question: "n")
-    assert working_copy(b"original", folder, ask=True) not in {first, second}
-    assert first.read_bytes() == b"mine"
+    assert working_copy(b"original", folder) == second
 
 
 def test_with_a_display_jupyterlab_opens_the_copy(

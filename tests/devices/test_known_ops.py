@@ -123,7 +123,7 @@ def test_a_slip_in_an_option_names_the_option_the_variable_or_the_file(tmp_path)
     for settings, origin in (
         (resolve({"deny": "convolutoin"}), "call (--deny)"),
         (resolve(environ={"INDUCTOR_DEBUG_DENY": "convolutoin"}), "INDUCTOR_DEBUG_DENY"),
-        (resolve(environ={}, folder=tmp_path), f"{tmp_path / 'inductor_debug.toml'}, line 2"),
+        (resolve(environ={}, folder=tmp_path), f"{tmp_path / 'inductor_debug.toml'}, deny"),
     ):
         with pytest.raises(OptionError) as error:
             DebugSession(settings)

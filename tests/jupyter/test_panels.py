@@ -137,7 +137,7 @@ def test_a_graph_that_cannot_be_drawn_ends_the_wait(monkeypatch: pytest.MonkeyPa
     def fail(*args: object, **options: object) -> None:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(graph_view, "place", fail)
+    monkeypatch.setattr(graph_view, "layered", fail)
     panel.graph.wanted = {"compile_id": "0/0", "stage": "dynamo"}
     assert panel.header.error == "RuntimeError: no ink"
     assert shown(panel) == ("0/0", "forward")
@@ -147,13 +147,13 @@ def test_a_graph_that_cannot_be_drawn_ends_the_wait(monkeypatch: pytest.MonkeyPa
 
 def test_each_graph_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    real = graph_view.place
+    real = graph_view.layered
 
-    def counted(drawing: Any, **options: Any) -> Any:
+    def counted(drawing: Any) -> Any:
         calls.append(drawing)
-        return real(drawing, **options)
+        return real(drawing)
 
-    monkeypatch.setattr(graph_view, "place", counted)
+    monkeypatch.setattr(graph_view, "layered", counted)
     panel = DebugPanel(record())
     for finding in (0, 1, 0, 1):
         panel.select(finding=finding)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.benchmarks.children import Meter
-from inductor_debug_jupyter.benchmarks.encoder import encoder
+from inductor_debug_jupyter.benchmarks.models import encoder
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_line, print_table
 from inductor_debug_jupyter.pipeline.guards import GuardInspector
 from inductor_debug_jupyter.pipeline.options import whole_number

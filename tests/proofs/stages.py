@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.benchmarks.command_line import named
-from inductor_debug_jupyter.benchmarks.encoder import encoder
-from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built, benchmark_model
+from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, Built, benchmark_model, encoder
 from inductor_debug_jupyter.benchmarks.printing import Progress, print_table
 from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
 from inductor_debug_jupyter.pipeline.records import STAGES, CompileCapture

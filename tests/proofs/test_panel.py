@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
+import os
 from pathlib import Path
 
 import pytest
@@ -51,11 +51,18 @@ def test_the_table_says_which_goals_hold_and_how_others_compare(capsys: pytest.C
     assert "Goals missed: bad" in told
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="needs graphviz's dot")
-def test_plain_dot_draws_every_node_or_gives_up() -> None:
+def test_plain_dot_draws_every_node_or_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = synthetic_capture(30).graphs["forward"]
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert plain_dot(graph, 30) == "no dot here"
+    (tmp_path / "dot").write_text("#!/bin/sh\nexec sleep $SECONDS_TO_TAKE\n")
+    (tmp_path / "dot").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{path}")
+    monkeypatch.setenv("SECONDS_TO_TAKE", "0")
     assert isinstance(plain_dot(graph, 30), float)
-    assert plain_dot(synthetic_capture(5_000).graphs["forward"], 0.05) == "gave up after 0.05 s"
+    monkeypatch.setenv("SECONDS_TO_TAKE", "30")
+    assert plain_dot(graph, 0.05) == "gave up after 0.05 s"
 
 
 def test_a_peer_that_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_faults import assert_consistent, environment, leftovers, script
+from real_faults import assert_consistent, environment, script
 
 from inductor_debug_jupyter.cli.main import main
 from inductor_debug_jupyter.pipeline.errors import StoreError
@@ -55,7 +55,7 @@ KILLED = """
 @pytest.mark.parametrize(
     "where", ["Index.put_session", "artifact_store.ArtifactStore._commit"], ids=["placed", "staged"]
 )
-def test_what_a_killed_writer_left_goes_with_the_next_save_of_anything(tmp_path: Path, where: str) -> None:
+def test_what_a_killed_writer_left_is_cleaned(tmp_path: Path, where: str) -> None:
     body = KILLED.format(folder=str(tmp_path), where=where)
     done = subprocess.run(script(body), capture_output=True, text=True, timeout=120, env=environment())
     assert done.returncode == -9, done.stderr
@@ -66,41 +66,14 @@ def test_what_a_killed_writer_left_goes_with_the_next_save_of_anything(tmp_path:
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("of somebody else, with a name like ours")
     if where != "Index.put_session":  # a writer may be suspended: under its temporary name a file stays for an hour
-        store.write("repros", "r.py", "x", "kept")
+        store.clean(keep_last=1)
         assert unknown(store) == {*left, f"reports/{mine.name}"}
-        sql(store, "UPDATE unfinished SET since = since - 4000")
-    store.write("repros", "r.py", "y", "kept")
+        for name in left:
+            os.utime(tmp_path / name, (time.time() - 4000,) * 2)
+    store.clean(keep_last=1)
     assert unknown(store) == {f"reports/{mine.name}"}
     assert [session.id for session in store.sessions()] == ["kept"]
     assert_consistent(store)
-    with sqlite3.connect(tmp_path / "index.sqlite") as index:
-        assert index.execute("SELECT count(*) FROM unfinished WHERE since < ?", (time.time() - 3600,)).fetchone() == (
-            0,
-        )
-    index.close()
-
-
-def test_nothing_is_announced_after_a_save(tmp_path: Path, make_record: MakeRecord) -> None:
-    store = ArtifactStore(tmp_path)
-    store.save_session(make_record())
-    with sqlite3.connect(tmp_path / "index.sqlite") as index:
-        assert index.execute("SELECT count(*) FROM unfinished").fetchone() == (0,)
-    index.close()
-    assert leftovers(tmp_path) == []
-
-
-def test_forged_announcements_delete_nothing(tmp_path: Path, make_record: MakeRecord) -> None:
-    store = ArtifactStore(tmp_path / "store")
-    store.save_session(make_record())
-    victim = tmp_path / "victim.tmp"
-    victim.write_text("x")
-    own = store.folder / "sessions" / "notes.txt"
-    own.write_text("x")
-    for temporary, room in (("../../victim.tmp", "sessions"), ("victim.tmp", ".."), ("notes.txt", "sessions")):
-        sql(store, "INSERT INTO unfinished VALUES (?, ?, ?, 0)", (temporary, room, "0" * 64))
-    store.save_session(make_record("again"))
-    assert victim.exists()
-    assert own.exists()
 
 
 def test_files_without_a_row_are_cleaned_and_files_of_others_are_not(tmp_path: Path, make_record: MakeRecord) -> None:
@@ -252,7 +225,7 @@ def test_a_session_that_is_saved_again_stays_pinned_until_it_is_cleaned(
 def test_an_index_of_the_first_version_is_taken_over(tmp_path: Path, make_record: MakeRecord) -> None:
     store = ArtifactStore(tmp_path)
     store.save_session(make_record("before"))
-    for statement in ("DROP TABLE unfinished", "DROP TABLE pinned", "PRAGMA user_version = 1"):
+    for statement in ("DROP TABLE pinned", "PRAGMA user_version = 1"):
         sql(store, statement)
     assert store.load("before").id == "before"
     assert store.clean(keep_last=9, dry_run=True).sessions == ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterable, Sequence
 
 from inductor_debug_jupyter.benchmarks.command_line import named
 from inductor_debug_jupyter.benchmarks.models import MODEL_NAMES, benchmark_model
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     warmup, runs = whole_number(args.warmup, "--warmup", 0), whole_number(args.runs, "--runs", 1)
     settings = resolve(read_given(args, ["target", "artifacts"]))
     _check_device(args.device)
-    from inductor_debug_jupyter.benchmarks.model_trial import STEPS, Trial
+    from inductor_debug_jupyter.benchmarks.model_trial import STEPS, run_trial
     from inductor_debug_jupyter.pipeline.torch_compat.canaries import temporary_inductor_cache
 
     store = ArtifactStore.of(settings)
@@ -55,17 +54,18 @@ def run(args: argparse.Namespace) -> int:
     cache = contextlib.nullcontext() if args.keep_cache else temporary_inductor_cache()
     with cache, Progress(len(names) * len(STEPS)) as progress:
         for name in names:
-            trial = Trial(benchmark_model(name), settings, store, device=args.device, small=args.small)
-            records.append(trial.run(progress, warmup=warmup, runs=runs))
-            unsaved += [f"{trial.name} was not stored: {trial.unsaved}"] if trial.unsaved else []
-    columns, rows = model_rows(records)
-    print_table(columns, rows, right=columns[1:])
-    for line in (*failure_lines(records), *noise_lines(records), *unsaved):
+            options = {"device": args.device, "small": args.small, "warmup": warmup, "runs": runs}
+            record, problem = run_trial(benchmark_model(name), settings, store, progress, **options)
+            records.append(record)
+            unsaved += [f"{record.model} was not stored: {problem}"] if problem else []
+    print_table(COLUMNS, [model_row(record) for record in records], right=COLUMNS[1:])
+    failed = [line for record in records for line in failure_lines(record)]
+    for line in (*failed, *(line for record in records for line in noise_lines(record)), *unsaved):
         print_line(line)
     if len(unsaved) < len(records):
         print_line(f"Stored in {store.folder}. For one page of it: inductor-debug report --format html")
     numbers_wrong = any(record.diff_verdict == "mismatch" for record in records)
-    return int(bool(unsaved or failure_lines(records) or numbers_wrong))
+    return int(bool(unsaved or failed or numbers_wrong))
 
 
 def _chosen(args: argparse.Namespace) -> list[str]:
@@ -97,33 +97,24 @@ COLUMNS = (
 )
 
 
-def model_rows(records: Sequence[BenchmarkRecord]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Columns and rows."""
-    return COLUMNS, [_row(record) for record in records]
-
-
-def failure_lines(records: Iterable[BenchmarkRecord]) -> list[str]:
+def failure_lines(record: BenchmarkRecord) -> list[str]:
     """One line for each backend that failed."""
-    return [
-        f"{plain(record.model)} on {timing.backend} failed: {plain(timing.error)}"
-        for record in records
-        for timing in record.timings
-        if timing.error
-    ]
+    failed = [timing for timing in record.timings if timing.error]
+    return [f"{plain(record.model)} on {timing.backend} failed: {plain(timing.error)}" for timing in failed]
 
 
-def noise_lines(records: Iterable[BenchmarkRecord]) -> list[str]:
+def noise_lines(record: BenchmarkRecord) -> list[str]:
     """One line for each latency that varied too much to be relied on."""
     return [
         f"{plain(record.model)} on {timing.backend} is noisy (± {timing.latency_std / timing.latency_mean:.0%}): "
         "measure again on a quiet machine, with more --runs"
-        for record in records
         for timing in record.timings
         if timing.is_noisy
     ]
 
 
-def _row(record: BenchmarkRecord) -> tuple[str, ...]:
+def model_row(record: BenchmarkRecord) -> tuple[str, ...]:
+    """The cells of one model, by :data:`COLUMNS`."""
     inductor = record.timing("inductor")
     compiled = inductor is not None and not inductor.error
     return (

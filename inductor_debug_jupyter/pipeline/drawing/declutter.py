@@ -75,14 +75,17 @@ def declutter(graph: GraphRecord) -> Drawn:
 
 
 def _attach(node: NodeRecord, graph: GraphRecord, host: dict[str, int], outside: dict[str, NodeRecord]) -> bool:
-    """Enter a node as an input (``outside``) or as part of its host; returns False for an op of its own."""
+    """Enter a node as an input (``outside``) or as part of its host; returns False for an op of its own.
+
+    Indexing a single tensor is an op of its own.
+    """
     kind = _kind_of(node.target) if node.is_call else "input"
     source = node.inputs[0] if len(node.inputs) == 1 else ""
     if kind == "input" or (kind == "constant" and not node.inputs):
         outside[node.name] = node
     elif kind == "hands on" and source in outside:
         outside[node.name] = outside[source]
-    elif source in host and _is_plumbing(kind, source, graph):
+    elif source in host and (kind == "hands on" or (kind == "getitem" and len(graph.by_name[source].outputs) != 1)):
         host[node.name] = host[source]
     else:
         return False
@@ -100,8 +103,3 @@ def _kind_of(target: str) -> str:
     if op in _PASSES_ON:
         return "hands on"
     return "constant" if op in _MAKES_CONSTANT else "getitem" if op == "getitem" else ""
-
-
-def _is_plumbing(kind: str, source: str, graph: GraphRecord) -> bool:
-    """Whether a node is part of the op that it reads from; indexing a single tensor is an op of its own."""
-    return kind == "hands on" or (kind == "getitem" and len(graph.by_name[source].outputs) != 1)

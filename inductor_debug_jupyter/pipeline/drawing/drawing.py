@@ -1,8 +1,8 @@
 """A graph with some boxes open → a drawing: shapes, frames around open boxes, and arrows.
 
-Graphviz takes minutes on a real graph because of its long edges, so they are taken out first: the near end of an edge
-that spans many ranks becomes a small *portal* that names the far shape; inputs are drawn again beside each consumer;
-parameters and constants are only named in the box that reads them; edges into ``output`` are dropped.
+Nobody can follow the long edges of a real graph, so they are taken out: the near end of an edge that spans many ranks
+becomes a small *portal* that names the far shape; inputs are drawn again beside each consumer; parameters and constants
+are only named in the box that reads them; edges into ``output`` are dropped.
 
 Ids of shapes and frames are indices (``n12``, ``c3``), never names.
 """
@@ -113,8 +113,8 @@ def count_units(tree: Tree, opened: Collection[str]) -> int:
     return total
 
 
-def draw(drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severities: list[str]) -> Drawing:
-    """The picture of a graph.
+class Painter:
+    """Builds one drawing; every shape gets the next index as its id.
 
     Args:
         drawn: the ops.
@@ -123,11 +123,6 @@ def draw(drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severi
         marks: the findings on the graph's nodes.
         severities: the severity of each finding, by index.
     """
-    return _Painter(drawn, tree, opened, marks, severities).paint()
-
-
-class _Painter:
-    """Builds one drawing; every shape gets the next index as its id."""
 
     def __init__(self, drawn: Drawn, tree: Tree, opened: Collection[str], marks: Marks, severities: list[str]) -> None:
         self.drawn, self.tree, self.opened = drawn, tree, opened
@@ -143,6 +138,7 @@ class _Painter:
         self.of_input: dict[str, list[str]] = {}
 
     def paint(self) -> Drawing:
+        """The picture of the graph."""
         self._add_items(self.tree.root, "")
         units = len(self.shapes)
         unit_of: list[int] = []
@@ -289,9 +285,9 @@ class _Painter:
 
 
 def _ranks(before: list[list[int]]) -> list[int]:
-    """The longest path from the top to each unit, which is how dot ranks them; edges only go forward.
+    """The longest path from the top to each unit, as the layout ranks them; edges only go forward.
 
-    A unit that reads inputs only (a weight's transpose) is then moved down to its first consumer, as dot does.
+    A unit that reads inputs only (a weight's transpose) is then moved down to its first consumer.
     """
     ranks = [0] * len(before)
     light = [True] * len(before)

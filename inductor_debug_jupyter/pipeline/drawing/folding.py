@@ -283,9 +283,12 @@ class Tree:
 
 
 def _adopted(ops: Sequence[NodeRecord]) -> list[str]:
-    """The module path of each op; ops without a module get what their neighbours share, so that no run is cut."""
+    """The module path of each op; ops without a module get what their neighbours share, so that no run is cut.
+
+    The outermost module has an empty path but a class.
+    """
     found: list[str] = []
-    for has_module, run in groupby(range(len(ops)), key=lambda at: _has_module(ops[at])):
+    for has_module, run in groupby(range(len(ops)), key=lambda at: bool(ops[at].module_path or ops[at].module_type)):
         positions = list(run)
         if has_module:
             found += [ops[at].module_path for at in positions]
@@ -295,11 +298,6 @@ def _adopted(ops: Sequence[NodeRecord]) -> list[str]:
         shared = ".".join(before[: shared_length(before, after.split("."))])
         found += [shared if len(positions) <= _GAP else shared.rpartition(".")[0]] * len(positions)
     return found
-
-
-def _has_module(node: NodeRecord) -> bool:
-    """Whether torch says which module the op is in; the outermost module has an empty path but a class."""
-    return bool(node.module_path or node.module_type)
 
 
 def shared_length(one: Sequence[str], other: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ Everything that a user can do in the Graph tab is a method here, so a script can
     view.colour("memory")
     str(view)
 
-A panel of the session follows: it calls the same methods and observes the view like any other observer.
+A panel of the session follows: it calls the same methods and observes the views like any other observer.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from functools import cached_property
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.drawing.colours import NOTHING, TITLES, Errors, offered, paint
 from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn, declutter
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing, Shape, count_units, draw, marks_of
+from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing, Painter, Shape, count_units, marks_of
 from inductor_debug_jupyter.pipeline.drawing.folding import Box, Tree
-from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import SECONDS, place
+from inductor_debug_jupyter.pipeline.drawing.layout import layered
 from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
@@ -38,8 +38,6 @@ _ALL_OPS = 60
 _NAMES_SENT = 200
 _PICTURES_KEPT = 8
 
-ViewObserver = Callable[["GraphView"], None]
-
 
 class GraphView(Harmless):
     """One graph of a session with its open boxes and colours.
@@ -50,13 +48,21 @@ class GraphView(Harmless):
         stage: which of its graphs.
         first: about how many shapes are drawn at first.
         errors: the errors of nodes, where a search measured them.
+        observers: told of this view whenever something was opened, closed or coloured.
 
     Raises:
         NotFoundError: that compile has no graph of that stage.
     """
 
     def __init__(
-        self, lookup: Lookup, compile_id: str, stage: str, *, first: int = FIRST_VIEW, errors: Errors | None = None
+        self,
+        lookup: Lookup,
+        compile_id: str,
+        stage: str,
+        *,
+        first: int = FIRST_VIEW,
+        errors: Errors | None = None,
+        observers: Observers | None = None,
     ) -> None:
         if (compile_id, stage) not in lookup.graphs:
             raise NotFoundError(f"compile {compile_id!r} has no {stage!r} graph")
@@ -69,12 +75,8 @@ class GraphView(Harmless):
         self._opened: dict[str, None] = dict.fromkeys(_first_open(self.tree, first))
         self._shown: tuple[str, ...] = ()
         self._pictures: dict[tuple[str, ...], tuple[Drawing, Row]] = {}
-        self._observers = Observers()
+        self._observers = observers or Observers()
         self._drawing: Drawing | None = None
-
-    def on_change(self, observer: ViewObserver) -> Callable[[], None]:
-        """Call ``observer`` with this view whenever something was opened, closed or coloured; the answer ends that."""
-        return self._observers.add(observer)
 
     # Opening and closing ----------------------------------------------------------------------------------------
 
@@ -187,20 +189,19 @@ class GraphView(Harmless):
         """The drawing with the current open boxes."""
         if self._drawing is None:
             severities: list[str] = [finding.severity for finding in self.lookup.record.findings]
-            self._drawing = draw(self.drawn, self.tree, set(self.opened), self._marks, severities)
+            self._drawing = Painter(self.drawn, self.tree, set(self.opened), self._marks, severities).paint()
         return self._drawing
 
-    def picture(self, *, timeout: float = SECONDS) -> Row:
+    def picture(self) -> Row:
         """The SVG, and the nodes of each of its shapes and frames by the ``<title>`` of their groups in it.
 
         ``anchor`` is the box that was opened or closed last, whose position a panel keeps; ``opened`` and ``closed``
-        count boxes; ``colours`` has name and title of each colouring. Takes as long as the layout does.
+        count boxes; ``colours`` has name and title of each colouring.
         """
         key = self.opened
         if key not in self._pictures:
             drawing = self.drawing
-            geometry, problem = place(drawing, timeout=timeout)
-            self._pictures[key] = drawing, self._picture(drawing, to_svg(drawing, geometry), problem)
+            self._pictures[key] = drawing, self._picture(drawing, to_svg(drawing, layered(drawing)))
             while len(self._pictures) > _PICTURES_KEPT:
                 del self._pictures[next(iter(self._pictures))]
         self._drawing, picture = self._pictures[key]
@@ -268,14 +269,14 @@ class GraphView(Harmless):
         calls, units = len(self.drawn.graph.calls), self.drawing.units
         return f"{words.count(calls, 'op')} in {words.count(units, 'shape')}" if units < calls else ""
 
-    def _picture(self, drawing: Drawing, svg: str, problem: str) -> Row:
+    def _picture(self, drawing: Drawing, svg: str) -> Row:
         return Row(
             compile_id=self.compile_id,
             stage=self.stage,
             svg=svg,
             nodes={shape.id: self._node(shape) for shape in drawing.shapes},
             frames={frame.id: Row(box=frame.box, title=frame.title) for frame in drawing.frames},
-            note=". ".join(filter(None, [self._note(), problem])),
+            note=self._note(),
             anchor="",
             opened=len(drawing.frames),
             closed=sum(shape.kind == "group" for shape in drawing.shapes),
@@ -348,11 +349,10 @@ class GraphViews:
             (compile_id, stage),
         )
         if found not in self._views:
-            view = self._views[found] = GraphView(self._lookup, *found, errors=self.errors)
-            view.on_change(self._observers.tell)
+            self._views[found] = GraphView(self._lookup, *found, errors=self.errors, observers=self._observers)
         return self._views[found]
 
-    def on_change(self, observer: ViewObserver) -> Callable[[], None]:
+    def on_change(self, observer: Callable[[GraphView], None]) -> Callable[[], None]:
         """Call ``observer`` with each view in which something was opened, closed or coloured; the answer ends that."""
         return self._observers.add(observer)
 

@@ -20,24 +20,16 @@ Round = Callable[[int], int]
 """A size → the size to use: rounded up to the next multiple of the padding."""
 
 
-def _mlp(padded: Round) -> nn.Module:
-    return nn.Sequential(nn.Linear(padded(784), padded(500)), nn.GELU(), nn.Linear(padded(500), padded(10)))
-
-
-def _attention(padded: Round) -> nn.Module:
-    return nn.TransformerEncoderLayer(padded(96), nhead=2, dim_feedforward=padded(200), dropout=0.0, batch_first=True)
-
-
-def _convolution(padded: Round) -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(3, padded(12), 3, padding=1), nn.BatchNorm2d(padded(12)), nn.ReLU(), nn.AdaptiveAvgPool2d(1)
-    )
-
-
 BUILT_IN: dict[str, Callable[[Round], nn.Module]] = {
-    "mlp": _mlp,
-    "attention": _attention,
-    "convolution": _convolution,
+    "mlp": lambda padded: nn.Sequential(
+        nn.Linear(padded(784), padded(500)), nn.GELU(), nn.Linear(padded(500), padded(10))
+    ),
+    "attention": lambda padded: nn.TransformerEncoderLayer(
+        padded(96), nhead=2, dim_feedforward=padded(200), dropout=0.0, batch_first=True
+    ),
+    "convolution": lambda padded: nn.Sequential(
+        nn.Conv2d(3, padded(12), 3, padding=1), nn.BatchNorm2d(padded(12)), nn.ReLU(), nn.AdaptiveAvgPool2d(1)
+    ),
 }
 """Name → how to make it. Their sizes are no multiples of 64, so that there is something to find."""
 

@@ -6,7 +6,7 @@ A record is a copy: it outlives the model, the compile and the process. Trees, t
   demand);
 - found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, bisect,
   crash, conformance, benchmark;
-- ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: the published JSON Schema;
+- ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: its JSON Schema;
 - ``in_words``: the text by which a record is shown.
 """
 
@@ -23,19 +23,16 @@ from inductor_debug_jupyter.pipeline.records.compile import (
     Recompile,
     SessionRecord,
 )
-from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, CheckStatus, ConformanceRecord
+from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, ConformanceRecord
 from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
 from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
-    GRAPH_STAGES,
     STAGES,
     GraphRecord,
-    GraphStatistics,
     NodeRecord,
     SourceLine,
-    Stage,
     TensorSpec,
 )
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
@@ -56,7 +53,6 @@ from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transf
 
 __all__ = [
     "BACKWARD",
-    "GRAPH_STAGES",
     "OP_STATUSES",
     "SCHEMA_VERSION",
     "STAGES",
@@ -64,7 +60,6 @@ __all__ = [
     "BenchmarkRecord",
     "BisectRecord",
     "CheckRecord",
-    "CheckStatus",
     "CompileCapture",
     "ConformanceRecord",
     "CoverageRecord",
@@ -80,7 +75,6 @@ __all__ = [
     "GraphBreak",
     "GraphCoverage",
     "GraphRecord",
-    "GraphStatistics",
     "Guard",
     "Heatmap",
     "KernelRecord",
@@ -105,7 +99,6 @@ __all__ = [
     "Severity",
     "Side",
     "SourceLine",
-    "Stage",
     "SymbolRecord",
     "TensorSpec",
     "Transfer",

@@ -63,7 +63,10 @@ def load_session(data: bytes) -> SessionRecord:
     while version < SCHEMA_VERSION:
         if version not in UPGRADES:
             raise RecordError(f"sessions of schema version {version} cannot be read any more")
-        session = _upgraded(session, version)
+        try:
+            session = UPGRADES[version](session)
+        except (AttributeError, TypeError):
+            raise RecordError(f"this saved session is damaged: it is no session of schema version {version}") from None
         version += 1
     record = converted(session, SessionRecord, "saved session")
     culprits = record.localization.culprits if record.localization else ()
@@ -103,10 +106,3 @@ def converted(raw: Any, kind: type[_Record], what: str) -> _Record:
         return parsed(lambda: msgspec.convert(raw, kind))
     except MalformedError as error:
         raise RecordError(f"this {what} is damaged: {error}") from None
-
-
-def _upgraded(session: Any, version: int) -> Any:
-    try:
-        return UPGRADES[version](session)
-    except (AttributeError, TypeError):
-        raise RecordError(f"this saved session is damaged: it is no session of schema version {version}") from None

@@ -2,32 +2,16 @@
 
 Rendering what a compile made (IR above all) costs more than capturing it. While a session is alive its texts may
 therefore be *handles*: functions that render. The first read calls the handle and keeps its result; saving reads
-everything, so a saved record is plain text.
+everything, so a saved record is plain text. A handle may also render a little at a time: ``pieces()`` has one piece
+after the other, ``joined(pieces)`` makes the whole of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 Handle = Callable[[], str]
-
-
-@runtime_checkable
-class RenderedInPieces(Protocol):
-    """A handle that can also render a little at a time."""
-
-    def __call__(self) -> str:
-        """The whole text."""
-        ...
-
-    def pieces(self) -> Iterator[str]:
-        """One piece after the other."""
-        ...
-
-    def joined(self, pieces: Iterable[str]) -> str:
-        """The whole text, from its pieces."""
-        ...
 
 
 class DeferredTexts(Mapping[str, str]):
@@ -47,13 +31,13 @@ class DeferredTexts(Mapping[str, str]):
     def steps(self) -> Iterator[None]:
         """Render everything that was not read yet, a little at a time."""
         for stage, text in list(self._texts.items()):
-            if isinstance(text, RenderedInPieces):
+            if hasattr(text, "pieces"):
                 yield from self._piece_by_piece(stage, text)
             elif not isinstance(text, str):
                 self[stage]
                 yield
 
-    def _piece_by_piece(self, stage: str, text: RenderedInPieces) -> Iterator[None]:
+    def _piece_by_piece(self, stage: str, text: Any) -> Iterator[None]:
         pieces: list[str] = []
         try:
             for piece in text.pieces():

@@ -18,9 +18,6 @@ Stage = Literal[
 STAGES: tuple[str, ...] = get_args(Stage)
 """Every stage, in the order in which a compile passes through them."""
 
-GRAPH_STAGES: tuple[str, ...] = ("dynamo", "joint", "forward", "backward", "post_grad")
-"""The stages that are FX graphs; the others are text."""
-
 Dim = int | str
 """A size or stride: a number, or the expression of a symbolic one (``"s0"``)."""
 

@@ -1,29 +1,18 @@
 """The JSON Schema of a saved session, for programs that read one without this package.
 
-It is made from the record classes, so that it says what :mod:`codec` reads and writes, and is kept beside them as
-``session.schema.json``: what a release published can be read without running it. After a change of the
-records::
-
-    python -m inductor_debug_jupyter.pipeline.records.schema
-
-writes the file anew; a test holds the two together. ``inductor-debug schema`` prints it.
+It is made from the record classes, so that it says what :mod:`codec` reads and writes; ``inductor-debug schema`` prints
+it.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
-import sys
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from inductor_debug_jupyter.pipeline.records.codec import SCHEMA_VERSION
 from inductor_debug_jupyter.pipeline.records.compile import SessionRecord
-
-FILE_NAME = "session.schema.json"
 
 
 def session_schema() -> dict[str, Any]:
@@ -42,16 +31,6 @@ def session_schema() -> dict[str, Any]:
     }
 
 
-def schema_text() -> str:
-    """The schema as the file holds it."""
-    return json.dumps(session_schema(), indent=1, ensure_ascii=False) + "\n"
-
-
-def published_schema() -> str:
-    """The text of the file that this release published."""
-    return (resources.files(__package__ or "") / FILE_NAME).read_text(encoding="utf-8")
-
-
 def _plain(component: Any) -> Any:
     """The component with its descriptions (docstrings) free of the source's indentation."""
     if isinstance(component, list):
@@ -62,14 +41,3 @@ def _plain(component: Any) -> Any:
         key: inspect.cleandoc(value) if key == "description" and isinstance(value, str) else _plain(value)
         for key, value in component.items()
     }
-
-
-def write() -> Path:
-    """Write the file anew."""
-    path = Path(__file__).with_name(FILE_NAME)
-    path.write_text(schema_text(), encoding="utf-8")
-    return path
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"{write()}\n")

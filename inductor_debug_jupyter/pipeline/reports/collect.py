@@ -32,13 +32,6 @@ class ReportData:
     problems: tuple[str, ...]
 
 
-def store_of(artifacts: ArtifactsLike) -> ArtifactStore:
-    """The store of a folder, or of the folder that the settings name."""
-    if isinstance(artifacts, ArtifactStore):
-        return artifacts
-    return ArtifactStore.of(resolve({"artifacts": artifacts}, names=SETTINGS))
-
-
 def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> ReportData:
     """Read sessions and benchmarks.
 
@@ -51,7 +44,9 @@ def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = No
         NotFoundError: nothing was captured, or one of ``sessions`` is not there.
         StoreError: nothing that was captured can be read.
     """
-    store = store_of(artifacts)
+    store = artifacts
+    if not isinstance(store, ArtifactStore):
+        store = ArtifactStore.of(resolve({"artifacts": store}, names=SETTINGS))
     chosen = dict.fromkeys(
         [saved.id for saved in store.sessions()]
         if sessions is None

@@ -160,13 +160,12 @@ def _pictures(record: SessionRecord) -> list[Row]:
         for compile_id, have in lookup.graphs:
             if have == stage:
                 chosen.setdefault(compile_id, stage)
-    return [_picture(lookup, compile_id, stage) for compile_id, stage in list(chosen.items())[:_COMPILES]]
-
-
-def _picture(lookup: Lookup, compile_id: str, stage: str) -> Row:
-    address, note = graph_image(lookup, compile_id, stage)
-    ops = count(len(lookup.graphs[compile_id, stage].calls), "op")
-    return Row(title=f"{compile_id} {stage}, {ops}", address=address, note=note)
+    pictures = []
+    for compile_id, stage in list(chosen.items())[:_COMPILES]:
+        address, note = graph_image(lookup, compile_id, stage)
+        ops = count(len(lookup.graphs[compile_id, stage].calls), "op")
+        pictures.append(Row(title=f"{compile_id} {stage}, {ops}", address=address, note=note))
+    return pictures
 
 
 def _texts(record: SessionRecord) -> list[tuple[str, str, str]]:

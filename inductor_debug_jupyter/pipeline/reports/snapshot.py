@@ -23,11 +23,11 @@ _LIMITS = (FIRST_VIEW, 10)
 """The numbers of shapes to try until the picture is small enough; the first is the panel's."""
 
 
-def snapshot_html(record: SessionRecord, *, max_bytes: int = MAX_BYTES) -> str:
-    """Static HTML of at most ``max_bytes``, which any sanitizer leaves whole."""
+def snapshot_html(record: SessionRecord) -> str:
+    """Static HTML of at most :data:`MAX_BYTES`, which any sanitizer leaves whole."""
     head = "<details><summary>Static snapshot (for readers without a kernel)</summary>"
     body = f"<pre>{_text(record)}</pre>"
-    room = max_bytes - len((head + body).encode()) - 500
+    room = MAX_BYTES - len((head + body).encode()) - 500
     return f"{head}{body}{_image(record, room)}</details>"
 
 
@@ -55,7 +55,6 @@ def _image(record: SessionRecord, room: int) -> str:
 
 
 def _standalone(svg: str) -> str:
-    """The SVG on a white sheet, because an image cannot follow the page's dark theme, at three quarters of its size."""
-    svg = _NOISE.sub("", svg)
-    start = svg.index(">", svg.index("<svg")) + 1
-    return f'{svg[:start].replace("pt", "px")}<rect width="100%" height="100%" x="0" y="0" fill="white"/>{svg[start:]}'
+    """The SVG on a white sheet, because an image cannot follow the page's dark theme."""
+    head, _, rest = _NOISE.sub("", svg).partition(">")
+    return f'{head}><rect width="100%" height="100%" x="0" y="0" fill="white"/>{rest}'

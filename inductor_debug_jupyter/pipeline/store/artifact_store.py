@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +16,13 @@ from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import SessionRecord, load_session
 from inductor_debug_jupyter.pipeline.settings import Settings
-from inductor_debug_jupyter.pipeline.store.cleaning import CleanReport, clean_folder, shrink, sweep
+from inductor_debug_jupyter.pipeline.store.cleaning import CleanReport, clean_folder, shrink
 from inductor_debug_jupyter.pipeline.store.file_layout import Content, content_of, session_contents
 from inductor_debug_jupyter.pipeline.store.files import (
     explained,
     make_folder,
     refuse_link,
     sha256_of,
-    temporary_name,
     why_not_ours,
     write_temporary,
 )
@@ -31,7 +30,6 @@ from inductor_debug_jupyter.pipeline.store.index import (
     Artifact,
     Index,
     SavedSession,
-    Unfinished,
     open_for_reading,
     open_for_writing,
 )
@@ -215,12 +213,10 @@ class ArtifactStore:
         staged: dict[tuple[str, str], Path] = {}
         try:
             with open_for_writing(self.folder) as index:
-                new = [content for content in contents if self._intact(index, content) is None]
-                announced = self._announce(index, new)
-                with self._finishing(index, announced):
-                    for content in new:
-                        self._stage(content, staged, announced)
-                    paths = self._commit(index, contents, staged, session_id, record)
+                for content in contents:
+                    if self._intact(index, content) is None:
+                        self._stage(content, staged)
+                paths = self._commit(index, contents, staged, session_id, record)
                 self._settle(index, session_id, pinned=pinned)
         finally:
             for temporary in staged.values():
@@ -228,26 +224,6 @@ class ArtifactStore:
                     temporary.unlink(missing_ok=True)
         _log.debug("stored %d artifacts of session %s in %s", len(paths), session_id, self.folder)
         return [(self.folder / path).absolute() for path in paths]
-
-    def _announce(self, index: Index, contents: Iterable[Content]) -> dict[tuple[str, str], str]:
-        """Announce the files that are about to be written, after removing those of killed writers."""
-        names = {(content.room, content.sha256): temporary_name() for content in contents}
-        now = time.time()
-        with index.locked():
-            sweep(self.folder, index, now)
-            for (room, sha256), temporary in names.items():
-                index.announce(Unfinished(temporary, room, sha256, now))
-        return names
-
-    @contextlib.contextmanager
-    def _finishing(self, index: Index, announced: dict[tuple[str, str], str]) -> Iterator[None]:
-        """Withdraw the announcements when the block has ended, also after an error."""
-        try:
-            yield
-        finally:
-            with contextlib.suppress(sqlite3.Error), index.locked():  # a full disk: the next save takes them back
-                for temporary in announced.values():
-                    index.finished(temporary)
 
     def _settle(self, index: Index, session_id: str, *, pinned: bool) -> None:
         """Pin the saved session, and bring the folder back to its limit; an error in here is only logged."""
@@ -291,15 +267,12 @@ class ArtifactStore:
             self._drop_unused(index, outdated)
         return paths
 
-    def _stage(
-        self, content: Content, staged: dict[tuple[str, str], Path], announced: Mapping[tuple[str, str], str]
-    ) -> Path:
-        """Write the content under a temporary name in its room: the announced one, if there is one."""
+    def _stage(self, content: Content, staged: dict[tuple[str, str], Path]) -> Path:
+        """Write the content under a temporary name in its room, once."""
         key = (content.room, content.sha256)
         if key not in staged:
-            room = self.folder / content.room
             with explained("write", self.folder / content.path()):
-                staged[key] = write_temporary(room, content.data, room / announced.get(key, temporary_name()))
+                staged[key] = write_temporary(self.folder / content.room, content.data)
         return staged[key]
 
     def _place(
@@ -308,7 +281,7 @@ class ArtifactStore:
         """Give the content its final name, unless it is stored already, and add it to ``placed``. Needs the lock."""
         if (path := self._intact(index, content)) is not None:
             return path
-        temporary = self._stage(content, staged, {})
+        temporary = self._stage(content, staged)
         attempt = 1
         while os.path.lexists(self.folder / content.path(attempt)):
             attempt += 1  # a file that the user edited or put there: not ours to overwrite

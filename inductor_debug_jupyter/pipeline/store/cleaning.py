@@ -8,9 +8,7 @@ SHA-256 (:meth:`Content.path`): its writer was killed before the row, or the ind
 their rows: an interrupted clean leaves rows of missing files, which the next clean forgets, and never a file without a
 row.
 
-Each save also does two cheap parts of this. :func:`sweep` removes what killed writers had announced in the index; files
-that were not announced stay, because an index that was moved away leaves such files too. :func:`shrink` removes the
-oldest sessions when the folder is larger than its limit.
+After a save, :func:`shrink` removes the oldest sessions when the folder is larger than its limit.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from pathlib import Path
 
 from inductor_debug_jupyter.pipeline.store.file_layout import ROOMS
 from inductor_debug_jupyter.pipeline.store.files import TEMPORARY, sha256_of, why_not_ours
-from inductor_debug_jupyter.pipeline.store.index import Artifact, Index, Unfinished
+from inductor_debug_jupyter.pipeline.store.index import Artifact, Index
 
 UNFINISHED = "left unfinished by a writer that was killed"
 ORPHANED = "written by us and named in no row: its writer was killed, or the index was lost"
@@ -182,30 +180,6 @@ def _is_ours(folder: Path, path: str) -> bool:
         return named is not None and (sha256_of(folder / path) or "").startswith(named[1])
     except OSError:
         return False
-
-
-def sweep(folder: Path, index: Index, now: float) -> None:
-    """Remove what writers announced and were killed before they finished. The caller holds the lock.
-
-    A file with its final name and no row can only be of a writer that is gone: a living one holds the lock from the
-    rename to the row. A temporary file may still be written, unless it was announced an hour ago.
-    """
-    for writing in index.unfinished():
-        is_ours = writing.room in ROOMS and TEMPORARY.fullmatch(writing.temporary) is not None
-        is_abandoned = now - writing.since > _ABANDONED
-        if is_ours:
-            _sweep_one(folder, index, writing, is_abandoned=is_abandoned)
-        if is_abandoned or not is_ours:
-            index.finished(writing.temporary)
-
-
-def _sweep_one(folder: Path, index: Index, writing: Unfinished, *, is_abandoned: bool) -> None:
-    room = folder / writing.room
-    for path in [f"{writing.room}/{entry.name}" for entry in _files(room) if writing.sha256[:16] in entry.name]:
-        if not index.users_of(path) and _is_ours(folder, path):
-            _unlink(folder / path)
-    if is_abandoned and not room.is_symlink():
-        _unlink(room / writing.temporary)
 
 
 def _unlink(path: Path) -> bool:

@@ -88,7 +88,9 @@ def write_temporary(folder: Path, data: bytes, temporary: Path | None = None) ->
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         try:
-            _write_all(handle, data)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -114,12 +116,6 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
 
 
 def sha256_of(path: Path) -> str | None:

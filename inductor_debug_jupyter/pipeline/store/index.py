@@ -3,8 +3,7 @@
 WAL mode, so that readers and a writer do not wait for each other; one writer at a time (``BEGIN IMMEDIATE``), others
 wait up to :data:`BUSY_SECONDS`. A connection lives for one operation only, which makes the store safe to use from
 threads and after a fork. One row of ``artifacts`` is one use of a file by a session: identical contents share the file.
-A row of ``unfinished`` is a file that a process is writing, or was when it was killed; a row of ``pinned`` is a session
-that the user saved by hand, which the folder's size limit never removes.
+A row of ``pinned`` is a session that the user saved by hand, which the folder's size limit never removes.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ _SCHEMA = (
         sha256 TEXT NOT NULL, room TEXT NOT NULL, name TEXT NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL,
         created REAL NOT NULL, session_id TEXT NOT NULL, part_of_record INTEGER NOT NULL,
         PRIMARY KEY (session_id, room, name, sha256))""",
-    """CREATE TABLE IF NOT EXISTS unfinished (
-        temporary TEXT PRIMARY KEY, room TEXT NOT NULL, sha256 TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS pinned (session_id TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS artifacts_by_content ON artifacts (room, sha256)",
     "CREATE INDEX IF NOT EXISTS artifacts_by_path ON artifacts (path)",
@@ -73,16 +70,6 @@ class SavedSession:
     findings: int
     sha256: str
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A file that was announced and not finished; ``temporary`` is its name until then, ``since`` the time."""
-
-    temporary: str
-    room: str
-    sha256: str
-    since: float
 
 
 class Index:
@@ -156,19 +143,6 @@ class Index:
         query = "SELECT coalesce(sum(bytes), 0) FROM (SELECT DISTINCT path, bytes FROM artifacts)"
         return int(self._connection.execute(query).fetchone()[0])
 
-    def announce(self, writing: Unfinished) -> None:
-        """Announce a file that is about to be written, so that it is found if its writer is killed."""
-        self._connection.execute("INSERT OR REPLACE INTO unfinished VALUES (?, ?, ?, ?)", astuple(writing))
-
-    def finished(self, temporary: str) -> None:
-        """Forget an announcement."""
-        self._connection.execute("DELETE FROM unfinished WHERE temporary = ?", (temporary,))
-
-    def unfinished(self) -> tuple[Unfinished, ...]:
-        """The files that were announced and not finished."""
-        rows = self._connection.execute("SELECT temporary, room, sha256, since FROM unfinished")
-        return tuple(_checked(Unfinished, row) for row in rows)
-
     def forget_use(self, session_id: str, path: str) -> None:
         """Drop a session's use of a file."""
         self._connection.execute("DELETE FROM artifacts WHERE session_id = ? AND path = ?", (session_id, path))
@@ -209,7 +183,7 @@ def _path(value: Any) -> str:
     return str(value)
 
 
-_Row = TypeVar("_Row", Artifact, SavedSession, Unfinished)
+_Row = TypeVar("_Row", Artifact, SavedSession)
 
 
 def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
@@ -225,8 +199,6 @@ def _checked(kind: type[_Row], row: tuple[Any, ...]) -> _Row:
         raise sqlite3.DatabaseError(f"malformed row ({error})") from None
     if isinstance(record, Artifact):
         _path(record.path)
-    if isinstance(record, Unfinished):
-        return record
     moment = record.saved if isinstance(record, SavedSession) else record.created
     if not 0 <= moment <= _LATEST or not 0 <= record.bytes <= LARGEST_NUMBER:
         raise sqlite3.DatabaseError("malformed row (a time or a size that cannot be)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord
@@ -37,18 +37,12 @@ def crash_text(crash: CrashRecord) -> str:
     return "\n".join(lines)
 
 
-def crash_section(crashes: Sequence[CrashRecord]) -> list[str]:
-    """The crashes as a section of a longer text; no lines without crashes."""
-    if not crashes:
-        return []
-    lines = [line for crash in crashes for line in crash_text(crash).splitlines()]
-    return ["", f"Crashed ({len(crashes):,})", *(f"  {line}" for line in lines)]
-
-
 def closing_lines(record: DiffRecord | LocalizationRecord) -> list[str]:
     """The end of a comparison's or a search's text: crashes, notes and pictures."""
-    lines = crash_section(record.crashes)
-    for title, texts in (("Notes", record.notes), ("Pictures", record.images)):
+    crashes = [line for crash in record.crashes for line in crash_text(crash).splitlines()]
+    sections = ((f"Crashed ({len(record.crashes):,})", crashes), ("Notes", record.notes), ("Pictures", record.images))
+    lines: list[str] = []
+    for title, texts in sections:
         if texts:
             lines += ["", title, *(f"  {plain(text)}" for text in texts)]
     return lines

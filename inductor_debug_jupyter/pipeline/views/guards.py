@@ -100,7 +100,9 @@ def guard_rows(guards: Iterable[Guard]) -> list[Row]:
 
 def _readable(guard: Guard, *, any_layer: bool) -> tuple[str, str]:
     """Expression and check; with ``any_layer``, ``self.layers.3.p == 0.1`` becomes ``self.layers.*.p == 0.1``."""
-    expression, check = readable_expression(guard.expression), " and ".join(readable_checks(guard))
+    expression = readable_expression(guard.expression)
+    # not the check that no dimension of a tensor is marked as dynamic
+    check = " and ".join(readable_check(check) for check in guard.checks if not _UNMARKED.match(check))
     if not any_layer or not _LAYER.search(expression):
         return expression, check
     pattern = _LAYER.sub("*", expression)
@@ -138,11 +140,6 @@ def readable_check(check: str) -> str:
             return f"type is {type_name}" if type_name else "same type"
         return f"same object ({type_name})" if type_name else "same object"
     return readable_expression(_GLOBAL_STATE.sub(r"\1", check).strip())
-
-
-def readable_checks(guard: Guard) -> tuple[str, ...]:
-    """The checks of a guard, without the one that no dimension of a tensor is marked as dynamic."""
-    return tuple(readable_check(check) for check in guard.checks if not _UNMARKED.match(check))
 
 
 def guards_data(record: SessionRecord) -> dict[str, Any]:
@@ -226,12 +223,9 @@ def _hint(guard: Guard) -> str:
 def _graphs(record: SessionRecord) -> dict[str, CompileCapture | None]:
     """Compile ids in order; one that has guards but no ops has no capture."""
     captures = {capture.compile_id: capture for capture in record.captures}
-    ids = sorted({*captures, *(guard.compile_id for guard in record.guards)}, key=_in_order)
-    return {compile_id: captures.get(compile_id) for compile_id in ids}
-
-
-def _in_order(compile_id: str) -> tuple[tuple[int, str], ...]:
-    return tuple((int(part) if part.isdigit() else -1, part) for part in compile_id.split("/"))
+    ids = {*captures, *(guard.compile_id for guard in record.guards)}
+    parts = {each: [(int(part) if part.isdigit() else -1, part) for part in each.split("/")] for each in ids}
+    return {compile_id: captures.get(compile_id) for compile_id in sorted(ids, key=parts.__getitem__)}
 
 
 def _graph_title(capture: CompileCapture | None) -> str:

@@ -49,13 +49,13 @@ class CurvePoint(TypedDict):
     place: str
 
 
-def localization_text(record: LocalizationRecord, *, timings: bool = False, limit: int = _SHOWN) -> str:
+def localization_text(record: LocalizationRecord, *, timings: bool = False) -> str:
     """The culprits, each with op, kernel, module and line; then crashes, notes and pictures of the search."""
     lines = [_headline(record)]
-    for culprit in record.culprits[:limit]:
+    for culprit in record.culprits[:_SHOWN]:
         lines += ["", *_culprit_lines(culprit)]
-    if len(record.culprits) > limit:
-        lines += ["", f"… and {len(record.culprits) - limit} more"]
+    if len(record.culprits) > _SHOWN:
+        lines += ["", f"… and {len(record.culprits) - _SHOWN} more"]
     lines += closing_lines(record)
     if timings:
         kept = f"{record.peak_bytes / 2**20:.1f} MiB kept at most"

@@ -43,11 +43,12 @@ def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Row:
     breaks = [_break_item(item, lookup) for item in record.graph_breaks[:_MAX_ITEMS]]
     recompiles = [_recompile_item(item, lookup) for item in record.recompiles[:_MAX_ITEMS]]
     crashes = record.diff.crashes if record.diff is not None else ()
+    tabs = {tab["id"] for tab in header_view(record)["tabs"]}
     return Row(
         verdict=_verdict(record),
         kind=verdict_kind(record),
         next=_next_steps(lookup, breaks, recompiles),
-        tiles=_tiles(record),
+        tiles=[{**tile, "tab": tile["tab"] if tile["tab"] in tabs else ""} for tile in _tiles(record)],
         phases=phase_views(record),
         crashes=crash_views(crashes),
         counts={"breaks": len(record.graph_breaks), "recompiles": len(record.recompiles)},
@@ -59,13 +60,7 @@ def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Row:
     )
 
 
-def _tiles(record: SessionRecord) -> list[Row]:
-    """The tiles, each linked to its tab where the panel has that tab."""
-    tabs = {tab["id"] for tab in header_view(record)["tabs"]}
-    return [{**tile, "tab": tile["tab"] if tile["tab"] in tabs else ""} for tile in _all_tiles(record)]
-
-
-def _all_tiles(record: SessionRecord) -> Iterator[Row]:
+def _tiles(record: SessionRecord) -> Iterator[Row]:
     """The tiles that the session has data for; breaks and recompiles have one even when there are none."""
     ops = sum(len(graph.calls) for capture in record.captures for graph in _opened(capture))
     yield Row(title="Graphs", value=f"{len(record.captures):,}", note=words.count(ops, "op"), tab="graph", kind="")

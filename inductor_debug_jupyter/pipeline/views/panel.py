@@ -16,12 +16,17 @@ from inductor_debug_jupyter.pipeline.words import ICONS, RANK
 
 
 def header_view(record: SessionRecord) -> Row:
-    """The title, the figures with the tabs they lead to, the tabs that have data, and the ``tab`` that opens first."""
+    """The title, the figures with the tabs they lead to, the tabs that have data, and the ``tab`` that opens first.
+
+    That is the tab with the worst error or warning; where two are as bad, the findings come first.
+    """
+    kinds = (("findings", _worst_severity(record)), ("diff", diff_kind(record)))
+    news = [(RANK[kind], tab) for tab, kind in kinds if kind in {"error", "warning"}]
     return Row(
         title=text.title_text(record),
         figures=_figures(record),
         tabs=list(_tabs(record)),
-        tab=_worst_tab(_worst_severity(record), diff_kind(record)),
+        tab=min(news, key=lambda each: each[0])[1] if news else "overview",
     )
 
 
@@ -75,12 +80,6 @@ def _has_guards(record: SessionRecord) -> bool:
 def diff_kind(record: SessionRecord) -> str:
     """``error``, ``warning`` or ``good``; empty without a comparison."""
     return VERDICT_KINDS[record.diff.verdict] if record.diff else ""
-
-
-def _worst_tab(findings: str, diff: str) -> str:
-    """The tab with the worst error or warning; where two are as bad, the findings come first."""
-    news = [(RANK[kind], tab) for tab, kind in (("findings", findings), ("diff", diff)) if kind in {"error", "warning"}]
-    return min(news, key=lambda each: each[0])[1] if news else "overview"
 
 
 def _figures(record: SessionRecord) -> list[Row]:

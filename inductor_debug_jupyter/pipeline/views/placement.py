@@ -11,7 +11,6 @@ from inductor_debug_jupyter.pipeline.records import (
     CoverageRecord,
     Fallback,
     GraphCoverage,
-    OpRow,
     Place,
     PlannedTransfer,
 )
@@ -36,19 +35,16 @@ def _graph_view(graph: GraphCoverage, lookup: Lookup | None) -> Row:
         compile_id=graph.compile_id,
         stage=graph.stage,
         counts={status: graph.count(status) for status in OP_STATUSES},
-        rows=[_row_view(row, lookup) for row in graph.rows],
+        rows=[
+            copied(row, "op", "status", "count", "reason", "parts")
+            | Row(icon=_ICONS[row.status], lines=_lines(row.places), selection=_selection(row.places, lookup))
+            for row in graph.rows
+        ],
         segments=[copied(segment, "index", "side", "nodes") for segment in graph.segments],
         ledger=[_ledger_view(entry, lookup) for entry in graph.fallbacks],
         transfers=[_transfer_view(each, graph, lookup) for each in graph.transfers],
         moved=list(_moved(graph)),
         narrowed=[f"{number:,} tensors of {dtype} are kept as {kept}" for dtype, kept, number in graph.narrowed],
-    )
-
-
-def _row_view(row: OpRow, lookup: Lookup | None) -> Row:
-    """One row of the op table."""
-    return copied(row, "op", "status", "count", "reason", "parts") | Row(
-        icon=_ICONS[row.status], lines=_lines(row.places), selection=_selection(row.places, lookup)
     )
 
 

@@ -94,19 +94,7 @@ class Provenance:
         label: str = "",
         stage: str = "",
     ) -> ProvenanceTrace:
-        """Follow a source line, a node or a kernel both ways.
-
-        Args:
-            line: a line number; ``label`` (``In [4]``, or a file) says in which file.
-            node: a node's name; ``stage`` says in which graph, when several have one of that name.
-            kernel: a kernel's name.
-            label: see ``line``.
-            stage: see ``node``.
-
-        Raises:
-            UsageError: not exactly one of the three was given.
-            NotFoundError: there is no such line, node or kernel.
-        """
+        """Follow a source line, a node or a kernel both ways, as ``DebugSession.trace`` says."""
         if [line, node, kernel].count(None) != 2:
             raise UsageError("trace() takes exactly one of line=, node= and kernel=")
         if line is not None:
