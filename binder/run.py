@@ -2,7 +2,7 @@
 
 Needs Python 3.11 and nothing else. The active virtual environment is used; without one, ``.venv`` is made here. Into it
 goes the pinned set of the job: for the quickstart what the package needs, for the tests their tools as well. What the
-job needs of the system (a C++ compiler, Python's headers, for the tests Chromium) is brought with ``apt-get``
+job needs of the system (a C++ compiler, Python's headers, Graphviz, for the tests Chromium) is brought with ``apt-get``
 where that can be done, as root or through sudo. Elsewhere it is said what to install: without a compiler the command
 stops, without the others it goes on, and tests that could not run are listed as NOT RUN and fail the command.
 
@@ -76,6 +76,7 @@ TOOLS = (
     Tool("python's venv module", "python3-venv", has_venv, is_essential=True),
     Tool("a C++ compiler", "g++", has_compiler, is_essential=True),
     Tool("Python's headers (Python.h)", "python3-dev", has_headers, is_essential=True),
+    Tool("Graphviz (dot)", "graphviz", lambda: shutil.which("dot") is not None),
     Tool("Chromium", "chromium", has_chromium, jobs=("tests",)),
 )
 

@@ -43,7 +43,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
     return make
 
 
-BRINGS = 'for name in chromium g++; do echo >"${0%/*}/$name"; /bin/chmod +x "${0%/*}/$name"; done'
+BRINGS = 'for name in chromium dot g++; do echo >"${0%/*}/$name"; /bin/chmod +x "${0%/*}/$name"; done'
 
 
 def test_what_is_missing_is_brought_and_the_tests_are_run(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def test_what_is_missing_is_brought_and_the_tests_are_run(machine: Any, monkeypa
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert names["main"](["tests", "-k", "strict"]) == 5, "pytest's own exit code"
     apt = [line for line in names["ran"]() if line.startswith("apt-get")]
-    assert apt == ["apt-get update", "apt-get install -y --no-install-recommends g++ chromium"]
+    assert apt == ["apt-get update", "apt-get install -y --no-install-recommends g++ graphviz chromium"]
     (pip,) = [line for line in names["ran"]() if line.startswith("python")]
     assert pip.startswith("python -m pip install --no-compile")
     assert pip.endswith("-r tests/requirements.txt -e .")
@@ -62,7 +62,7 @@ def test_trying_it_out_brings_no_browser_and_no_test_tool(machine: Any, monkeypa
     names = machine(apt_get=BRINGS, python="", inductor_debug="")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert names["main"](["quickstart", "--headless"]) == 0
-    assert "apt-get install -y --no-install-recommends g++" in names["ran"]()
+    assert "apt-get install -y --no-install-recommends g++ graphviz" in names["ran"]()
     (pip,) = [line for line in names["ran"]() if line.startswith("python")]
     assert pip.endswith("-r binder/requirements.txt .")
     assert names["ran"]()[-1] == "inductor-debug quickstart --headless"
@@ -81,7 +81,7 @@ def test_without_root_sudo_is_asked_and_never_waits_for_a_password(
 
 @pytest.mark.parametrize("job", ["quickstart", "tests"])
 def test_elsewhere_it_says_what_to_install(machine: Any, job: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """No apt-get: a compiler is a must; Chromium is named, and the job goes on."""
+    """No apt-get: a compiler is a must; Graphviz and Chromium are named, and the job goes on."""
     names = machine(python="", pytest="", inductor_debug="")
     assert names["main"]([job]) == 2
     said = capsys.readouterr().out.splitlines()
@@ -90,6 +90,7 @@ def test_elsewhere_it_says_what_to_install(machine: Any, job: str, capsys: pytes
     names = machine(gxx="")
     assert names["main"]([job]) == 0
     said = capsys.readouterr().out
+    assert "MISSING: Graphviz (dot)" in said
     assert ("MISSING: Chromium" in said) == (job == "tests")
 
 

@@ -33,7 +33,7 @@ from inductor_debug_jupyter.pipeline.settings import resolve, unknown_variables
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
 from inductor_debug_jupyter.version import __version__
 
-SUMMARY = "check torch, every hook, the C++ compiler, caches, Jupyter and the artifact folder"
+SUMMARY = "check torch, every hook, the C++ compiler, graphviz, caches, Jupyter and the artifact folder"
 EXAMPLES = """\
   inductor-debug doctor                 # all of it; compiles a tiny model and a tiny C++ file (half a minute)
   inductor-debug doctor --quick         # look only
@@ -119,6 +119,7 @@ def all_checks(store: ArtifactStore | None, *, quick: bool) -> Iterator[Check]:
     yield torch_there
     if torch_there.state != "broken":
         yield from _compiler_checks(quick=quick)
+    yield _guarded("graphviz", _graphviz)
     yield _packages()
     yield _guarded("JupyterLab widgets", _lab_extensions)
 
@@ -294,6 +295,18 @@ def _compiler_error(text: str, source: Path) -> str:
     """The first line with an error, without the temporary file's path."""
     lines = [line.replace(str(source), source.name) for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line), lines[-1] if lines else "it failed and said nothing")
+
+
+def _graphviz() -> Check:
+    """Lay a graph out as the panel does."""
+    from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import run_graphviz
+
+    try:
+        run_graphviz("digraph { a -> b }", timeout=60)
+    except LayoutError as error:
+        return Check("graphviz", "warning", str(error), "graphs are drawn with a layout of our own")
+    dot = shutil.which("dot")
+    return Check("graphviz", "ok", f"{dot} laid a graph out" if dot else "no dot; pygraphviz laid a graph out instead")
 
 
 _PACKAGES = ("jupyterlab", "ipykernel", "IPython", "ipywidgets", "anywidget", "bqplot")

@@ -11,6 +11,7 @@
     ├── StoreError                 artifacts cannot be written or read (exit code 4)
     ├── RecordError                a saved record cannot be read: damaged, or from a newer version
     ├── HookError                  this torch lacks a private name that a capture hook needs
+    ├── LayoutError                graphviz could not lay a graph out
     ├── RewriteError               a fixed model cannot compute what the original does, for these inputs
     ├── ReproError                 a graph cannot be written as a standalone script
     ├── AdapterError               an accelerator's adapter could not compile a graph
@@ -84,6 +85,10 @@ class RecordError(InductorDebugError):
 
 class HookError(InductorDebugError):
     """This torch lacks a private name that one of our hooks needs."""
+
+
+class LayoutError(InductorDebugError):
+    """Graphviz could not lay a graph out."""
 
 
 class RewriteError(InductorDebugError):

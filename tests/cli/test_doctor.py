@@ -105,8 +105,16 @@ def test_a_hook_that_is_gone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli("doctor", "--quick", "--quiet").code == 1, "without Dynamo's hook nothing is captured"
 
 
-def test_without_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_graphviz_and_without_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import run_graphviz
+
+    run_graphviz.cache_clear()
+    graphviz = doctor._graphviz()
+    assert (graphviz.state, graphviz.consequence) == ("warning", "graphs are drawn with a layout of our own")
+    assert "no graphviz" in graphviz.found
     packages = doctor._packages()
     assert packages.state == "warning"
     assert packages.found.startswith("cannot be used: anywidget (")

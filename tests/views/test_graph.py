@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
+import sys
 import xml.etree.ElementTree as ElementTree
 from base64 import b64decode
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from inductor_debug_jupyter.pipeline.drawing import graphviz_layout as layout
 from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
 from inductor_debug_jupyter.pipeline.drawing.geometry import Geometry, Rect
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView
-from inductor_debug_jupyter.pipeline.drawing.layout import layered
+from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import place, run_graphviz, to_dot
+from inductor_debug_jupyter.pipeline.drawing.own_layout import layered
 from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
-from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.errors import LayoutError, NotFoundError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     GraphRecord,
@@ -28,6 +34,7 @@ from inductor_debug_jupyter.pipeline.views.places import Lookup
 from .graphs import chain, op, transformer, view_of
 
 Make = Callable[..., SessionRecord]
+needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs graphviz's dot")
 
 
 def texts(svg: str) -> str:
@@ -112,6 +119,13 @@ def test_the_many_inputs_of_a_group_are_one_shape_except_those_with_findings() -
 # Layout ------------------------------------------------------------------------------------------------------------
 
 
+def test_graphviz_is_given_numbers_only(make_record: Make) -> None:
+    dot = to_dot(GraphView(Lookup(make_record()), "0/0", "forward").drawing)
+    for statement in dot.splitlines()[4:-1]:
+        assert re.match(r"n\d+ (\[width=[\d.]+, height=[\d.]+\];$|-> n\d+( \[weight=6\])?;$)", statement), statement
+
+
+@needs_dot
 def test_a_label_reads_as_it_was_written() -> None:
     hostile = '<b>"q"\\N\\n&lt;&amp;'
     picture = view_of(GraphRecord("forward", (NodeRecord("a", "call_function", hostile),))).picture()
@@ -138,6 +152,37 @@ def test_every_drawn_shape_says_what_it_selects(make_record: Make) -> None:
 def test_a_graph_that_is_not_there_is_not_found(make_record: Make) -> None:
     with pytest.raises(NotFoundError, match="0/0"):
         GraphView(Lookup(make_record()), "0/0", "joint")
+
+
+@needs_dot
+def test_bad_dot_is_a_layout_error() -> None:
+    with pytest.raises(LayoutError, match="graphviz failed"):
+        run_graphviz("digraph {{{")
+
+
+def test_a_layout_that_takes_too_long_is_stopped_and_ours_steps_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "_command", lambda kind: [sys.executable, "-c", "import time; time.sleep(60)"])
+    geometry, said = place(view_of(chain(3)).drawing, timeout=0.2)
+    assert "within 0.2 s" in said
+    assert set(geometry.shapes) == {"n0", "n1", "n2", "n3"}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pygraphviz") is None, reason="needs pygraphviz")
+def test_without_dot_pygraphviz_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "only_pygraphviz" in run_graphviz("digraph { only_pygraphviz }", timeout=60)
+
+
+def test_without_graphviz_our_own_layout_draws_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    run_graphviz.cache_clear()
+    view = view_of(transformer(4))
+    picture = view.picture()
+    assert "no graphviz here" in picture["note"]
+    assert "Layer ×4" in texts(picture["svg"])
+    view.expand("layers.2")
+    assert "layers.2" in texts(view.picture()["svg"])
 
 
 def overlap(one: Rect, other: Rect) -> bool:
@@ -171,7 +216,7 @@ def assert_readable(drawing: Drawing, geometry: Geometry) -> None:
         assert geometry.shapes[tail].y < geometry.shapes[head].y, "arrows point down"
 
 
-def test_the_layout_keeps_shapes_apart_frames_around_them_and_arrows_down() -> None:
+def test_our_own_layout_keeps_shapes_apart_frames_around_them_and_arrows_down() -> None:
     view = view_of(transformer(5))
     for name in ("layers.0", "layers.0.attention", "layers.3"):
         view.expand(name)
@@ -179,30 +224,7 @@ def test_the_layout_keeps_shapes_apart_frames_around_them_and_arrows_down() -> N
     assert_readable(view.drawing, layered(view.drawing))
 
 
-def test_an_arrow_that_passes_rows_is_hidden_by_no_shape() -> None:
-    nodes = (op("a"), op("b", "a"), op("c", "b"), op("d", "c", "a"))
-    drawing = view_of(GraphRecord("forward", nodes)).drawing
-    geometry = layered(drawing)
-    ids = {shape.names[0]: shape.id for shape in drawing.shapes}
-    (points,) = [points for tail, head, points in geometry.edges if (tail, head) == (ids["a"], ids["d"])]
-    for name in ("b", "c"):
-        rect = geometry.shapes[ids[name]]
-        beside = [x for x, y in points if rect.y <= y <= rect.y + rect.height]
-        assert beside
-        assert all(x < rect.x or x > rect.x + rect.width for x in beside)
-
-
-def test_small_shapes_do_not_push_a_chain_aside() -> None:
-    nodes = [NodeRecord("x0", "placeholder", "x0", role="input"), op("a0", "x0")]
-    for at in range(1, 6):
-        nodes += [NodeRecord(f"x{at}", "placeholder", f"x{at}", role="input"), op(f"a{at}", f"a{at - 1}", f"x{at}")]
-    drawing = view_of(GraphRecord("forward", tuple(nodes))).drawing
-    geometry = layered(drawing)
-    chain_middles = [geometry.shapes[shape.id].middle for shape in drawing.shapes[: drawing.units]]
-    assert max(chain_middles) - min(chain_middles) < 30, chain_middles
-
-
-def test_the_layout_takes_two_thousand_shapes() -> None:
+def test_our_own_layout_takes_two_thousand_shapes() -> None:
     view = view_of(transformer(160))
     view.expand_all()
     assert 1_000 < len(view.drawing.shapes) <= 2_000

@@ -1,8 +1,8 @@
 """A graph with some boxes open → a drawing: shapes, frames around open boxes, and arrows.
 
-Nobody can follow the long edges of a real graph, so they are taken out: the near end of an edge that spans many ranks
-becomes a small *portal* that names the far shape; inputs are drawn again beside each consumer; parameters and constants
-are only named in the box that reads them; edges into ``output`` are dropped.
+Graphviz takes minutes on a real graph because of its long edges, so they are taken out first: the near end of an edge
+that spans many ranks becomes a small *portal* that names the far shape; inputs are drawn again beside each consumer;
+parameters and constants are only named in the box that reads them; edges into ``output`` are dropped.
 
 Ids of shapes and frames are indices (``n12``, ``c3``), never names.
 """
@@ -285,9 +285,9 @@ class Painter:
 
 
 def _ranks(before: list[list[int]]) -> list[int]:
-    """The longest path from the top to each unit, as the layout ranks them; edges only go forward.
+    """The longest path from the top to each unit, which is how dot ranks them; edges only go forward.
 
-    A unit that reads inputs only (a weight's transpose) is then moved down to its first consumer.
+    A unit that reads inputs only (a weight's transpose) is then moved down to its first consumer, as dot does.
     """
     ranks = [0] * len(before)
     light = [True] * len(before)

@@ -1,6 +1,7 @@
 """The geometry of a drawing, which a layout returns, and the sizes of shapes, which a layout needs.
 
-Labels are measured here: a browser would do so only after it has drawn them.
+Labels are measured here and not by graphviz, and only numbers go to the layout. So one SVG writer serves both layouts,
+and no label can be misread as DOT.
 """
 
 from __future__ import annotations

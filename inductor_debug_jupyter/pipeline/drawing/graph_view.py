@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.drawing.colours import NOTHING, TITLES, Err
 from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn, declutter
 from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing, Painter, Shape, count_units, marks_of
 from inductor_debug_jupyter.pipeline.drawing.folding import Box, Tree
-from inductor_debug_jupyter.pipeline.drawing.layout import layered
+from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import SECONDS, place
 from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
@@ -192,16 +192,17 @@ class GraphView(Harmless):
             self._drawing = Painter(self.drawn, self.tree, set(self.opened), self._marks, severities).paint()
         return self._drawing
 
-    def picture(self) -> Row:
+    def picture(self, *, timeout: float = SECONDS) -> Row:
         """The SVG, and the nodes of each of its shapes and frames by the ``<title>`` of their groups in it.
 
         ``anchor`` is the box that was opened or closed last, whose position a panel keeps; ``opened`` and ``closed``
-        count boxes; ``colours`` has name and title of each colouring.
+        count boxes; ``colours`` has name and title of each colouring. Takes as long as the layout does.
         """
         key = self.opened
         if key not in self._pictures:
             drawing = self.drawing
-            self._pictures[key] = drawing, self._picture(drawing, to_svg(drawing, layered(drawing)))
+            geometry, problem = place(drawing, timeout=timeout)
+            self._pictures[key] = drawing, self._picture(drawing, to_svg(drawing, geometry), problem)
             while len(self._pictures) > _PICTURES_KEPT:
                 del self._pictures[next(iter(self._pictures))]
         self._drawing, picture = self._pictures[key]
@@ -269,14 +270,14 @@ class GraphView(Harmless):
         calls, units = len(self.drawn.graph.calls), self.drawing.units
         return f"{words.count(calls, 'op')} in {words.count(units, 'shape')}" if units < calls else ""
 
-    def _picture(self, drawing: Drawing, svg: str) -> Row:
+    def _picture(self, drawing: Drawing, svg: str, problem: str) -> Row:
         return Row(
             compile_id=self.compile_id,
             stage=self.stage,
             svg=svg,
             nodes={shape.id: self._node(shape) for shape in drawing.shapes},
             frames={frame.id: Row(box=frame.box, title=frame.title) for frame in drawing.frames},
-            note=self._note(),
+            note=". ".join(filter(None, [self._note(), problem])),
             anchor="",
             opened=len(drawing.frames),
             closed=sum(shape.kind == "group" for shape in drawing.shapes),
