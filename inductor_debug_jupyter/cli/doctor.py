@@ -27,7 +27,7 @@ from typing import Literal
 from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.cli.terminal import print_json, print_table
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.errors import OptionError, StoreError, in_a_line
+from inductor_debug_jupyter.pipeline.errors import LayoutError, OptionError, StoreError, in_a_line
 from inductor_debug_jupyter.pipeline.options import OPTIONS, add_options
 from inductor_debug_jupyter.pipeline.settings import resolve, unknown_variables
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
