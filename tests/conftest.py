@@ -36,7 +36,6 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[proofs.ALL_DRAWS] = "1"
     if _holds_test_folders(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # where pytest makes `tmp_path`
-    gc.disable()  # until everything is imported, and frozen by `pytest_collection_finish`
     warm_python.install()
 
 
@@ -71,6 +70,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason=f"there is no Chromium: {INSTALL}"))
+
+
+def pytest_collectstart() -> None:
+    """No garbage collector until everything is imported, and frozen by :func:`pytest_collection_finish`."""
+    gc.disable()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
