@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.contract import Contract, Facts
+from inductor_debug_jupyter.pipeline.diff.contract import Contract, Facts, is_layout
 from inductor_debug_jupyter.pipeline.diff.executions import (
     Backend,
     Call,
@@ -21,8 +21,10 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
     isolated_backend,
     resolve_backend,
 )
-from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, localize
-from inductor_debug_jupyter.pipeline.diff.localize_passes import search_above
+from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, as_compiler, localize
+from inductor_debug_jupyter.pipeline.diff.localize_layouts import search_layouts
+from inductor_debug_jupyter.pipeline.diff.localize_passes import Above, search_above
+from inductor_debug_jupyter.pipeline.diff.localize_random import search_random
 from inductor_debug_jupyter.pipeline.diff.output_verdicts import judge_outputs, one_of_each_call, spread_of, with_spread
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
@@ -34,7 +36,7 @@ from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, Loc
 from inductor_debug_jupyter.pipeline.rerun.again import plain_model
 from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
 from inductor_debug_jupyter.pipeline.store import Shelf
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced, compile_to_compare
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
@@ -171,6 +173,16 @@ class KernelDiffHarness:
             named = self.candidate.name
             raise UsageError(f"test_backend={named!r}; localize() needs a candidate that compiles, such as 'inductor'")
         once = replace(self._call, kept=None, calls=1)
+        compared: list[DiffRecord] = []
+
+        def whole(watched: Execution | None = None) -> DiffRecord:
+            # What no op explains must not look like a pass: the outputs as a whole are judged too. Compiled anew:
+            # what was compiled for an earlier run may have made the fault that only its second call has.
+            if not compared:
+                self._call = replace(self._call, kept=CompiledGraphs())
+                compared.append(self._compare(replace(self.config, heatmaps=False), watched)[0])
+            return compared[0]
+
         found, execution = localize(
             once,
             self.candidate,
@@ -179,20 +191,32 @@ class KernelDiffHarness:
             held_as=self.held_as,
             free_running=free_running,
             timeout=self._limit_here(self.candidate),
+            outputs_differ=lambda: not whole().passed,
         )
         if not found.crashes:
-            # What no op explains must not look like a pass: the outputs as a whole are judged too.
-            # Compiled anew: what was compiled for an earlier run may have made the fault that only its second call has.
-            self._call = replace(self._call, kept=CompiledGraphs())
-            whole, _ = self._compare(replace(self.config, heatmaps=False), execution)
-            found = _with_verdict(found, whole)
-        if found.verdict == "mismatch" and not found.culprits and self.candidate.name == INDUCTOR:
-            above = search_above(once, self.config)
-            found = replace(found, culprits=above.culprits, notes=(*found.notes, *above.notes))
+            found = self._looked_beyond(_with_verdict(found, whole(execution)), whole(), once)
         if not generate_visualizations:
             return found
         images, notes = draw_localization(found, output_dir)
         return replace(found, images=images, notes=(*found.notes, *notes))
+
+    def _looked_beyond(self, found: LocalizationRecord, whole: DiffRecord, once: Call) -> LocalizationRecord:
+        """What is to blame where the values of the ops do not tell: layouts, random numbers, passes of Inductor's."""
+        if found.verdict != "mismatch":
+            return found
+        assert self.candidate.compiler is not None
+        compiler = compile_to_compare if self.candidate.name == INDUCTOR else as_compiler(self.candidate.compiler)
+        searches: list[Callable[[], Above]] = []
+        if any(map(is_layout, whole.outputs)) and not self.isolate:
+            searches.append(lambda: search_layouts(once, self.config, compiler))
+        if not found.culprits and not all(is_layout(output) for output in whole.outputs if not output.passed):
+            searches.append(lambda: search_random(once, self.config, compiler))
+            if self.candidate.name == INDUCTOR:
+                searches.append(lambda: search_above(once, self.config))
+        for search in searches:
+            above = search()
+            found = replace(found, culprits=(*found.culprits, *above.culprits), notes=(*found.notes, *above.notes))
+        return found
 
     def record(self, path: str | Path, backend: Any = None) -> Recording:
         """Run the candidate (or another ``backend``) and write what comes out, to be compared elsewhere.
