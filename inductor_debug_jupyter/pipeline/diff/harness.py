@@ -180,7 +180,8 @@ class KernelDiffHarness:
             # what was compiled for an earlier run may have made the fault that only its second call has.
             if not compared:
                 self._call = replace(self._call, kept=CompiledGraphs())
-                compared.append(self._compare(replace(self.config, heatmaps=False), watched)[0])
+                config = replace(self.config, heatmaps=False)
+                compared.append(self._compare(config, watched, only_whether=True)[0])
             return compared[0]
 
         found, execution = localize(
@@ -202,14 +203,14 @@ class KernelDiffHarness:
 
     def _looked_beyond(self, found: LocalizationRecord, whole: DiffRecord, once: Call) -> LocalizationRecord:
         """What is to blame where the values of the ops do not tell: layouts, random numbers, passes of Inductor's."""
-        if found.verdict != "mismatch":
+        if found.verdict != "mismatch" or found.culprits:
             return found
         assert self.candidate.compiler is not None
         compiler = compile_to_compare if self.candidate.name == INDUCTOR else as_compiler(self.candidate.compiler)
         searches: list[Callable[[], Above]] = []
         if any(map(is_layout, whole.outputs)) and not self.isolate:
             searches.append(lambda: search_layouts(once, self.config, compiler))
-        if not found.culprits and not all(is_layout(output) for output in whole.outputs if not output.passed):
+        if not all(is_layout(output) for output in whole.outputs if not output.passed):
             searches.append(lambda: search_random(once, self.config, compiler))
             if self.candidate.name == INDUCTOR:
                 searches.append(lambda: search_above(once, self.config))
@@ -245,14 +246,19 @@ class KernelDiffHarness:
     def _recorded(self) -> bool:
         return self.reference.recording is not None or self.candidate.recording is not None
 
-    def _compare(self, config: ComparisonConfig, watched: Execution | None = None) -> tuple[DiffRecord, LivePairs]:
-        """Run both and compare; ``watched`` is an execution of the candidate that there is already, of one call."""
+    def _compare(
+        self, config: ComparisonConfig, watched: Execution | None = None, *, only_whether: bool = False
+    ) -> tuple[DiffRecord, LivePairs]:
+        """Run both and compare; ``watched`` is an execution of the candidate that there is already, of one call.
+
+        ``only_whether`` outputs differ is asked: see :func:`judge_outputs`.
+        """
         done, notes = self._executions(config, None if self.repeats > 1 else watched)
         reference, candidate = done[0], done[-1]
         outputs: tuple[OutputDiff, ...] = ()
         pairs = LivePairs()
         if not any(execution.error for execution in done):
-            outputs, pairs, remarks = self._judged(reference, candidate, config)
+            outputs, pairs, remarks = self._judged(reference, candidate, config, only_whether)
             notes += remarks
         elif candidate.crash is not None and len(done) == 2:
             outputs = worst_first(_partial(reference, candidate, candidate.crash, config))
@@ -293,7 +299,7 @@ class KernelDiffHarness:
         return done, notes
 
     def _judged(
-        self, reference: Execution, candidate: Execution, config: ComparisonConfig
+        self, reference: Execution, candidate: Execution, config: ComparisonConfig, only_whether: bool
     ) -> tuple[tuple[OutputDiff, ...], LivePairs, list[str]]:
         """Two executions compared: what came out, the tensors behind it, and notes.
 
@@ -309,6 +315,7 @@ class KernelDiffHarness:
             ours,
             reference_is_eager=self.reference.compiler is None and self.reference.recording is None,
             held_as=self.held_as,
+            only_whether=only_whether,
         )
         outputs, unsteady = self._repeated(outputs, reference, candidate, config)
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)

@@ -168,7 +168,7 @@ def confirm(
         held_as: as for :func:`judge`.
         again: runs everything under that noise; what it raises ends the second look.
     """
-    doubtful = {name: found.places for name, found in judged.items() if _is_doubtful(found, spreads[name])}
+    doubtful = {name: found.places for name, found in judged.items() if is_doubtful(found, spreads[name])}
     floors = {name: _floor(spreads[name], held_as) for name in doubtful}
     in_vain = 0
     for pair in range(_PAIRS):
@@ -202,7 +202,7 @@ def _add_loud(spread: Spread, name: str, runs: Iterable[Mapping[str, Any]], floo
         spread.add_loud(run.get(name), _LOUDNESS, floor)
 
 
-def _is_doubtful(found: Judgement, spread: Spread) -> bool:
+def is_doubtful(found: Judgement, spread: Spread) -> bool:
     """Whether a value is wrong in single places, and not as a whole."""
     if not found.wrong:
         return False

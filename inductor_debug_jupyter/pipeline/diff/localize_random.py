@@ -3,9 +3,9 @@
 Such an op cannot be judged on the candidate's values: nobody knows what it should have drawn. It is run by itself, by
 the candidate and in eager mode, from the same state of torch's generator. Where the results agree, the op is right.
 Where they do not, the candidate may use a generator of its own, which is no fault: then both run again and again, and
-the sums of the numbers, of their sizes and squares, and the count of zeros, are compared. They are sums over many
-independent draws, so their difference over its standard deviation is a normal number; beyond :data:`_SIGMAS` the two
-do not draw from the same distribution, and the op is at fault.
+the sums of the numbers, of their sizes and squares, and the count of zeros, are compared run by run. They are sums over
+many independent draws, so their mean difference over its standard deviation is a normal number; beyond
+:data:`_SIGMAS` the two do not draw from the same distribution, and the op is at fault.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptG
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _SIGMAS: Final = 6.0
-"""Chance exceeds so many standard deviations once in 5e8 comparisons."""
+"""Chance exceeds so many standard deviations about once in a million comparisons of 32 runs."""
 _DRAWS: Final = 50_000
 """About so many numbers are drawn on each side."""
-_FEWEST, _MOST = 16, 256
+_FEWEST, _MOST = 32, 256
 """Runs of one op."""
 _SEEDS: Final = range(2)
 
@@ -144,9 +144,9 @@ class _Pair:
         first = self.eager()
         smallest = min((value.numel() for value in first), default=1)
         self.runs = min(_MOST, max(_FEWEST, math.ceil(_DRAWS / max(1, smallest))))
-        for side, sums in ((self.candidate, ours), (self.eager, theirs)):
-            torch.manual_seed(1)
-            for _ in range(self.runs):
+        for seed in range(self.runs):
+            for side, sums in ((self.candidate, ours), (self.eager, theirs)):
+                torch.manual_seed(seed)
                 sums.add(side())
         return ours.against(theirs, self.runs)
 
@@ -173,8 +173,8 @@ class _Sums:
         for key, theirs in eager.totals.items():
             ours = self.totals[key]
             one, other = (torch.tensor(each, dtype=torch.float64) for each in (ours, theirs))
-            gap = float((one.mean() - other.mean()).abs())
-            deviation = math.sqrt(float(one.var() + other.var()) / runs)
+            apart = one - other  # run by run: from one generator, both sides vary together
+            gap, deviation = float(apart.mean().abs()), float(apart.std()) / math.sqrt(runs)
             sigmas = gap / deviation if deviation else math.inf if gap > 1e-9 * float(other.abs().mean()) else 0.0
             if sigmas > worst:
                 count = max(1, self.sizes[key[0]][2])
