@@ -170,18 +170,18 @@ def confirm(
     """
     doubtful = {name: found.places for name, found in judged.items() if is_doubtful(found, spreads[name])}
     floors = {name: _floor(spreads[name], held_as) for name in doubtful}
-    in_vain = 0
-    for pair in range(_PAIRS):
-        if not doubtful or in_vain == _IN_VAIN:
-            return
-        if not (runs := _loud_runs(again, pair, held_as)):
-            return
+    pair = in_vain = 0
+    while doubtful and pair < _PAIRS and in_vain < _IN_VAIN:
+        runs = _loud_runs(again, pair, held_as)
         for name in doubtful:
             _add_loud(spreads[name], name, runs, floors[name])
             judged[name] = judge(candidate[name], spreads[name], held_as)
-        explained_more = any(judged[name].places < places for name, places in doubtful.items())
-        in_vain = 0 if explained_more else in_vain + 1
-        doubtful = {name: judged[name].places for name in doubtful if judged[name].wrong}
+        pair, in_vain = pair + 1, 0 if _are_fewer(judged, doubtful) else in_vain + 1
+        doubtful = {name: judged[name].places for name in doubtful if runs and judged[name].wrong}
+
+
+def _are_fewer(judged: Mapping[str, Judgement], places: Mapping[str, int]) -> bool:
+    return any(judged[name].places < before for name, before in places.items())
 
 
 def _loud_runs(

@@ -11,7 +11,7 @@ Of several calls and runs: which call is worse than the first, and what a side d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -68,23 +68,36 @@ def judge_outputs(
         if spread is not None and spread.runs:
             spreads[path] = replace(spread, base=reference[path])
             judged[path] = judge(candidate[path], spreads[path], held_as)
-    doubtful = {path for path, found in judged.items() if is_doubtful(found, spreads[path])}
-    left_out: set[str] = set()
-    if only_whether and any(found.wrong and path not in doubtful for path, found in judged.items()):
-        left_out = doubtful
-    else:
+    left_out = _left_out(judged, spreads) if only_whether else frozenset()
+    if not left_out:
         confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config))
     unjudged = [path for path in suspects if path not in judged]
     if unjudged and not notes:
         notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
-    return tuple(
-        replace(output, verdict="not_compared", reason=_LEFT_OUT)
-        if output.path in left_out
-        else _judged(output, judged[output.path], held_as)
-        if output.path in judged
-        else unless_too_small(output, reference.get(output.path), config)
-        for output in outputs
-    ), notes
+    return tuple(_told(output, judged, left_out, held_as, reference, config) for output in outputs), notes
+
+
+def _told(
+    output: OutputDiff,
+    judged: Mapping[str, Judgement],
+    left_out: Collection[str],
+    held_as: torch.dtype | None,
+    reference: Mapping[str, Any],
+    config: ComparisonConfig,
+) -> OutputDiff:
+    """An output with the verdict of its floor, left out, or by tolerance where it has no floor."""
+    if output.path in left_out:
+        return replace(output, verdict="not_compared", reason=_LEFT_OUT)
+    if output.path in judged:
+        return _judged(output, judged[output.path], held_as)
+    return unless_too_small(output, reference.get(output.path), config)
+
+
+def _left_out(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> frozenset[str]:
+    """The values that would be looked at twice, where another one is wrong beyond doubt."""
+    doubtful = frozenset(path for path, found in judged.items() if is_doubtful(found, spreads[path]))
+    certain = any(found.wrong for path, found in judged.items() if path not in doubtful)
+    return doubtful if certain else frozenset()
 
 
 def _is_open(
