@@ -114,6 +114,19 @@ def test_a_clone_that_copies_one_stick_names_element_64_and_shows_the_kernel() -
     assert "copy_range" in text
 
 
+def _long_sums(x: torch.Tensor) -> torch.Tensor:
+    return torch.ones(1, 4096) @ (x.abs()[0, :4].expand(4096, 4) + 1)
+
+
+def test_sums_that_a_device_says_it_keeps_in_float32_and_does_not() -> None:
+    wrong = StickAdapter(faults=["wrong-accumulation"], check=False)
+    assert [each.op for each in KernelDiffHarness(_long_sums, (X,), test_backend=wrong).localize().culprits] == [
+        "aten.mm.default"
+    ]
+    for healthy in (StickAdapter(check=False, faults=()), StickAdapter(check=False, faults=(), accumulate="float16")):
+        assert KernelDiffHarness(_long_sums, (X,), test_backend=healthy).localize().culprits == ()
+
+
 def test_on_the_simulator_only_what_has_the_fault_is_blamed() -> None:
     healthy = KernelDiffHarness(Net(), (X,), test_backend=StickAdapter(check=False, faults=())).localize()
     assert healthy.culprits == ()

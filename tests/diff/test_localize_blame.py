@@ -10,6 +10,7 @@ import torch
 from functorch.compile import make_boxed_func
 
 from inductor_debug_jupyter import KernelDiffHarness
+from tests.proofs.inside_torch.planting import Lowered, lowering_planted
 from tests.support.planted import wrong
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -178,3 +179,32 @@ def test_a_backend_that_gives_sparse_tensors_does_not_end_the_search():
     found = KernelDiffHarness(torch.nn.Linear(6, 6), torch.randn(4, 6), test_backend=backend).localize()
     assert found.verdict != "match"
     assert "sparse" in found.culprits[0].reason
+
+
+def _without_minus_zero(op: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return op(*args, **kwargs) + 0.0
+
+
+@pytest.mark.parametrize(
+    ("op", "model"),
+    [
+        ("neg", lambda x: 1 / (-x)),
+        ("mul", lambda x: torch.reciprocal(x * -2)),
+        ("neg", lambda x: torch.atan2(-x, torch.full_like(x, -1.0))),
+        ("neg", lambda x: (1 / (-x)).sigmoid() * 3),
+    ],
+)
+def test_an_op_that_loses_the_sign_of_zero_is_named_and_not_what_shows_it(op: str, model: Model):
+    x = torch.tensor([0.0, -1.0, 2.0, -3.0] * 8)
+    harness = KernelDiffHarness(model, x, test_backend=wrong(op, _without_minus_zero))
+    found = harness.localize()
+    assert found.verdict == "mismatch"
+    assert [culprit.op.split(".")[1] for culprit in found.culprits] == [op]
+    assert "it gives 0.0 where -0.0 is right" in found.culprits[0].reason
+
+
+def test_the_sign_of_zero_that_a_lowering_loses_is_named_on_inductor():
+    x = torch.tensor([0.0, -1.0, 2.0, -3.0] * 8)
+    with lowering_planted("neg", lambda original, x: Lowered.of("sub", 0.0, x)):
+        found = KernelDiffHarness(lambda x: 1 / (-x), x).localize()
+    assert [culprit.op for culprit in found.culprits] == ["aten.neg.default"]

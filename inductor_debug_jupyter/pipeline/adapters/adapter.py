@@ -216,6 +216,8 @@ class AcceleratorAdapter(ABC):
     alignment_dims: str = "feature"
     compute_dtype: torch.dtype | None = None
     """The format that the device computes in, if narrower than the tensors' own; comparisons allow its rounding."""
+    sum_dtype: torch.dtype | None = None
+    """The format that running sums are kept in. Said to be wider than ``compute_dtype``, a sum is rounded once."""
     trains: bool = True
     """Whether gradients flow through what it compiles; False for an inference-only device."""
     made_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})

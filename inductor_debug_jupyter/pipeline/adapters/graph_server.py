@@ -52,7 +52,8 @@ class GraphServer:
             exec("\n".join(setup), {"torch": torch})  # noqa: S102 - the caller's own settings of Inductor
         args, kwargs = arguments(written)
         self._adapter = find_adapter(written["name"], *args, **kwargs)
-        return {**vars(self._adapter.capabilities()), "compute_dtype": self._adapter.compute_dtype}
+        declared = {name: getattr(self._adapter, name) for name in ("compute_dtype", "sum_dtype")}
+        return {**vars(self._adapter.capabilities()), **declared}
 
     def load(self, key: str, written: Mapping[str, Any]) -> None:
         """Read a graph."""

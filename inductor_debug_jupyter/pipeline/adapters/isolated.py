@@ -62,6 +62,7 @@ class IsolatedAdapter(AcceleratorAdapter):
         self._local = adapter if isinstance(adapter, AcceleratorAdapter) else None
         if self._local is not None:
             self.compute_dtype, self.trains = self._local.compute_dtype, self._local.trains
+            self.sum_dtype = self._local.sum_dtype
         self.name = adapter if isinstance(adapter, str) else adapter.capabilities().name
         limits = Limits(DEFAULT_SECONDS if timeout is None else timeout, memory)
         self._connection = Connection(Worker(SERVER, limits, name=self.name), written)
@@ -74,7 +75,7 @@ class IsolatedAdapter(AcceleratorAdapter):
         if not self._connection.capabilities:
             self._connection.open()
         declared = dict(self._connection.capabilities)
-        self.compute_dtype = declared.pop("compute_dtype")
+        self.compute_dtype, self.sum_dtype = declared.pop("compute_dtype"), declared.pop("sum_dtype")
         del declared["alignment_dims"]  # by name, an adapter is checked on all feature dimensions
         return AcceleratorCapabilities(**declared | ({} if ":" in self.name else {"name": self.name}))
 

@@ -8,7 +8,8 @@
   execution from elsewhere; ``judging`` with ``floors`` tells a bug from rounding, ``output_verdicts`` does so for
   outputs, calls and runs; ``harness`` puts it together; ``report``, ``slices`` and ``pictures`` are what remains.
 - Where it comes in: ``localize``, through ``localize_kernels`` (Inductor) or ``localize_ops`` (any backend) with
-  ``localize_blame`` and ``localize_failures``; ``localize_passes`` for what went wrong before code was generated.
+  ``localize_blame`` and ``localize_failures``; ``localize_passes`` for what went wrong before code was generated;
+  ``localize_layouts`` for strides and shared memory of outputs, ``localize_random`` for ops that draw random numbers.
 """
 
 from inductor_debug_jupyter.pipeline.diff.config import DEFAULT_TOLERANCES, ComparisonConfig

@@ -18,12 +18,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.outputs import is_gradient
 from inductor_debug_jupyter.pipeline.records import OutputDiff
+
+_STRIDES: Final = "the strides differ"
+_SHARES: Final = "shares memory with"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,11 @@ class Facts:
         if 0 in self.shape or len(self.shape) != len(self.strides):
             return None
         return tuple(stride if size > 1 else None for size, stride in zip(self.shape, self.strides, strict=True))
+
+
+def is_layout(output: OutputDiff) -> bool:
+    """Whether an output is wrong by its strides, or by the memory that it shares."""
+    return output.verdict == "mismatch" and (_STRIDES in output.reason or _SHARES in output.reason)
 
 
 def facts_of(values: Mapping[str, Any]) -> dict[str, Facts]:
@@ -154,9 +162,9 @@ def _sharing(reference: Facts, candidate: Facts, known: Mapping[str, Facts]) -> 
     reasons = []
     lost = sorted(path for path in reference.shares - candidate.shares if path in known)
     if lost:
-        reasons.append(f"the reference's shares memory with {', '.join(lost[:3])}, the candidate's does not")
+        reasons.append(f"the reference's {_SHARES} {', '.join(lost[:3])}, the candidate's does not")
     if gained := sorted(candidate.shares - reference.shares):
-        reasons.append(f"the candidate's shares memory with {', '.join(gained[:3])}, the reference's does not")
+        reasons.append(f"the candidate's {_SHARES} {', '.join(gained[:3])}, the reference's does not")
     return reasons
 
 
@@ -175,4 +183,4 @@ def _restrided(
         known = facts.get(output.path)
         if known is not None and known.visible_strides == candidate.visible_strides:
             return output, [f"{output.path}: the strides differ, {differ}, but torch's own tracing gives these"]
-    return _broken(output, [f"the strides differ: {differ}"]), []
+    return _broken(output, [f"{_STRIDES}: {differ}"]), []

@@ -20,7 +20,7 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.contract import Facts, facts_of, is_dense
 from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.outputs import GRADIENT, INPUT, flatten_outputs
-from inductor_debug_jupyter.pipeline.rerun.reachable import reach
+from inductor_debug_jupyter.pipeline.rerun.reachable import Reached
 from inductor_debug_jupyter.pipeline.rerun.running import go_backward
 
 
@@ -67,10 +67,10 @@ def _copied(value: Any) -> Any:
     return value.copy() if isinstance(value, numpy.ndarray) else value
 
 
-def state_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
+def state_of(model: Any, reached: Reached, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
     """Every input, and every tensor that the model reaches, by path: what it may write to."""
     found = {INPUT + name: value for name, value in flatten_outputs(bound(model, args, kwargs)).items()}
-    found |= reach(model).tensors()
+    found |= reached.tensors()
     return {path: value for path, value in found.items() if isinstance(value, torch.Tensor) and is_dense(value)}
 
 

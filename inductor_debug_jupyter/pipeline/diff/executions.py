@@ -65,7 +65,7 @@ class Backend:
 
     ``held_as`` is the format that a device holds every float in, where that is narrower than the tensors' own.
     ``recording`` is an execution of elsewhere, which is not run again. ``is_torchs``: it is a backend of torch's own,
-    which computes in the tensors' formats.
+    which computes in the tensors' formats. ``sums_in`` is the format that a device says it keeps running sums in.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Backend:
     held_as: torch.dtype | None = None
     recording: Recording | None = field(default=None, compare=False)
     is_torchs: bool = False
+    sums_in: torch.dtype | None = None
 
     @property
     def isolated(self) -> bool:
@@ -105,14 +106,16 @@ def _backend_of(value: Any, option: str) -> Backend:
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or type(value).__name__
     held = getattr(value, "compute_dtype", None)
     held_as = held if isinstance(held, torch.dtype) else None
+    said = getattr(value, "sum_dtype", None)
+    sums_in = said if isinstance(said, torch.dtype) else None
     if callable(as_backend := getattr(value, "as_backend", None)):
         # Our adapters would rather run eagerly than not at all; here that would compare eager with eager.
         strictly = {"fallback": False} if "fallback" in inspect.signature(as_backend).parameters else {}
-        return Backend(str(name), as_backend(**strictly), held_as=held_as)
+        return Backend(str(name), as_backend(**strictly), held_as=held_as, sums_in=sums_in)
     if not isinstance(value, torch.nn.Module) and callable(compile_ := getattr(value, "compile", None)):
-        return Backend(str(name), compile_, held_as=held_as)
+        return Backend(str(name), compile_, held_as=held_as, sums_in=sums_in)
     if callable(value):
-        return Backend(str(name), value, held_as=held_as)
+        return Backend(str(name), value, held_as=held_as, sums_in=sums_in)
     raise OptionError(f"{option}={value!r}; allowed: the name of a backend, a callable, an adapter or a Recording")
 
 
@@ -144,7 +147,7 @@ def isolated_backend(value: Any, option: str, timeout: float | None, memory: int
         value = BackendAdapter(value)
     alone = IsolatedAdapter(value, timeout=timeout, memory=memory)
     compiler = alone.as_backend(fallback=False)  # asks the adapter what it is
-    return Backend(alone.name, compiler, alone.close, alone.compute_dtype)
+    return Backend(alone.name, compiler, alone.close, alone.compute_dtype, sums_in=alone.sum_dtype)
 
 
 @dataclass(slots=True)
@@ -365,10 +368,11 @@ class Call:
                 stack.enter_context(unnoticed())
                 stack.enter_context(time_limit(timeout))
                 stack.enter_context(torch.set_grad_enabled(self.backward or torch.is_grad_enabled()))
-                before = state_of(self.model, self.args, dict(self.kwargs))
+                reached = reach(self.model)
+                before = state_of(self.model, reached, self.args, dict(self.kwargs))
                 stack.enter_context(_untouched(before, execution))
                 memo: Memo = {}
-                model = stack.enter_context(own_module(self.model, memo, leaves=self.backward))
+                model = stack.enter_context(own_module(self.model, memo, leaves=self.backward, reached=reached))
                 if compiler is not None:
                     stack.callback(lambda: execution.broken.extend(compiler.miscounted))
                 run = stack.enter_context(self.through(model)) if self.through else _run(stack, model, compiler)
@@ -378,7 +382,6 @@ class Call:
                 execution.overwritten = {path for path in given if is_changed(execution.values[path], given[path])}
                 if compiler is not None:
                     execution.incomplete += compiler.incomplete()
-                execution.notes += reach(model).notes
         except _NeedsGradientsError:
             return replace(self, differentiable=True).execute(backend, config, timeout)
         except (Exception, SystemExit) as error:
@@ -411,11 +414,15 @@ class Call:
             args, kwargs = clone_inputs((self.args, dict(self.kwargs)), memo_copy(memo), leaves=self.backward)
             with self.noise or nullcontext():
                 outputs = flatten_outputs(run(*args, **kwargs), flatten_lists=config.flatten_lists)
-            state = state_of(model, args, kwargs)
+            reached = reach(model)
+            state = after = state_of(model, reached, args, kwargs)
             effects.note_forward(outputs, state)
             if self.backward:
                 differentiate(effects, outputs, state, self.gradients, self.noise or nullcontext())
-            effects.note_state(before, state_of(model, args, kwargs))
+                reached = reach(model)
+                after = state_of(model, reached, args, kwargs)
+            effects.note_state(before, after)
+            execution.notes += [note for note in reached.notes if note not in execution.notes]
             if number < self.calls:
                 given = {
                     path_of_call(number, path): value

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.contract import Contract, Facts
+from inductor_debug_jupyter.pipeline.diff.contract import Contract, Facts, is_layout
 from inductor_debug_jupyter.pipeline.diff.executions import (
     Backend,
     Call,
@@ -21,8 +21,10 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
     isolated_backend,
     resolve_backend,
 )
-from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, localize
-from inductor_debug_jupyter.pipeline.diff.localize_passes import search_above
+from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, as_compiler, localize
+from inductor_debug_jupyter.pipeline.diff.localize_layouts import search_layouts
+from inductor_debug_jupyter.pipeline.diff.localize_passes import Above, search_above
+from inductor_debug_jupyter.pipeline.diff.localize_random import search_random
 from inductor_debug_jupyter.pipeline.diff.output_verdicts import judge_outputs, one_of_each_call, spread_of, with_spread
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
 from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
@@ -34,7 +36,7 @@ from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, Loc
 from inductor_debug_jupyter.pipeline.rerun.again import plain_model
 from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
 from inductor_debug_jupyter.pipeline.store import Shelf
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced, compile_to_compare
 from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
@@ -171,6 +173,17 @@ class KernelDiffHarness:
             named = self.candidate.name
             raise UsageError(f"test_backend={named!r}; localize() needs a candidate that compiles, such as 'inductor'")
         once = replace(self._call, kept=None, calls=1)
+        compared: list[DiffRecord] = []
+
+        def whole(watched: Execution | None = None) -> DiffRecord:
+            # What no op explains must not look like a pass: the outputs as a whole are judged too. Compiled anew:
+            # what was compiled for an earlier run may have made the fault that only its second call has.
+            if not compared:
+                self._call = replace(self._call, kept=CompiledGraphs())
+                config = replace(self.config, heatmaps=False)
+                compared.append(self._compare(config, watched, only_whether=True)[0])
+            return compared[0]
+
         found, execution = localize(
             once,
             self.candidate,
@@ -179,20 +192,32 @@ class KernelDiffHarness:
             held_as=self.held_as,
             free_running=free_running,
             timeout=self._limit_here(self.candidate),
+            outputs_differ=lambda: not whole().passed,
         )
         if not found.crashes:
-            # What no op explains must not look like a pass: the outputs as a whole are judged too.
-            # Compiled anew: what was compiled for an earlier run may have made the fault that only its second call has.
-            self._call = replace(self._call, kept=CompiledGraphs())
-            whole, _ = self._compare(replace(self.config, heatmaps=False), execution)
-            found = _with_verdict(found, whole)
-        if found.verdict == "mismatch" and not found.culprits and self.candidate.name == INDUCTOR:
-            above = search_above(once, self.config)
-            found = replace(found, culprits=above.culprits, notes=(*found.notes, *above.notes))
+            found = self._looked_beyond(_with_verdict(found, whole(execution)), whole(), once)
         if not generate_visualizations:
             return found
         images, notes = draw_localization(found, output_dir)
         return replace(found, images=images, notes=(*found.notes, *notes))
+
+    def _looked_beyond(self, found: LocalizationRecord, whole: DiffRecord, once: Call) -> LocalizationRecord:
+        """What is to blame where the values of the ops do not tell: layouts, random numbers, passes of Inductor's."""
+        if found.verdict != "mismatch" or found.culprits:
+            return found
+        assert self.candidate.compiler is not None
+        compiler = compile_to_compare if self.candidate.name == INDUCTOR else as_compiler(self.candidate.compiler)
+        searches: list[Callable[[], Above]] = []
+        if any(map(is_layout, whole.outputs)) and not self.isolate:
+            searches.append(lambda: search_layouts(once, self.config, compiler))
+        if not all(is_layout(output) for output in whole.outputs if not output.passed):
+            searches.append(lambda: search_random(once, self.config, compiler))
+            if self.candidate.name == INDUCTOR:
+                searches.append(lambda: search_above(once, self.config))
+        for search in searches:
+            above = search()
+            found = replace(found, culprits=(*found.culprits, *above.culprits), notes=(*found.notes, *above.notes))
+        return found
 
     def record(self, path: str | Path, backend: Any = None) -> Recording:
         """Run the candidate (or another ``backend``) and write what comes out, to be compared elsewhere.
@@ -221,14 +246,19 @@ class KernelDiffHarness:
     def _recorded(self) -> bool:
         return self.reference.recording is not None or self.candidate.recording is not None
 
-    def _compare(self, config: ComparisonConfig, watched: Execution | None = None) -> tuple[DiffRecord, LivePairs]:
-        """Run both and compare; ``watched`` is an execution of the candidate that there is already, of one call."""
+    def _compare(
+        self, config: ComparisonConfig, watched: Execution | None = None, *, only_whether: bool = False
+    ) -> tuple[DiffRecord, LivePairs]:
+        """Run both and compare; ``watched`` is an execution of the candidate that there is already, of one call.
+
+        ``only_whether`` outputs differ is asked: see :func:`judge_outputs`.
+        """
         done, notes = self._executions(config, None if self.repeats > 1 else watched)
         reference, candidate = done[0], done[-1]
         outputs: tuple[OutputDiff, ...] = ()
         pairs = LivePairs()
         if not any(execution.error for execution in done):
-            outputs, pairs, remarks = self._judged(reference, candidate, config)
+            outputs, pairs, remarks = self._judged(reference, candidate, config, only_whether)
             notes += remarks
         elif candidate.crash is not None and len(done) == 2:
             outputs = worst_first(_partial(reference, candidate, candidate.crash, config))
@@ -269,7 +299,7 @@ class KernelDiffHarness:
         return done, notes
 
     def _judged(
-        self, reference: Execution, candidate: Execution, config: ComparisonConfig
+        self, reference: Execution, candidate: Execution, config: ComparisonConfig, only_whether: bool
     ) -> tuple[tuple[OutputDiff, ...], LivePairs, list[str]]:
         """Two executions compared: what came out, the tensors behind it, and notes.
 
@@ -285,6 +315,7 @@ class KernelDiffHarness:
             ours,
             reference_is_eager=self.reference.compiler is None and self.reference.recording is None,
             held_as=self.held_as,
+            only_whether=only_whether,
         )
         outputs, unsteady = self._repeated(outputs, reference, candidate, config)
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -29,11 +29,15 @@ MARGIN: Final = 8.0
 """One element may be so many floors off: a floor is seen in a few runs, and the tail of rounding is long."""
 MARGIN_OF_MANY: Final = 3.0
 """The root mean square over many elements may be so many floors."""
+MARGIN_OF_SUMS: Final = 4.0
+"""A sum may be so many floors off on a device that says that it keeps sums in a wider format: it is rounded once."""
 _MANY: Final = 16
 _FEW: Final = 0.25
 """Floats that are wrong in more than this share of their elements are not looked at twice."""
 _LOUDNESS: Final = 4.0
 _PAIRS: Final = 8
+_IN_VAIN: Final = 2
+"""So many pairs in a row that explain no more places end the second look."""
 _LOUD_SEED: Final = 1000
 
 
@@ -138,6 +142,13 @@ def _judge_floats(
     )
 
 
+def as_sum_rounded_once(found: Judgement) -> Judgement:
+    """The judgement of a sum that is kept in a wider format than its result: wrong from :data:`MARGIN_OF_SUMS` on."""
+    if found.wrong or found.floors <= MARGIN_OF_SUMS:
+        return found
+    return replace(found, wrong=True, allowed=found.allowed * MARGIN_OF_SUMS / MARGIN)
+
+
 def confirm(
     judged: dict[str, Judgement],
     candidate: Mapping[str, torch.Tensor],
@@ -157,17 +168,16 @@ def confirm(
         held_as: as for :func:`judge`.
         again: runs everything under that noise; what it raises ends the second look.
     """
-    doubtful = {name: found.places for name, found in judged.items() if _is_doubtful(found, spreads[name])}
+    doubtful = {name: found.places for name, found in judged.items() if is_doubtful(found, spreads[name])}
     floors = {name: _floor(spreads[name], held_as) for name in doubtful}
-    pair, explained_more = 0, bool(doubtful)
-    while explained_more and pair < _PAIRS:
+    pair = in_vain = 0
+    while doubtful and pair < _PAIRS and in_vain < _IN_VAIN:
         runs = _loud_runs(again, pair, held_as)
         for name in doubtful:
             _add_loud(spreads[name], name, runs, floors[name])
             judged[name] = judge(candidate[name], spreads[name], held_as)
-        doubtful = {name: places for name, places in doubtful.items() if judged[name].wrong}
-        first, pair = pair == 0, pair + 1
-        explained_more = bool(runs and doubtful) and (first or _are_fewer(judged, doubtful))
+        pair, in_vain = pair + 1, 0 if _are_fewer(judged, doubtful) else in_vain + 1
+        doubtful = {name: judged[name].places for name in doubtful if runs and judged[name].wrong}
 
 
 def _are_fewer(judged: Mapping[str, Judgement], places: Mapping[str, int]) -> bool:
@@ -192,7 +202,7 @@ def _add_loud(spread: Spread, name: str, runs: Iterable[Mapping[str, Any]], floo
         spread.add_loud(run.get(name), _LOUDNESS, floor)
 
 
-def _is_doubtful(found: Judgement, spread: Spread) -> bool:
+def is_doubtful(found: Judgement, spread: Spread) -> bool:
     """Whether a value is wrong in single places, and not as a whole."""
     if not found.wrong:
         return False

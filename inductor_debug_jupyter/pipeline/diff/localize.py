@@ -13,7 +13,7 @@ Every node ends up as *introduced* here, *amplified* from upstream, or *rounding
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,7 @@ from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit, Locali
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
-from inductor_debug_jupyter.pipeline.torch_compat.lowering import backward_backend, compile_with_inductor
+from inductor_debug_jupyter.pipeline.torch_compat.lowering import backward_backend, compile_to_compare
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph, as_aot_runs
 
 INDUCTOR = "inductor"
@@ -60,6 +60,7 @@ def localize(
     held_as: torch.dtype | None = None,
     free_running: bool = True,
     timeout: float | None = None,
+    outputs_differ: Callable[[], bool] = lambda: True,
 ) -> tuple[LocalizationRecord, Execution | None]:
     """Find what is wrong on a backend; with it the candidate's execution, if it ran as a whole.
 
@@ -71,6 +72,8 @@ def localize(
         held_as: the format that the device holds everything in, if it is narrower than the tensors' own.
         free_running: also run whole references, to tell what was amplified.
         timeout: seconds for the candidate's run, or for each part of it.
+        outputs_differ: whether the candidate's outputs are wrong. Asked when every op by itself is right: only then is
+            it worth searching what is wrong as a whole.
     """
     started = time.perf_counter()
     search: KernelWatch | OpSearch
@@ -81,11 +84,11 @@ def localize(
         with observed(search):
             execution = whole = call.execute(backend, config, timeout)
         with unnoticed(), as_aot_runs():
-            found, more = _Looking(search.suspects, compile_with_inductor).culprits()
+            found, more = _Looking(search.suspects, compile_to_compare).culprits()
         search.compiles += more
         notes = [*search.notes, *_trouble(execution)]
     else:
-        search, found, notes, crashes = _by_ops(call, backend, config, held_as, free_running, timeout)
+        search, found, notes, crashes = _by_ops(call, backend, config, held_as, free_running, timeout, outputs_differ)
     if not search.findings:
         notes.append("nothing was looked at: the candidate ran no kernel whose result could be told")
     record = LocalizationRecord(
@@ -109,12 +112,14 @@ def _by_ops(
     held_as: torch.dtype | None,
     free_running: bool,
     timeout: float | None,
+    outputs_differ: Callable[[], bool],
 ) -> tuple[OpSearch, list[Culprit], list[str], tuple[CrashRecord, ...]]:
     """The search, what is to blame, what to say, and how the candidate's process ended, if it had one and did."""
     keeper = AotKeeper()
     execution = call.execute(Backend("aot", keeper), config)
     assert backend.compiler is not None
-    search = OpSearch(as_compiler(backend.compiler), held_as, free_running=free_running, timeout=timeout)
+    compiler = as_compiler(backend.compiler)
+    search = OpSearch(compiler, held_as, backend.sums_in, free_running=free_running, timeout=timeout)
     try:
         with unnoticed(), as_aot_runs():
             for kept in keeper.graphs:
@@ -124,7 +129,8 @@ def _by_ops(
                 _culprit(suspect, suspect.finding.node, suspect.finding.reason, spec=_spec(suspect, backend))
                 for suspect in search.suspects
             ]
-            if not found and not search.failures.ops and not search.failures.others:
+        if not found and not search.failures.ops and not search.failures.others and outputs_differ():
+            with unnoticed(), as_aot_runs():
                 for kept in keeper.graphs:
                     search.compiler = _compiler_of(kept, backend.compiler)
                     fused, more = _Looking(search.as_a_whole(kept), search.compiler, held_as).culprits()
@@ -197,6 +203,8 @@ class _Looking:
             wrong = [position for position in looked_at if self._is_wrong(suspect, position, values)]
             if wrong:
                 return tuple(wrong), False, ""
+            if (first := self._first_that_matters(suspect, values)) is not None:
+                return first
             return (
                 self._only_fused(suspect, computing) if len(computing) > 1 else (tuple(computing or [last]), False, "")
             )
@@ -215,6 +223,41 @@ class _Looking:
             return False
         known = {**(suspect.known or {}), **values}
         return suspect.evaluator.is_wrong(node.name, known, values[node.name], self.held_as)
+
+    def _first_that_matters(
+        self, suspect: Suspect, values: Mapping[str, torch.Tensor]
+    ) -> tuple[tuple[int, ...], bool, str] | None:
+        """The op that is right by itself, as far as rounding goes, and makes the ops behind it wrong.
+
+        Values that are equal may still tell: 1 / 0.0 is not 1 / -0.0. So the first ops' results are taken from the
+        candidate and the others are computed eagerly from these; the op that makes the end wrong is found by halving.
+        None when the error is gone once all results are written: then it is one of fusion.
+        """
+        nodes, final, evaluator = suspect.nodes, suspect.nodes[-1], suspect.evaluator
+        assert suspect.known is not None
+        starts = suspect.known
+
+        def wrong_with(count: int) -> bool:
+            taken = {node.name: values[node.name] for node in nodes[:count] if node.name in values}
+            ending = taken.get(final.name)
+            if ending is None:
+                rest, _ = evaluator.slice_of(final.name, starts.keys() | taken.keys())
+                ending = evaluator.evaluate(rest, {**starts, **taken})
+            return evaluator.judge(nodes, starts, ending, self.held_as).wrong
+
+        if final.name not in values or not wrong_with(len(nodes)):
+            return None
+        right, wrong = 0, len(nodes)
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            right, wrong = (right, middle) if wrong_with(middle) else (middle, wrong)
+        node = nodes[wrong - 1]
+        before, _ = evaluator.slice_of(node.name, starts.keys() | values.keys() - {node.name})
+        own = evaluator.evaluate(before, {**starts, **values})
+        reason = "its result is within rounding, and makes what is computed from it wrong"
+        if isinstance(own, torch.Tensor) and torch.equal(own, values[node.name]):
+            reason = "it gives 0.0 where -0.0 is right, or the reverse, and what is computed from it tells them apart"
+        return (wrong - 1,), False, reason
 
     def _only_fused(self, suspect: Suspect, computing: list[int]) -> tuple[tuple[int, ...], bool, str]:
         """The intermediate results whose writing makes the error go away: no fewer would do.

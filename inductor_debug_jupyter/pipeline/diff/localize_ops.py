@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import torch
 
-from inductor_debug_jupyter.pipeline.diff.judging import Judgement
+from inductor_debug_jupyter.pipeline.diff.floors import unit
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement, as_sum_rounded_once
 from inductor_debug_jupyter.pipeline.diff.localize_blame import Blame, BlameSearch
 from inductor_debug_jupyter.pipeline.diff.localize_failures import Failure, FailureSearch
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import Finding, LiveBytes, Suspect
@@ -34,6 +35,7 @@ from inductor_debug_jupyter.pipeline.diff.windows import BUDGET, Compiler, Windo
 from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.replay import KeptGraph
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import adds_up
 
 _OF_ANOTHER_KIND: Final = Judgement(True, math.inf, 0.0)
 """A value of another shape or dtype than the op makes."""
@@ -46,6 +48,7 @@ class OpSearch:
     Args:
         compiler: the backend.
         held_as: the format that the device holds floats in, if it is narrower than the tensors' own.
+        sums_in: the format that it says it keeps running sums in.
         budget: bytes of values that one part may have.
         free_running: also run whole references beside the candidate.
         timeout: seconds for each part, in the main thread; a backend in a process of its own keeps its own time.
@@ -53,6 +56,7 @@ class OpSearch:
 
     compiler: Compiler
     held_as: torch.dtype | None = None
+    sums_in: torch.dtype | None = None
     budget: int = BUDGET
     free_running: bool = True
     timeout: float | None = None
@@ -62,6 +66,10 @@ class OpSearch:
     compiles: int = 0
     memory: LiveBytes = field(default_factory=LiveBytes)
     failures: FailureSearch = field(default_factory=FailureSearch)
+
+    @property
+    def _rounds_sums_once(self) -> bool:
+        return self.held_as is not None and self.sums_in is not None and unit(self.sums_in) < unit(self.held_as)
 
     def search(self, kept: KeptGraph) -> None:
         """Look at every op of one graph, on the arguments of its real call."""
@@ -196,6 +204,8 @@ class OpSearch:
             return
         try:
             judgement = evaluator.judge(nodes, known, value, self.held_as)
+            if self._rounds_sums_once and adds_up(node.target):
+                judgement = as_sum_rounded_once(judgement)
             finding = Finding(stage, node, "", judgement, free)
         except OtherKindError as error:
             finding = Finding(stage, node, "", _OF_ANOTHER_KIND, free, str(error))
@@ -229,7 +239,7 @@ def _eagerly(evaluator: Evaluator, part: Window, known: dict[str, Any]) -> dict[
         if isinstance(node_value(node), torch.Tensor):
             nodes, _ = evaluator.slice_of(node.name, known.keys() | values.keys())
             with torch.no_grad():
-                values[node.name] = evaluator.evaluate(nodes, known | values)
+                values[node.name] = evaluator.evaluate(nodes, known | values, draws=True)
     return values
 
 

@@ -11,7 +11,7 @@ Of several calls and runs: which call is worse than the first, and what a side d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,12 +21,13 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
-from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, judge
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, is_doubtful, judge
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.outputs import call_number, own_path, unless_too_small
 from inductor_debug_jupyter.pipeline.records.diff import VERDICTS, OutputDiff
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, seeds
 
+_LEFT_OUT: Final = "wrong in few places, and not looked at twice: another output is wrong beyond doubt"
 _EXACTLY: Final = ComparisonConfig(atol=0.0, rtol=0.0, equal_nan=True)
 
 
@@ -39,6 +40,7 @@ def judge_outputs(
     *,
     reference_is_eager: bool = True,
     held_as: torch.dtype | None = None,
+    only_whether: bool = False,
 ) -> tuple[tuple[OutputDiff, ...], list[str]]:
     """The outputs, each that is not equal judged by its floor, and notes on those that could not be.
 
@@ -51,6 +53,8 @@ def judge_outputs(
         reference_is_eager: whether the reference ran in eager mode. Eager mode runs once more, as what the runs with
             noise are compared with; what then is not as the reference has it does not repeat itself, and has no floor.
         held_as: the format that the candidate's device holds floats in, if it is narrower than their own.
+        only_whether: the caller asks only whether some output is wrong. Once one is beyond doubt, those that would be
+            looked at twice are left out as not compared.
     """
     outputs = tuple(outputs)
     suspects = [output.path for output in outputs if _is_open(output, config, reference, candidate)]
@@ -64,16 +68,36 @@ def judge_outputs(
         if spread is not None and spread.runs:
             spreads[path] = replace(spread, base=reference[path])
             judged[path] = judge(candidate[path], spreads[path], held_as)
-    confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config))
+    left_out = _left_out(judged, spreads) if only_whether else frozenset()
+    if not left_out:
+        confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config))
     unjudged = [path for path in suspects if path not in judged]
     if unjudged and not notes:
         notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
-    return tuple(
-        _judged(output, judged[output.path], held_as)
-        if output.path in judged
-        else unless_too_small(output, reference.get(output.path), config)
-        for output in outputs
-    ), notes
+    return tuple(_told(output, judged, left_out, held_as, reference, config) for output in outputs), notes
+
+
+def _told(
+    output: OutputDiff,
+    judged: Mapping[str, Judgement],
+    left_out: Collection[str],
+    held_as: torch.dtype | None,
+    reference: Mapping[str, Any],
+    config: ComparisonConfig,
+) -> OutputDiff:
+    """An output with the verdict of its floor, left out, or by tolerance where it has no floor."""
+    if output.path in left_out:
+        return replace(output, verdict="not_compared", reason=_LEFT_OUT)
+    if output.path in judged:
+        return _judged(output, judged[output.path], held_as)
+    return unless_too_small(output, reference.get(output.path), config)
+
+
+def _left_out(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> frozenset[str]:
+    """The values that would be looked at twice, where another one is wrong beyond doubt."""
+    doubtful = frozenset(path for path, found in judged.items() if is_doubtful(found, spreads[path]))
+    certain = any(found.wrong for path, found in judged.items() if path not in doubtful)
+    return doubtful if certain else frozenset()
 
 
 def _is_open(

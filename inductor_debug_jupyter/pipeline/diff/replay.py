@@ -66,11 +66,11 @@ class Evaluator:
                     waiting.append(each)
         return sorted(needed, key=self._order.__getitem__), sorted(starts, key=self._order.__getitem__)
 
-    def evaluate(self, nodes: Iterable[torch.fx.Node], known: Mapping[str, Any]) -> Any:
+    def evaluate(self, nodes: Iterable[torch.fx.Node], known: Mapping[str, Any], *, draws: bool = False) -> Any:
         """Run these nodes, in order, from known values; the last one's value.
 
         Raises:
-            UnreplayableError: one of them cannot be run again.
+            UnreplayableError: one of them cannot be run again; one that draws random numbers can with ``draws``.
         """
         values: dict[torch.fx.Node, Any] = {}
         value: Any = None
@@ -79,7 +79,7 @@ class Evaluator:
             return values[node] if node in values else known[node.name]
 
         for node in nodes:
-            value = values[node] = _value_of(node, self.graph_module, look_up)
+            value = values[node] = _value_of(node, self.graph_module, look_up, draws=draws)
         return value
 
     def is_wrong(
@@ -135,12 +135,18 @@ def has_no_values(node: torch.fx.Node) -> bool:
     return any(name in _UNWRITTEN for name in target_name(node).split(".")[1:2])
 
 
-def _value_of(node: torch.fx.Node, graph_module: torch.fx.GraphModule, look_up: Callable[[torch.fx.Node], Any]) -> Any:
+def _value_of(
+    node: torch.fx.Node,
+    graph_module: torch.fx.GraphModule,
+    look_up: Callable[[torch.fx.Node], Any],
+    *,
+    draws: bool = False,
+) -> Any:
     if node.op == "get_attr":
         return attrgetter(str(node.target))(graph_module)
     if node.op == "placeholder":
         return look_up(node)
-    harmless = {"<effect>", "<rng>"} if has_zero_dropout(node) else {"<effect>"}
+    harmless = {"<effect>", "<rng>"} if draws or has_zero_dropout(node) else {"<effect>"}
     if written := [name for name in mutated_inputs(node) if name not in harmless]:
         what = "draws random numbers" if "<rng>" in written else f"writes into {written[0]}"
         raise UnreplayableError(f"{node.name} {what}")

@@ -21,7 +21,7 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.calls import RandomState
 from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.rerun.holders import Holder
-from inductor_debug_jupyter.pipeline.rerun.reachable import reach
+from inductor_debug_jupyter.pipeline.rerun.reachable import Reached, reach
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 log = logging.getLogger("inductor_debug_jupyter")
@@ -78,16 +78,19 @@ def _add_to_memo(memo: Memo, other: Mapping[Any, Any]) -> None:
 
 
 @contextmanager
-def own_module(model: Any, memo: Memo | None = None, *, leaves: bool = True) -> Iterator[Any]:
+def own_module(
+    model: Any, memo: Memo | None = None, *, leaves: bool = True, reached: Reached | None = None
+) -> Iterator[Any]:
     """The model to run: a deep copy of a module, without gradients, or a callable that holds copies meanwhile.
 
     Args:
         model: a module or any other callable.
         memo: what else is copied with it.
         leaves: whether tensors that were computed become leaves, as in :func:`clone_inputs`.
+        reached: what the model reaches, where the caller has just looked.
     """
     memo = {} if memo is None else memo
-    held = reach(model).holders
+    held = (reached or reach(model)).holders
     own, held = _copied_module(model, held, memo)
     with _replaced(held, lambda tensor: _copied_tensor(tensor, memo, leaves=leaves)):
         if isinstance(own, torch.nn.Module):

@@ -281,7 +281,8 @@ class _Walk:
                     holder.names.add(name)
                     if name in everything:
                         yield item.child(everything[name], name, GLOBAL)
-            yield from self._newly_named(item, set(code.co_names) - self._named)
+            if names := {name for name in code.co_names if name not in self._named}:
+                yield from self._newly_named(item, names)
 
     def _newly_named(self, item: _Item, names: set[str]) -> Iterator[_Item]:
         """Attributes of classes and Python modules that were seen before, and are named only now."""
@@ -348,7 +349,12 @@ class _Walk:
 
 
 def _is_foreign(module: Any) -> bool:
-    return not isinstance(module, str) or module.partition(".")[0] in _FOREIGN
+    return not isinstance(module, str) or _is_foreign_name(module)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_foreign_name(module: str) -> bool:
+    return module.partition(".")[0] in _FOREIGN
 
 
 def _wrapped_by(value: MethodType | staticmethod[..., Any] | classmethod[Any, ..., Any] | property) -> list[Any]:
@@ -362,6 +368,8 @@ def _wrapped_by(value: MethodType | staticmethod[..., Any] | classmethod[Any, ..
 
 def _reads_plainly(container: Any) -> bool:
     """Whether reading and writing a container runs no code but Python's own."""
+    if type(container) in (dict, list, tuple, deque, set):
+        return True
     kind = next(each for each in type(container).__mro__ if each.__module__ in {"builtins", "collections"})
     names = ("__getitem__", "__setitem__", "__iter__", "__contains__", "items", "values", "clear", "update", "extend")
     return all(getattr(type(container), name, None) is getattr(kind, name, None) for name in names)

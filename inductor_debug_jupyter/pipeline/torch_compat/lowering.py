@@ -43,6 +43,14 @@ def compile_with_inductor(graph_module: torch.fx.GraphModule, example_inputs: Se
         return cast("Callable[..., Any]", compile_fx(graph_module, list(example_inputs)))
 
 
+def compile_to_compare(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Compile with Inductor, drawing eager mode's random numbers as :func:`regions.undisturbed` does."""
+    from torch._inductor import config as inductor_config
+
+    with inductor_config.patch(fallback_random=True):
+        return compile_with_inductor(graph_module, example_inputs)
+
+
 def backward_backend(backend: Callable[..., Any]) -> Callable[..., Any] | None:
     """The backend that compiles any graph as ``aot_autograd(bw_compiler=…)`` compiles backward graphs.
 

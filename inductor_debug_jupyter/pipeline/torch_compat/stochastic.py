@@ -285,6 +285,11 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return noise if self._loudness == 1.0 else noise * self._loudness
 
 
+def adds_up(target: Any) -> bool:
+    """Whether each element of an op's result is a sum, or a sum of products."""
+    return _bare(target) in _PRODUCTS | _REDUCTIONS - {"prod"}
+
+
 def seeds(count: int, held_as: torch.dtype | None) -> tuple[int, ...]:
     """The seeds of so many runs with noise; for a device with a format of its own, also of one without noise."""
     return tuple(range(count)) if held_as is None else (*range(count), QUIET)

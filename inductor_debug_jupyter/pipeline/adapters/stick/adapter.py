@@ -66,6 +66,7 @@ class StickAdapter(AcceleratorAdapter):
         if faults is None:
             faults = resolve(names=["faults"])["faults"] or ()
         self.compute_dtype = torch.float16 if format == "float16" else None
+        self.sum_dtype = ACCUMULATIONS[accumulate]
         self.device = Device(
             name=self.name,
             format=DeviceFormat(format),
