@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from IPython.core.error import UsageError
+from IPython.core.error import InputRejected, UsageError
 
 from inductor_debug_jupyter.jupyter.background_saving import BackgroundSaving
 from inductor_debug_jupyter.jupyter.display import show_session
-from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_options
+from inductor_debug_jupyter.jupyter.magic_line import asks_for_text, check_in_kernel, options_of_cell, read_options
 from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.jupyter.progress import CellProgress
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
@@ -28,7 +28,7 @@ from inductor_debug_jupyter.pipeline.capture.kept_inputs import InputBudget
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, in_a_line
 from inductor_debug_jupyter.pipeline.interrupts import Interrupts, held_back, never_lost, noticed
 from inductor_debug_jupyter.pipeline.session import DebugSession
-from inductor_debug_jupyter.pipeline.settings import Settings
+from inductor_debug_jupyter.pipeline.settings import Settings, in_force
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 
@@ -62,6 +62,7 @@ class CellRun:
         )
         self.tracebacks.install()
         self._installed.enter_context(never_lost())
+        self._installed.enter_context(in_force(self.settings))
         self.session.open()
 
     def put_back(self) -> None:
@@ -116,6 +117,27 @@ class _InterruptedCell(ast.NodeTransformer):
         return ast.parse("raise KeyboardInterrupt")
 
 
+class _RejectedError(InputRejected, UsageError):  # type: ignore[misc]  # IPython has no type information
+    """A cell that must not run. It is shown as one line, as any usage error is."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"UsageError: {self}"]
+
+
+_RejectedError.__name__ = "UsageError"
+
+
+class _RejectedCell(ast.NodeTransformer):
+    """Keeps a cell from running, with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Never the code of a cell."""
+        raise _RejectedError(self._reason)
+
+
 class CellWatcher:
     """Listens to IPython's events around cells. A cell can run another one, so runs are a stack."""
 
@@ -124,6 +146,8 @@ class CellWatcher:
         self._runs: list[CellRun | None] = []
         self._saving = BackgroundSaving(shell)
         self._stopped = _InterruptedCell()
+        self._instead: list[ast.NodeTransformer] = []
+        """What keeps the cell from running that begins now."""
         self._cleaning: list[CleanTracebacks] = []
         """For errors of line magics, which IPython shows after the magic has ended."""
 
@@ -146,19 +170,38 @@ class CellWatcher:
             self._attempt(None, "an earlier panel could not be closed", lambda: panels.before_cell(info))
             self._attempt(interrupts, "earlier sessions could not be saved", self._saving.finish)
             try:
-                options = options_of_cell(info.raw_cell or "")
-                run = None if options is None else self._opened(read_options(options))
-            except UsageError:
-                pass  # the input transformer has shown it, and the cell does not run
+                run = self._run_of(info.raw_cell or "")
             finally:
                 self._runs.append(run)
             if interrupts.came:
-                self._shell.ast_transformers.append(self._stopped)
+                self._replace_cell(self._stopped)
+
+    def _run_of(self, cell: str) -> CellRun | None:
+        """The run of a cell that has the magic; None for any other, and for one that is not to run."""
+        options = options_of_cell(cell)
+        if options is None or asks_for_text(options):
+            return None
+        try:
+            settings = read_options(options)
+        except UsageError:
+            return None  # the input transformer has shown it, and the cell does not run
+        try:
+            check_in_kernel(settings, self._shell.user_ns, cell)
+        except UsageError as error:
+            self._replace_cell(_RejectedCell(str(error)))
+            return None
+        return self._opened(settings)
+
+    def _replace_cell(self, instead: ast.NodeTransformer) -> None:
+        """Have IPython run something else than the cell that begins now."""
+        self._instead.append(instead)
+        self._shell.ast_transformers.append(instead)
 
     def after_cell(self, result: Any) -> None:
         """IPython's ``post_run_cell``: also called after an error or an interrupt."""
-        if self._stopped in self._shell.ast_transformers:
-            self._shell.ast_transformers.remove(self._stopped)
+        while self._instead:
+            if (instead := self._instead.pop()) in self._shell.ast_transformers:
+                self._shell.ast_transformers.remove(instead)
         while self._cleaning:
             self._cleaning.pop().remove()
         run = self._runs.pop() if self._runs else None
@@ -172,6 +215,7 @@ class CellWatcher:
 
     def run_expression(self, settings: Settings, expression: str) -> Any:
         """``%inductor_debug EXPR``: evaluate it under a session of its own; returns its value."""
+        check_in_kernel(settings, self._shell.user_ns, expression)
         run = None
         try:
             with held_back():
@@ -211,6 +255,7 @@ class CellWatcher:
         closed = self._attempt(interrupts, "the session could not be finished", lambda: session.close(save=False))
         if closed:
             self._attempt(interrupts, "the session cannot be saved", probe)
+            self._attempt(None, "", lambda: self._say_if_not_called(session))
         with session.saved_once():
             refused = self._refusal(session) if closed else _not_checked(settings, "the session could not be finished")
             if settings["diff"] and run_again and closed and not interrupts.came:
@@ -241,6 +286,11 @@ class CellWatcher:
             return session.refusal()
         except (Exception, SystemExit) as error:
             return _not_checked(session.settings, in_a_line(error))
+
+    def _say_if_not_called(self, session: DebugSession) -> None:
+        name = session.settings["model"]
+        if name and not session.captures:
+            log.warning("%%%%inductor_debug: --model %s: it was not called in this cell, so nothing was captured", name)
 
     def _bind(self, name: str, session: DebugSession) -> None:
         self._shell.user_ns[name] = session

@@ -68,3 +68,8 @@ def backend_names() -> list[str]:
     """Every backend that ``torch.compile`` knows by name, with "eager" under our name."""
     names = torch.compiler.list_backends(exclude_tags=())
     return [DYNAMO, *(name for name in names if name != "eager")]
+
+
+def offered_backends() -> list[str]:
+    """The backends to suggest: not those that torch has for its own tests and debugging, but for ``aot_eager``."""
+    return [DYNAMO, "aot_eager", *(name for name in torch.compiler.list_backends() if name != "eager")]

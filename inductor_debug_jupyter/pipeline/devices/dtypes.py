@@ -101,20 +101,32 @@ class DtypeConstraint(Constraint):
 
 
 def _instead_of(dtype: str, allowed: Iterable[str]) -> str:
-    """The hint for an unsupported dtype: a cast, except from complex, where it would drop the imaginary part."""
+    """The hint for an unsupported dtype: a cast, if there is one that keeps the values' meaning.
+
+    A cast from complex drops the imaginary part; one to bool keeps nothing but whether a value is 0; one from a float
+    to an integer keeps no fractions.
+    """
     to = nearest(dtype, allowed)
     if "complex" in dtype and "complex" not in to:
         part = nearest("float32", allowed)
         return f"keep real and imaginary parts as two numbers of {part} (torch.view_as_real), or leave it to the CPU"
+    if dtype != "bool" and to == "bool":
+        return f"leave it to the CPU: no dtype of the target holds what {dtype} holds"
+    if "float" in dtype and "int" in to:
+        return (
+            f"quantize the model to {to} (torch.ao.quantization), or leave it to the CPU: a plain cast drops fractions"
+        )
     return f"cast to {to} before this line"
 
 
 def nearest(dtype: str, allowed: Iterable[str]) -> str:
-    """The widest allowed dtype of the same family, else the first allowed one."""
+    """The widest allowed dtype of the same family, else the widest of another, bool last."""
     allowed = tuple(allowed)
     family = next((kind for kind in ("complex", "float", "uint", "int", "bool") if kind in dtype), "")
-    ranked = [name for name in DTYPES if name in allowed and family in name]
-    return ranked[0] if ranked else (allowed or ("a supported dtype",))[0]
+    related = "int" if family in ("uint", "bool") else family
+    known = [name for name in DTYPES if name in allowed]
+    ranked = [name for name in known if family in name] or [name for name in known if related in name] or known
+    return (ranked or allowed or ("a supported dtype",))[0]
 
 
 class NarrowedConstraint(Constraint):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import os
 import sys
+from importlib.machinery import PathFinder
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import CannotSendError, UsageError
@@ -51,6 +53,18 @@ def imported(path: str, origin: str) -> Any:
             raise UsageError(f"{origin}: {module_name} has no {attribute!r}{hint}")
         value = getattr(value, part)
     return value
+
+
+def is_there(module: str) -> bool:
+    """Whether there is a top-level module of that name, here or installed; nothing of it is run."""
+    importlib.invalidate_caches()  # a notebook may have written it just now
+    if module in sys.modules:
+        return True
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    return found is not None or PathFinder.find_spec(module, [os.getcwd()]) is not None  # noqa: PTH109
 
 
 def import_path(thing: Any, what: str) -> str:

@@ -350,11 +350,11 @@ class DebugSession:
     @stoppable
     def diff(
         self,
-        reference: Any = "eager",
-        candidate: Any = "inductor",
+        reference: Any = None,
+        candidate: Any = None,
         *,
         config: ComparisonConfig | None = None,
-        backward: bool = False,
+        backward: bool | None = None,
         generate_visualizations: bool = False,
         isolate: bool | None = None,
         timeout: float | None = None,
@@ -365,7 +365,7 @@ class DebugSession:
         Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
         while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
         crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. What is not said here is as on
-        the magic's line.
+        the magic's line, or else ``eager`` against ``inductor``, without gradients.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
