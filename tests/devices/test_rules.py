@@ -314,7 +314,7 @@ def test_nobody_is_told_to_cast_a_complex_number_away(tmp_path):
 @pytest.mark.parametrize(
     ("dtype", "allowed", "hint"),
     [
-        ("float64", ("bool", "int8"), "quantize the model to int8"),
+        ("float64", ("bool", "int8"), "quantize the model"),
         ("float64", ("bool", "float16"), "cast to float16 before this line"),
         ("uint16", ("bool", "int32"), "cast to int32 before this line"),
         ("int64", ("bool",), "leave it to the CPU: no dtype of the target holds what int64 holds"),

@@ -113,9 +113,7 @@ def _instead_of(dtype: str, allowed: Iterable[str]) -> str:
     if dtype != "bool" and to == "bool":
         return f"leave it to the CPU: no dtype of the target holds what {dtype} holds"
     if "float" in dtype and "int" in to:
-        return (
-            f"quantize the model to {to} (torch.ao.quantization), or leave it to the CPU: a plain cast drops fractions"
-        )
+        return "quantize the model (torch.ao.quantization), or leave it to the CPU: a plain cast drops fractions"
     return f"cast to {to} before this line"
 
 
