@@ -35,7 +35,7 @@ def load(shell: Any) -> None:
     shell.Completer.custom_matchers.append(magic_options)
     shell.register_magic_function(_magic(shell, watcher), "line_cell", NAME)
     register_cell_labels(_cell_labels(shell))
-    register_display(make_panel)
+    register_display(make_panel, lambda session: show_session(shell, session))
 
 
 def unload(shell: Any) -> None:

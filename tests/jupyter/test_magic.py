@@ -76,7 +76,19 @@ def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
     *_, panel, snapshot = outcome.displays  # on a slow machine the progress line comes first
     assert "application/vnd.jupyter.widget-view+json" in panel
     assert "784 is not a multiple of 64" in panel["text/plain"]
+    assert panel["text/plain"].count("\n") <= 4, "the header and the first findings"
     assert "784 is not a multiple of 64" in snapshot["text/html"]
+    assert snapshot["text/plain"] == "", "one copy only"
+
+
+def test_a_session_in_the_last_line_shows_the_panel(ready):
+    ready.run("%%inductor_debug --target stick128 --no-panel --as session --lower aot\nblock(x);")
+    for line in ("session", "display(session)"):
+        outcome = ready.run(line)
+        assert outcome.results == []
+        assert "application/vnd.jupyter.widget-view+json" in outcome.displays[0]
+        assert "Static snapshot" in outcome.displays[1]["text/html"]
+    assert ready.value("print(session)") == ""
 
 
 @pytest.mark.parametrize(

@@ -66,14 +66,17 @@ from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
 DisplayFactory = Callable[["DebugSession"], Any]
 
 _display_factories: list[DisplayFactory] = []
+_shown_by: list[DisplayFactory] = []
+"""What shows a session that stands in the last line of a cell."""
 
 finished: list[DebugSession] = []
 """The session that was finished last in this process, if any."""
 
 
-def register_display(factory: DisplayFactory) -> None:
-    """Use ``factory`` for :meth:`DebugSession.panel` from now on."""
+def register_display(factory: DisplayFactory, show: DisplayFactory | None = None) -> None:
+    """Use ``factory`` for :meth:`DebugSession.panel` from now on, and ``show`` for a session that is displayed."""
     _display_factories[:] = [factory]
+    _shown_by[:] = [] if show is None else [show]
 
 
 def last_session() -> DebugSession | None:
@@ -678,6 +681,12 @@ class DebugSession:
                 "no panel here: run %load_ext inductor_debug_jupyter in a notebook, or print(session) for the text"
             )
         return _display_factories[0](self)
+
+    def _ipython_display_(self) -> None:
+        """Show the panel where a notebook displays the session: the last line of a cell, or ``display(session)``."""
+        if not _shown_by:
+            raise NotImplementedError  # by which IPython goes on to the text
+        _shown_by[0](self)
 
     def save(self, path: str | Path | None = None) -> Path:
         """Write the session as JSON; all of it or, when that fails, nothing.
