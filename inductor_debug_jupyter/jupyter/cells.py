@@ -101,14 +101,6 @@ def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
     return is_variable
 
 
-def _compare(session: DebugSession) -> None:
-    """Compare as ``--diff``, ``--candidate``, ``--backward`` and ``--localize`` say."""
-    settings = session.settings
-    report = session.diff(settings["diff"], settings["candidate"], backward=bool(settings["backward"]))
-    if settings["localize"] and (report.verdict == "mismatch" or report.record.crashes):
-        session.localize()
-
-
 class _InterruptedCell(ast.NodeTransformer):
     """Replaces a cell by ``raise KeyboardInterrupt``: IPython runs a cell even if Ctrl-C came before it began."""
 
@@ -259,7 +251,7 @@ class CellWatcher:
         with session.saved_once():
             refused = self._refusal(session) if closed else _not_checked(settings, "the session could not be finished")
             if settings["diff"] and run_again and closed and not interrupts.came:
-                self._attempt(interrupts, "nothing could be compared", lambda: _compare(session))
+                self._attempt(interrupts, "nothing could be compared", lambda: self._compare(session))
             if settings["as"]:
                 self._attempt(None, "the session could not be bound", lambda: self._bind(settings["as"], session))
             if closed and not settings["no_panel"]:
@@ -286,6 +278,22 @@ class CellWatcher:
             return session.refusal()
         except (Exception, SystemExit) as error:
             return _not_checked(session.settings, in_a_line(error))
+
+    def _compare(self, session: DebugSession) -> None:
+        """Compare as ``--diff``, ``--candidate``, ``--backward`` and ``--localize`` say, and tell what runs."""
+        settings = session.settings
+        progress = None if settings["no_panel"] or settings["quiet"] else CellProgress(self._shell)
+        try:
+            if progress is not None:
+                progress.say(f"the cell is done; comparing {settings['diff']} with {settings['candidate']}")
+            report = session.diff()
+            if settings["localize"] and (report.verdict == "mismatch" or report.record.crashes):
+                if progress is not None:
+                    progress.say("outputs differ; searching for the op, the kernel and the line")
+                session.localize()
+        finally:
+            if progress is not None:
+                progress.done()
 
     def _say_if_not_called(self, session: DebugSession) -> None:
         name = session.settings["model"]
