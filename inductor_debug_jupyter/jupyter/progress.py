@@ -1,8 +1,8 @@
 """A line under a busy cell with what is running now; removed when the cell is done.
 
 It tells the compiler's steps; between compiles, that the cell's own code runs; after the cell, that it is compared. The
-seconds are those of what it names. It appears after 0.8 seconds. A thread counts the seconds, since torch may be silent for a long
-time while the C++ compiler works; whatever fails here ends the line and nothing else.
+seconds are those of what it names. It appears after 0.8 seconds. A thread counts the seconds, since torch may be silent
+for a long time while the C++ compiler works; whatever fails here ends the line and nothing else.
 """
 
 from __future__ import annotations
