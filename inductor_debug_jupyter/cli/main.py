@@ -19,7 +19,9 @@ from inductor_debug_jupyter.cli import (
     config,
     conformance,
     diff,
+    docs,
     doctor,
+    explain,
     list_sessions,
     quickstart,
     report,
@@ -46,6 +48,8 @@ COMMANDS: dict[str, Command] = {
     "conformance": conformance,
     "clean": clean,
     "config": config,
+    "explain": explain,
+    "docs": docs,
     "doctor": doctor,
     "schema": schema,
 }

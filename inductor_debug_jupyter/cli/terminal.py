@@ -86,6 +86,26 @@ def print_table(
     print_own(drawn.get())
 
 
+def print_markdown(text: str) -> None:
+    """Print Markdown: drawn by rich on a terminal, as it is written where the output goes elsewhere."""
+    if not sys.stdout.isatty():
+        print_own(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns or 100
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=min(columns, 110),
+        color_system="auto" if wants_colour() else None,
+    )
+    with console.capture() as drawn:
+        console.print(Markdown(text))
+    print_own(drawn.get())
+
+
 @contextlib.contextmanager
 def logs_on_stderr(program: str, level: int) -> Iterator[None]:
     """Write this package's log records, from ``level`` on, to stderr as lines of ``program``."""

@@ -17,11 +17,11 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from IPython.core.error import UsageError
+from IPython.core.error import InputRejected, UsageError
 
 from inductor_debug_jupyter.jupyter.background_saving import BackgroundSaving
 from inductor_debug_jupyter.jupyter.display import show_session
-from inductor_debug_jupyter.jupyter.magic_line import options_of_cell, read_options
+from inductor_debug_jupyter.jupyter.magic_line import asks_for_text, check_in_kernel, options_of_cell, read_options
 from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.jupyter.progress import CellProgress
 from inductor_debug_jupyter.jupyter.tracebacks import CleanTracebacks
@@ -29,7 +29,7 @@ from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, in_a_line
 from inductor_debug_jupyter.pipeline.interrupts import Interrupts, held_back, never_lost, noticed
 from inductor_debug_jupyter.pipeline.session import DebugSession
-from inductor_debug_jupyter.pipeline.settings import Settings
+from inductor_debug_jupyter.pipeline.settings import Settings, in_force
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import TracingState
@@ -64,6 +64,7 @@ class CellRun:
         )
         self.tracebacks.install()
         self._installed.enter_context(never_lost())
+        self._installed.enter_context(in_force(self.settings))
         self.session.open()
 
     def put_back(self, *, struck: bool = False) -> None:
@@ -105,20 +106,33 @@ def _held_by(shell: Any, name: str) -> Callable[[Any], bool]:
     return is_variable
 
 
-def _compare(session: DebugSession) -> None:
-    """Compare as ``--diff``, ``--candidate``, ``--backward`` and ``--localize`` say."""
-    settings = session.settings
-    report = session.diff(settings["diff"], settings["candidate"], backward=bool(settings["backward"]))
-    if settings["localize"] and (report.verdict == "mismatch" or report.record.crashes):
-        session.localize()
-
-
 class _InterruptedCell(ast.NodeTransformer):
     """Replaces a cell by ``raise KeyboardInterrupt``: IPython runs a cell even if Ctrl-C came before it began."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         """The code that is run instead of ``node``."""
         return ast.parse("raise KeyboardInterrupt")
+
+
+class _RejectedError(InputRejected, UsageError):  # type: ignore[misc]  # IPython has no type information
+    """A cell that must not run. It is shown as one line, as any usage error is."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"UsageError: {self}"]
+
+
+_RejectedError.__name__ = "UsageError"
+
+
+class _RejectedCell(ast.NodeTransformer):
+    """Keeps a cell from running, with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Never the code of a cell."""
+        raise _RejectedError(self._reason)
 
 
 class CellWatcher:
@@ -129,6 +143,8 @@ class CellWatcher:
         self._runs: list[CellRun | None] = []
         self._saving = BackgroundSaving(shell)
         self._stopped = _InterruptedCell()
+        self._instead: list[ast.NodeTransformer] = []
+        """What keeps the cell from running that begins now."""
         self._cleaning: list[CleanTracebacks] = []
         """For errors of line magics, which IPython shows after the magic has ended."""
 
@@ -151,19 +167,38 @@ class CellWatcher:
             self._attempt(None, "an earlier panel could not be closed", lambda: panels.before_cell(info))
             self._attempt(interrupts, "earlier sessions could not be saved", self._saving.finish)
             try:
-                options = options_of_cell(info.raw_cell or "")
-                run = None if options is None else self._opened(read_options(options))
-            except UsageError:
-                pass  # the input transformer has shown it, and the cell does not run
+                run = self._run_of(info.raw_cell or "")
             finally:
                 self._runs.append(run)
             if interrupts.came:
-                self._shell.ast_transformers.append(self._stopped)
+                self._replace_cell(self._stopped)
+
+    def _run_of(self, cell: str) -> CellRun | None:
+        """The run of a cell that has the magic; None for any other, and for one that is not to run."""
+        options = options_of_cell(cell)
+        if options is None or asks_for_text(options):
+            return None
+        try:
+            settings = read_options(options)
+        except UsageError:
+            return None  # the input transformer has shown it, and the cell does not run
+        try:
+            check_in_kernel(settings, self._shell.user_ns, cell)
+        except UsageError as error:
+            self._replace_cell(_RejectedCell(str(error)))
+            return None
+        return self._opened(settings)
+
+    def _replace_cell(self, instead: ast.NodeTransformer) -> None:
+        """Have IPython run something else than the cell that begins now."""
+        self._instead.append(instead)
+        self._shell.ast_transformers.append(instead)
 
     def after_cell(self, result: Any) -> None:
         """IPython's ``post_run_cell``: also called after an error or an interrupt."""
-        if self._stopped in self._shell.ast_transformers:
-            self._shell.ast_transformers.remove(self._stopped)
+        while self._instead:
+            if (instead := self._instead.pop()) in self._shell.ast_transformers:
+                self._shell.ast_transformers.remove(instead)
         while self._cleaning:
             self._cleaning.pop().remove()
         run = self._runs.pop() if self._runs else None
@@ -178,6 +213,7 @@ class CellWatcher:
 
     def run_expression(self, settings: Settings, expression: str) -> Any:
         """``%inductor_debug EXPR``: evaluate it under a session of its own; returns its value."""
+        check_in_kernel(settings, self._shell.user_ns, expression)
         run = None
         try:
             with held_back():
@@ -221,10 +257,11 @@ class CellWatcher:
         closed = self._attempt(interrupts, "the session could not be finished", lambda: session.close(save=False))
         if closed:
             self._attempt(interrupts, "the session cannot be saved", probe)
+            self._attempt(None, "", lambda: self._say_if_not_called(session))
         with session.saved_once():
             refused = self._refusal(session) if closed else _not_checked(settings, "the session could not be finished")
             if settings["diff"] and run_again and closed and not interrupts.came:
-                self._attempt(interrupts, "nothing could be compared", lambda: _compare(session))
+                self._attempt(interrupts, "nothing could be compared", lambda: self._compare(session))
             if settings["as"]:
                 self._attempt(None, "the session could not be bound", lambda: self._bind(settings["as"], session))
             if closed and not settings["no_panel"]:
@@ -251,6 +288,27 @@ class CellWatcher:
             return session.refusal()
         except (Exception, SystemExit) as error:
             return _not_checked(session.settings, in_a_line(error))
+
+    def _compare(self, session: DebugSession) -> None:
+        """Compare as ``--diff``, ``--candidate``, ``--backward`` and ``--localize`` say, and tell what runs."""
+        settings = session.settings
+        progress = None if settings["no_panel"] or settings["quiet"] else CellProgress(self._shell)
+        try:
+            if progress is not None:
+                progress.say(f"the cell is done; comparing {settings['diff']} with {settings['candidate']}")
+            report = session.diff()
+            if settings["localize"] and (report.verdict == "mismatch" or report.record.crashes):
+                if progress is not None:
+                    progress.say("outputs differ; searching for the op, the kernel and the line")
+                session.localize()
+        finally:
+            if progress is not None:
+                progress.done()
+
+    def _say_if_not_called(self, session: DebugSession) -> None:
+        name = session.settings["model"]
+        if name and not session.captures:
+            log.warning("%%%%inductor_debug: --model %s: it was not called in this cell, so nothing was captured", name)
 
     def _bind(self, name: str, session: DebugSession) -> None:
         self._shell.user_ns[name] = session

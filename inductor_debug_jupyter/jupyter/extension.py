@@ -9,8 +9,8 @@ from IPython.core.error import UsageError
 from inductor_debug_jupyter.jupyter.cells import CellWatcher
 from inductor_debug_jupyter.jupyter.completion import magic_options
 from inductor_debug_jupyter.jupyter.display import make_panel, show_session
-from inductor_debug_jupyter.jupyter.help import magic_help
-from inductor_debug_jupyter.jupyter.magic_line import NAME, read_options, strip_magic_line
+from inductor_debug_jupyter.jupyter.help import magic_help, show_text
+from inductor_debug_jupyter.jupyter.magic_line import NAME, asks_for_text, read_options, strip_magic_line
 from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
 from inductor_debug_jupyter.pipeline.options import split_magic_line
@@ -35,7 +35,7 @@ def load(shell: Any) -> None:
     shell.Completer.custom_matchers.append(magic_options)
     shell.register_magic_function(_magic(shell, watcher), "line_cell", NAME)
     register_cell_labels(_cell_labels(shell))
-    register_display(make_panel)
+    register_display(make_panel, lambda session: show_session(shell, session))
 
 
 def unload(shell: Any) -> None:
@@ -74,9 +74,15 @@ def _magic(shell: Any, watcher: CellWatcher) -> Any:
             result = shell.run_cell(f"%%{NAME} {line}\n{cell}")
             result.raise_error()
             return result.result
-        options, expression = split_magic_line(line.removesuffix("--last"))
+        if asks_for_text(line):
+            show_text(shell, line)
+            return None
+        options, expression = split_magic_line(line)
         if expression:
             return watcher.run_expression(read_options(options), expression)
+        if options not in ("", "--last"):
+            read_options(options.replace("--last", ""))
+            raise UsageError(f"%{NAME}: nothing to run: put an expression behind the options, or %%{NAME} above a cell")
         session = last_session()
         if session is None:
             raise UsageError(f"%{NAME}: nothing was captured yet: put %%{NAME} on top of a cell and run it")

@@ -7,16 +7,21 @@ that IPython runs the rest of the cell itself, and events around the cell do our
 
 from __future__ import annotations
 
+import ast
+import difflib
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from IPython.core.error import UsageError
 
-from inductor_debug_jupyter.pipeline.adapters.lookup import check_name
+from inductor_debug_jupyter.pipeline.adapters.lookup import check_candidate
+from inductor_debug_jupyter.pipeline.adapters.stick.faults import faults_of
 from inductor_debug_jupyter.pipeline.capture.sources import magic_as_comment
 from inductor_debug_jupyter.pipeline.devices import load_profile
 from inductor_debug_jupyter.pipeline.devices.dtypes import dtype_name
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError
-from inductor_debug_jupyter.pipeline.options import parse_magic_line
+from inductor_debug_jupyter.pipeline.options import check_needs, parse_magic_line
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 
 NAME = "inductor_debug"
@@ -46,22 +51,71 @@ def read_options(text: str) -> Settings:
         for name in settings["dtypes"] or ():
             dtype_name(name)
         for option in given.keys() & {"diff", "candidate"}:
-            if ":" not in given[option]:
-                check_name(given[option], f"--{option}", also=("eager",))
-        if "memory_limit" in given and not settings["isolate"]:
-            raise OptionError("--memory-limit limits a process of its own: give --isolate as well")
-        if given.get("localize"):
-            _check_localize(settings)
+            check_candidate(given[option], f"--{option}", imports=False)
+        check_needs(given, settings.__getitem__)
+        if given.get("localize") and settings["candidate"] == "eager":
+            raise OptionError(
+                "--localize: --candidate eager runs nothing compiled; allowed: what compiles, as inductor"
+            )
+        faults_of(given.get("faults", ()))
     except InductorDebugError as error:
         raise UsageError(f"%%{NAME}: {error}") from None
     return settings
 
 
-def _check_localize(settings: Settings) -> None:
-    if not settings["diff"]:
-        raise OptionError("--localize searches what a comparison found wrong: give --diff as well")
-    if settings["candidate"] == "eager":
-        raise OptionError("--localize: --candidate eager runs nothing compiled; allowed: what compiles, as inductor")
+def asks_for_text(options: str) -> bool:
+    """Whether a magic's line asks for help or for a rule's explanation, and for nothing to be run."""
+    return any(word in ("--help", "-h") or word.partition("=")[0] == "--explain" for word in options.split())
+
+
+def check_in_kernel(settings: Settings, variables: Mapping[str, Any], code: str) -> None:
+    """Check what needs the kernel and may run foreign code: the candidate's module, and the variable of ``--model``.
+
+    It is called once, before the cell runs.
+
+    Args:
+        settings: those of the line.
+        variables: the user's.
+        code: that of the cell, which may make the variable.
+
+    Raises:
+        UsageError: IPython's own.
+    """
+    try:
+        if settings["diff"]:
+            check_candidate(settings["candidate"], "--candidate", imports=not settings["isolate"])
+        if settings["model"]:
+            _check_model(settings["model"], variables, code)
+    except InductorDebugError as error:
+        raise UsageError(f"%%{NAME}: {error}") from None
+
+
+def _check_model(name: str, variables: Mapping[str, Any], code: str) -> None:
+    if _may_bind(code, name):
+        return  # what is called is known when the cell has run
+    if name not in variables:
+        callables = [each for each, value in variables.items() if callable(value) and not each.startswith("_")]
+        near = difflib.get_close_matches(name, callables, n=1, cutoff=0.6)
+        raise OptionError(f"--model: there is no variable {name!r}{f'; did you mean {near[0]}?' if near else ''}")
+    if not callable(variables[name]):
+        kind = type(variables[name]).__name__
+        raise OptionError(f"--model: {name} is a {kind}, which cannot be called; allowed: a model or a function")
+
+
+def _may_bind(code: str, name: str) -> bool:
+    """Whether a cell assigns, defines or imports that name; a cell that cannot be read may do anything."""
+    lines = [line for line in code.splitlines() if not line.lstrip().startswith(("%", "!"))]
+    try:
+        tree = ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError):
+        return True
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.alias):
+            bound |= {node.asname or node.name.partition(".")[0]}
+    return name in bound or "*" in bound
 
 
 def strip_magic_line(lines: list[str]) -> list[str]:
@@ -71,7 +125,10 @@ def strip_magic_line(lines: list[str]) -> list[str]:
     """
     if not lines or not (match := _MAGIC.match(lines[0].rstrip("\n"))):
         return lines
-    read_options(match["options"].strip())
+    options = match["options"].strip()
+    if asks_for_text(options):
+        return [f"get_ipython().run_line_magic({NAME!r}, {options!r})\n"]
+    read_options(options)
     if len(lines) > 1 and _MAGIC.match(lines[1].rstrip("\n")):
         raise UsageError(f"%%{NAME}: it stands twice on top of this cell; give all options in one line")
     if len(lines) > 1 and lines[1].startswith("%%"):

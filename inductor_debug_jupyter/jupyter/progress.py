@@ -1,7 +1,8 @@
-"""A line under a busy cell with what the compiler is doing; removed when the cell is done.
+"""A line under a busy cell with what is running now; removed when the cell is done.
 
-It appears after 0.8 seconds. A thread counts the seconds, since torch may be silent for a long
-time while the C++ compiler works; whatever fails here ends the line and nothing else.
+It tells the compiler's steps; between compiles, that the cell's own code runs; after the cell, that it is compared. The
+seconds are those of what it names. It appears after 0.8 seconds. A thread counts the seconds, since torch may be silent
+for a long time while the C++ compiler works; whatever fails here ends the line and nothing else.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ log = logging.getLogger("inductor_debug_jupyter")
 PATIENCE = 0.8
 """Seconds before the line appears."""
 TICK = 0.5
+OWN_CODE = "compiled; the cell's own code runs"
 
 
 class CellProgress:
@@ -32,16 +34,20 @@ class CellProgress:
     def __init__(self, shell: Any) -> None:
         self._place = _Notebook() if hasattr(shell, "kernel") else _Terminal()
         self._began = time.monotonic()
-        self._step: CompileStep | None = None
+        self._doing = ""
         self._since = self._began
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def update(self, step: CompileStep) -> None:
-        """Show the step that the compiler starts."""
+        """Show the step that the compiler starts, or that it is done."""
+        self.say(OWN_CODE if step.is_end else str(step))
+
+    def say(self, doing: str) -> None:
+        """Show what runs from now on."""
         with held_back():  # Ctrl-C in between would leave a running thread or a held lock
-            self._step, self._since = step, time.monotonic()
+            self._doing, self._since = doing, time.monotonic()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._tick, name="inductor-debug-progress", daemon=True)
                 self._thread.start()
@@ -58,13 +64,12 @@ class CellProgress:
             self._show()
 
     def _show(self) -> None:
-        step = self._step
         now = time.monotonic()
-        if step is None or now - self._began < PATIENCE:
+        if not self._doing or now - self._began < PATIENCE:
             return
         with self._lock:
             if not self._over.is_set():
-                text = f"{plain(str(step))} · {now - self._since:.0f} s of {now - self._began:.0f} s"
+                text = f"{plain(self._doing)} · {now - self._since:.0f} s"
                 self._guarded(lambda: self._place.show(text))
 
     def _guarded(self, action: Any) -> None:

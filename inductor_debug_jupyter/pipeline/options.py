@@ -10,7 +10,7 @@ import argparse
 import difflib
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
@@ -79,8 +79,8 @@ def parse_folder(text: str) -> str:
 
 def parse_transfers(text: str) -> str:
     """Whether transfers go to the log: off (empty), ``lines``, or ``values`` for the first values too."""
-    if text.strip().lower() == "values":
-        return "values"
+    if text.strip().lower() in ("lines", "values"):
+        return text.strip().lower()
     try:
         return "lines" if parse_switch(text) else ""
     except ValueError:
@@ -115,6 +115,7 @@ def _number(kind: Callable[[str], Any], is_allowed: Callable[[Any], bool], allow
 
 parse_alignment = _number(int, lambda value: value >= 1, "a whole number from 1 up, such as 64")
 parse_seconds = _number(float, lambda value: 0 < value < float("inf"), "a number of seconds above 0, such as 60")
+parse_tolerance = _number(float, lambda value: 0 <= value < float("inf"), "a number that is not negative, such as 1e-3")
 parse_process_memory = _number(
     parse_size,
     lambda value: value >= LEAST_PROCESS_MEMORY,
@@ -137,7 +138,7 @@ parse_lowering = _text(LOWERINGS.__contains__, ", ".join(LOWERINGS))
 _TAKES: dict[Callable[[str], Any], tuple[type, ...]] = {
     **dict.fromkeys((parse_switch, parse_transfers), (bool, int)),
     **dict.fromkeys((parse_alignment, parse_size, parse_process_memory, parse_limit), (int,)),
-    parse_seconds: (int, float),
+    **dict.fromkeys((parse_seconds, parse_tolerance), (int, float)),
     parse_names: (list, tuple),
     **dict.fromkeys((parse_folder, parse_target), (PurePath,)),
 }
@@ -158,6 +159,7 @@ class Option:
         metavar: the value's placeholder in the help; empty for a switch.
         off_flag: for a switch, the flag that turns it off (``--warn`` for ``--strict``).
         bare: what the flag means when it is given without a value; None when it must have one.
+        needs: the option without which it does nothing; on one line they come together.
     """
 
     name: str
@@ -167,6 +169,7 @@ class Option:
     metavar: str = ""
     off_flag: str | None = None
     bare: str | None = None
+    needs: str = ""
 
     @property
     def environment(self) -> str:
@@ -216,6 +219,17 @@ class Option:
         raise AssertionError(f"the parser of {self.flag} takes an empty text")
 
 
+def _switch(name: str, explained: str, needs: str = "") -> Option:
+    """A switch that is off by default."""
+    return Option(name, explained, parse_switch, default=False, needs=needs)
+
+
+def _tolerance(name: str, kind: str) -> Option:
+    """A tolerance of ``--diff``."""
+    explained = f"with --diff: the {kind} tolerance; that of torch.testing for the dtype when not said"
+    return Option(name, explained, parse_tolerance, metavar="NUMBER", needs="diff")
+
+
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
@@ -262,31 +276,30 @@ OPTIONS: dict[str, Option] = {
             parse_backend,
             default="inductor",
             metavar="NAME",
+            needs="diff",
         ),
-        Option("backward", "with --diff: compare gradients too", parse_switch, default=False),
-        Option(
-            "localize",
-            "with --diff: when outputs differ, also search for the op, the kernel and the line",
-            parse_switch,
-            default=False,
+        _switch("backward", "with --diff: compare gradients too", "diff"),
+        _tolerance("atol", "absolute"),
+        _tolerance("rtol", "relative"),
+        _switch(
+            "localize", "with --diff: when outputs differ, also search for the op, the kernel and the line", "diff"
         ),
-        Option(
-            "isolate",
-            "with --diff: compile and run in a process of its own: a crash or a hang is survived",
-            parse_switch,
-            default=False,
+        _switch(
+            "isolate", "with --diff: compile and run in a process of its own: a crash or a hang is survived", "diff"
         ),
         Option(
             "timeout",
             "with --diff: give up after so many seconds (with --isolate: for each step of the backend)",
             parse_seconds,
             metavar="SECONDS",
+            needs="diff",
         ),
         Option(
             "memory_limit",
             "with --isolate: how much memory the backend's process may have, torch included",
             parse_process_memory,
             metavar="SIZE",
+            needs="isolate",
         ),
         Option("as", "bind the DebugSession to this variable", parse_variable, metavar="NAME"),
         Option("model", "capture only the model or function that this variable holds", parse_variable, metavar="NAME"),
@@ -317,6 +330,7 @@ OPTIONS: dict[str, Option] = {
             "compare tensors with our own C++, compiled once in the background; 0 keeps to torch and numpy",
             parse_switch,
             default=True,
+            off_flag="--no-native",
         ),
         Option(
             "faults",
@@ -331,8 +345,8 @@ OPTIONS: dict[str, Option] = {
 CHECK_OPTIONS = ("strict", "target", "alignment", "max_memory", "dtypes", "deny")
 MAGIC_OPTIONS = (
     *CHECK_OPTIONS,
-    *("lower", "diff", "candidate", "backward", "localize", "isolate", "timeout", "memory_limit"),
-    *("as", "model", "artifacts", "no_panel", "quiet"),
+    *("lower", "diff", "candidate", "backward", "atol", "rtol", "localize", "isolate", "timeout", "memory_limit"),
+    *("as", "model", "artifacts", "artifacts_limit", "transfers", "native", "faults", "no_panel", "quiet"),
 )
 
 
@@ -354,13 +368,27 @@ class OptionParser(argparse.ArgumentParser):
         """Raise instead of printing and exiting."""
         if unknown := re.match(r"unrecognized arguments: (\S+)", message):
             raise OptionError(self._unknown(unknown[1]))
+        if missing := re.match(r"argument (--[\w-]+): expected one argument", message):
+            raise OptionError(f"{missing[1]}: its value is missing{self._allowed(missing[1])}")
         raise OptionError(message)
+
+    def _allowed(self, flag: str) -> str:
+        """What a setting's flag takes, as the end of a sentence; nothing for a flag that is no setting."""
+        option = next((each for each in OPTIONS.values() if each.flag == flag), None)
+        try:
+            if option is not None:
+                option.parse("")
+        except ValueError as error:
+            return f"; {error}"
+        return ""
 
     def _unknown(self, argument: str) -> str:
         flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         name = argument.split("=")[0]
         near = difflib.get_close_matches(name, flags, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(flags)}"
+        if not name.startswith("-"):
+            return f"{name!r} is no option: options begin with --, and code goes into the lines below"
         return f"unknown option {name!r}; {hint}"
 
 
@@ -379,7 +407,7 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
         if option.is_switch:
             parser.add_argument(option.flag, action="store_const", const="1", help=option.help, **common)
             if option.off_flag:
-                opposite = f"the opposite of {option.flag} (the default)"
+                opposite = f"the opposite of {option.flag}{'' if option.default else ' (the default)'}"
                 parser.add_argument(option.off_flag, action="store_const", const="0", help=opposite, **common)
         else:
             common |= {} if option.bare is None else {"nargs": "?", "const": option.bare}
@@ -410,6 +438,19 @@ def magic_parser() -> OptionParser:
     parser = OptionParser(prog="%%inductor_debug", add_help=False, allow_abbrev=False)
     add_options(parser, MAGIC_OPTIONS)
     return parser
+
+
+def check_needs(given: Mapping[str, Any], value_of: Callable[[str], Any]) -> None:
+    """Refuse an option of a line that does nothing without another one, which is not in force.
+
+    Raises:
+        OptionError: one line that names both.
+    """
+    for name in given:
+        option = OPTIONS[name]
+        if option.needs and given[name] is not False and not value_of(option.needs):
+            needed = OPTIONS[option.needs].flag
+            raise OptionError(f"{option.flag} does nothing without {needed}: give {needed} as well")
 
 
 def parse_magic_line(line: str) -> dict[str, Any]:

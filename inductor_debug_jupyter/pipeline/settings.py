@@ -4,6 +4,9 @@ The config file is ``inductor_debug.toml`` or ``[tool.inductor_debug]`` in ``pyp
 folder and its parents; the nearest one wins, and of two in one folder the former. A relative path in it is relative to
 it. Every value keeps its origin, so that an error (and ``inductor-debug config``) can name it. An empty environment
 variable counts as not set.
+
+Code that has no session (the simulator, the log of transfers, the native comparison) resolves :data:`OF_THE_PROCESS`
+by itself. For these, what a cell's line says is in force while the cell and its comparisons run: :func:`in_force`.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,10 @@ from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.options import OPTIONS
 from inductor_debug_jupyter.pipeline.reading import LARGEST_TEXT, MalformedError, parsed_toml, read_regular
 
+OF_THE_PROCESS = ("transfers", "native", "faults")
+"""Options that are read by code which has no session."""
+_in_force: list[dict[str, Setting]] = []
+"""What the lines of the running cells say about these, innermost last."""
 _OWN_FILE = "inductor_debug.toml"
 _OTHER_VARIABLES = {"INDUCTOR_DEBUG_CHROMIUM"}
 """Variables of ours that are no settings: where the browser tests find Chromium."""
@@ -73,6 +81,8 @@ def resolve(
         if (value := (given or {}).get(name)) is not None:
             origin = f"call ({option.flag})"
             values[name] = Setting(option.accept(value, origin), origin)
+        elif (said := said_on_the_line(name)) is not None:
+            values[name] = said
         elif text := environment.get(option.environment):
             values[name] = Setting(option.read(text, option.environment), option.environment)
         elif name in from_file:
@@ -80,6 +90,32 @@ def resolve(
         else:
             values[name] = Setting((defaults or {}).get(name, option.default), "default")
     return Settings(values)
+
+
+@contextmanager
+def in_force(settings: Settings) -> Iterator[None]:
+    """Inside the block, :data:`OF_THE_PROCESS` are what a call or a magic's line gave for them."""
+    given = {name: settings.values[name] for name in OF_THE_PROCESS if name in settings.values}
+    _in_force.append({name: each for name, each in given.items() if each.origin.startswith("call")})
+    try:
+        yield
+    finally:
+        _in_force.pop()
+
+
+def said_on_the_line(name: str) -> Setting | None:
+    """What the line of a running cell says about one of :data:`OF_THE_PROCESS`; None when it says nothing."""
+    return next((said[name] for said in reversed(_in_force) if name in said), None)
+
+
+def variables_in_force() -> dict[str, str]:
+    """The environment variables by which a child process has what the line of a running cell says."""
+    said = {name: setting.value for lines in _in_force for name, setting in lines.items()}
+    texts = {"lines": "1", "": "0", True: "1", False: "0"}
+    return {
+        OPTIONS[name].environment: ",".join(value) if isinstance(value, tuple) else texts.get(value, str(value))
+        for name, value in said.items()
+    }
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pty
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -344,3 +345,32 @@ def test_a_closed_pipe_is_not_an_error(store: ArtifactStore) -> None:
     )
     os.close(write_end)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_explain_lists_the_rules_and_explains_one(cli: Cli) -> None:
+    listed = cli("explain")
+    assert listed.code == 0
+    assert "align.innermost" in listed.out
+    assert cli("explain", "align.innermost").out.startswith("# align.innermost: the innermost dimension must fill")
+    typo = cli("explain", "align.inermost")
+    assert typo.code == 3
+    assert "did you mean align.innermost" in one_error_line(typo)
+
+
+def test_docs_lists_the_pages_and_shows_one(cli: Cli) -> None:
+    listed = cli("docs").out
+    assert "wrong-numbers" in listed
+    assert "memory.limit" in listed
+    assert cli("docs", "guards").out.startswith("# guards: ")
+    assert "did you mean guards" in one_error_line(cli("docs", "guard"))
+
+
+def test_the_pages_are_in_the_wheel(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(root)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    pages = [str(path.relative_to(root)) for path in (root / "inductor_debug_jupyter" / "docs").rglob("*.md")]
+    assert len(pages) > 20
+    assert set(pages) <= set(names)

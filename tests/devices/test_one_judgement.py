@@ -142,7 +142,7 @@ def test_no_view_says_that_all_is_supported_where_something_is_refused(fallback,
     assert any(finding.severity == "error" for finding in record.findings)
     (tile,) = (each for each in overview_view(record)["tiles"] if each["title"] == "Coverage")
     assert not tile["value"].startswith("100")
-    assert tile["kind"] == ("error" if fallback == "none" else "warning")
+    assert tile["kind"] == "error"
     assert sum(view["counts"]["supported"] for view in placement_views(record.coverage)) < len(
         [node for capture in record.captures for graph in checked_graphs(capture) for node in graph.calls]
     )

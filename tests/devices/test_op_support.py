@@ -173,3 +173,22 @@ def test_a_backend_of_ones_own_that_stops_at_dynamo_is_checked_by_aten_ops():
     (finding,) = session.findings
     assert finding.title == "the target has no aten.addmm"
     assert finding.places[0].stage == "dynamo"
+
+
+def test_a_list_of_ops_is_of_what_runs_and_not_of_what_dynamo_calls_it():
+    """Dropout in evaluation mode is nothing; attention is judged by the op it becomes, once."""
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dropout = torch.nn.Dropout(0.1)
+
+        def forward(self, x):
+            return self.dropout(torch.nn.functional.scaled_dot_product_attention(x, x, x))
+
+    with capture(target="edge-int8", lower="aot", eager=True) as session, torch.no_grad():
+        Attention().eval()(torch.ones(1, 2, 16, 16))
+    lacking = [finding for finding in session.findings if finding.rule_id == "op.unsupported"]
+    assert len(lacking) == 1
+    assert "scaled_dot_product" in lacking[0].title
+    assert {place.stage for place in lacking[0].places} == {"forward"}

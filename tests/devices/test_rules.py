@@ -309,3 +309,35 @@ def test_nobody_is_told_to_cast_a_complex_number_away(tmp_path):
     assert finding.observed == "complex64"
     assert "view_as_real" in finding.hints[0]
     assert "two numbers of float32" in finding.hints[0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "allowed", "hint"),
+    [
+        ("float64", ("bool", "int8"), "quantize the model"),
+        ("float64", ("bool", "float16"), "cast to float16 before this line"),
+        ("uint16", ("bool", "int32"), "cast to int32 before this line"),
+        ("int64", ("bool",), "leave it to the CPU: no dtype of the target holds what int64 holds"),
+        ("float32", ("bool",), "leave it to the CPU"),
+        ("bool", ("float32", "int8"), "cast to int8 before this line"),
+    ],
+)
+def test_a_cast_is_advised_only_where_the_values_keep_their_meaning(dtype, allowed, hint):
+    from inductor_debug_jupyter.pipeline.devices.dtypes import _instead_of
+
+    assert _instead_of(dtype, allowed).startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("size", "observed"),
+    [
+        (10, "10 (less than one stick)"),
+        (784, "784 (12.25 sticks)"),
+        (300, "300 (4.69 sticks)"),
+        (65, "65 (1.02 sticks)"),
+    ],
+)
+def test_sizes_in_sticks_are_said_as_people_say_them(size, observed):
+    with capture(target="stick128", lower="aot", eager=True) as session:
+        torch.nn.Linear(size, 64)(torch.ones(2, size))
+    assert observed in {finding.observed for finding in session.findings}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inductor_debug_jupyter.pipeline.options import MAGIC_OPTIONS
+from inductor_debug_jupyter.pipeline.options import MAGIC_OPTIONS, OPTIONS
 
 from .conftest import Kernel
 
@@ -63,6 +63,16 @@ EFFECTS = {
     ),
     "model": ("--model net", "[each.name for each in session.captures]", "['Net.forward']"),
     "artifacts": ("--artifacts elsewhere", "Path('elsewhere').is_dir()", "True"),
+    "atol": ("--diff --candidate wrong:relu --atol 100", "session.record.diff.verdict", "'rounding'"),
+    "rtol": ("--diff --candidate wrong:relu --rtol 1", "session.record.diff.verdict", "'rounding'"),
+    "artifacts_limit": ("--artifacts-limit 3GiB", "session.settings['artifacts_limit']", "3221225472"),
+    "transfers": ("--transfers values", "session.settings['transfers']", "'values'"),
+    "native": ("--no-native --diff --candidate aot_eager", "session.settings['native']", "False"),
+    "faults": (
+        "--diff --candidate stick128 --faults wrong-accumulation",
+        "session.settings['faults']",
+        "('wrong-accumulation',)",
+    ),
     "quiet": ("--quiet", "len(session.captures)", "2"),
 }
 """Option → what is put on the line, an expression, and what that must say. The cell calls two models."""
@@ -72,7 +82,20 @@ SLOW = {"diff"}
 
 def test_no_option_is_forgotten() -> None:
     shown_elsewhere = {"as", "no_panel"}  # on every line below
+    assert set(MAGIC_OPTIONS) == set(OPTIONS), "what the README lists works on the magic's line"
     assert set(MAGIC_OPTIONS) - shown_elsewhere == set(EFFECTS) - {"warn", "a file as target"}
+
+
+def test_the_simulators_faults_and_the_log_are_as_the_line_says_while_its_cell_runs(kernel: Kernel) -> None:
+    kernel.run("copied = torch.compile(lambda x: x.clone() * 2, backend='stick128')\nones = torch.ones(2, 128)")
+    cell = "torch._dynamo.reset()\ncopied(ones).sum().item()"
+    healthy = kernel.run(f"%%inductor_debug --no-panel\n{cell}")
+    faulty = kernel.run(f"%%inductor_debug --no-panel --transfers 1 --faults copy-first-stick\n{cell}")
+    assert healthy.results == ["512.0"]
+    assert faulty.results != ["512.0"]
+    assert "128" in faulty.stderr
+    assert healthy.stderr == ""
+    assert kernel.run(cell).results == ["512.0"]
 
 
 @pytest.mark.parametrize("name", EFFECTS)

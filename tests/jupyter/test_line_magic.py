@@ -70,7 +70,14 @@ def test_only_one_model_is_captured(ready):
     assert ready.value("[c.graph('forward').calls[-1].shape for c in session.captures]") == "[(2, 5)]"
 
 
-def test_a_model_that_is_not_there_captures_nothing_and_says_so(ready):
-    outcome = ready.run("%%inductor_debug --model nobody --lower aot --as session\nsmall(torch.ones(2, 3)).shape")
-    assert outcome.results == ["torch.Size([2, 3])"]
-    assert "NOTHING WAS CHECKED" in ready.value("str(session)")
+def test_a_model_that_is_not_there_is_said_before_anything_runs(ready):
+    for line in ("%inductor_debug --model smal small(torch.ones(2, 3))", "%%inductor_debug --model smal\nsmall.bias"):
+        outcome = ready.run(line)
+        assert "--model: there is no variable 'smal'; did you mean small?" in outcome.stderr + outcome.error
+        assert outcome.results == []
+
+
+def test_options_without_an_expression_are_not_ignored(ready):
+    outcome = ready.run("%inductor_debug --target stick128")
+    assert "nothing to run: put an expression behind the options" in outcome.stderr + outcome.error
+    assert outcome.displays == []

@@ -17,6 +17,10 @@ block, x = Block(), torch.randn(3, 784)
 """
 
 
+OF_DIFF = ("--candidate aot_eager", "--localize", "--backward", "--isolate", "--timeout 5", "--atol 0", "--rtol 0")
+"""Options that do nothing without ``--diff``."""
+
+
 @pytest.fixture
 def ready(kernel):
     kernel.run("for name in ('session', 'ran'):\n    globals().pop(name, None)")
@@ -72,7 +76,19 @@ def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
     *_, panel, snapshot = outcome.displays  # on a slow machine the progress line comes first
     assert "application/vnd.jupyter.widget-view+json" in panel
     assert "784 is not a multiple of 64" in panel["text/plain"]
+    assert panel["text/plain"].count("\n") <= 4, "the header and the first findings"
     assert "784 is not a multiple of 64" in snapshot["text/html"]
+    assert snapshot["text/plain"] == "", "one copy only"
+
+
+def test_a_session_in_the_last_line_shows_the_panel(ready):
+    ready.run("%%inductor_debug --target stick128 --no-panel --as session --lower aot\nblock(x);")
+    for line in ("session", "display(session)"):
+        outcome = ready.run(line)
+        assert outcome.results == []
+        assert "application/vnd.jupyter.widget-view+json" in outcome.displays[0]
+        assert "Static snapshot" in outcome.displays[1]["text/html"]
+    assert ready.value("print(session)") == ""
 
 
 @pytest.mark.parametrize(
@@ -86,9 +102,22 @@ def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
         ("--dtypes float33", "dtype: 'float33' is not allowed"),
         ("--diff egaer", "--diff='egaer'; did you mean eager?"),
         ("--diff --candidate inductr", "--candidate='inductr'; did you mean inductor?"),
-        ("--localize", "--localize searches what a comparison found wrong: give --diff as well"),
         ("--diff --localize --candidate eager", "--localize: --candidate eager runs nothing compiled; allowed: what"),
-        ("--diff --memory-limit 4GiB", "--memory-limit limits a process of its own: give --isolate as well"),
+        *((option, f"{option.split()[0]} does nothing without --diff: give --diff as well") for option in OF_DIFF),
+        ("--diff --memory-limit 4GiB", "--memory-limit does nothing without --isolate: give --isolate as well"),
+        ("--deny convolutoin", "torch has no op 'convolutoin'; did you mean convolution"),
+        ("--diff --candidate nobody:backend", "--candidate: there is no module 'nobody' here or among the installed"),
+        ("--diff --candidate os:nope", "--candidate: os has no 'nope'"),
+        ("--diff --candidate os:sep", "--candidate: os:sep is a str; allowed: an adapter, its class, or a backend"),
+        ("--diff --candidate broken_chip:backend", "--candidate: broken_chip cannot be imported: OSError: no driver"),
+        ("--diff --candidate my_chip", "allowed: eager, dynamo, aot_eager, cudagraphs, inductor"),
+        ("--diff --rtol much", "--rtol: 'much' is not allowed; allowed: a number that is not negative"),
+        ("--model blok", "--model: there is no variable 'blok'; did you mean block?"),
+        ("--model x", "--model: x is a Tensor, which cannot be called; allowed: a model or a function"),
+        ("--faults nonsense", "unknown fault 'nonsense'; allowed: copy-first-stick"),
+        ("--target /proc/nope", "unknown target '/proc/nope'"),
+        ("--alignment", "--alignment: its value is missing; allowed: a whole number from 1 up"),
+        ("model(x)", "'model(x)' is no option: options begin with --, and code goes into the lines below"),
         ("--memory-limit 1MiB --isolate", "--memory-limit: '1MiB' is not allowed; allowed: bytes from 512MiB up"),
         ("--timeout soon", "--timeout: 'soon' is not allowed"),
         ("--lower triton", "--lower: 'triton' is not allowed; allowed: dynamo, aot, inductor"),
@@ -96,10 +125,81 @@ def test_the_panel_comes_with_its_text_and_a_snapshot(ready):
     ],
 )
 def test_a_bad_option_is_one_line_and_the_cell_does_not_run(ready, options, message):
+    ready.run("open('broken_chip.py', 'w').write('raise OSError(\"no driver\")')")
     outcome = ready.run(f"%%inductor_debug {options}\nran = True")
     assert message in outcome.stderr + outcome.error
     assert (outcome.stderr + outcome.error).strip().count("\n") == 0
     assert ready.value("'ran' in globals()") == "False"
+
+
+def test_what_the_cell_makes_itself_is_not_refused(ready):
+    """The variable of ``--model`` and a backend in the notebook need not be there before the cell runs."""
+    cell = (
+        "def my_backend(gm, inputs):\n    return gm.forward\n"
+        "made_here = nn.Linear(3, 3)\nran = made_here(torch.ones(2, 3)).shape\nblock(x).shape"
+    )
+    options = "--model made_here --diff --candidate __main__:my_backend --lower aot --no-panel --as session"
+    assert ready.run(f"%%inductor_debug {options}\n{cell}").results == ["torch.Size([3, 512])"]
+    assert ready.value("session.record.diff.verdict, len(session.captures)") == "('match', 1)"
+
+
+def test_a_model_that_was_not_called_is_said(ready):
+    outcome = ready.run("%%inductor_debug --model block --no-panel\n1 + 1")
+    assert "--model block: it was not called in this cell, so nothing was captured" in outcome.stderr
+
+
+def test_a_comparison_that_fails_leaves_the_panel(ready):
+    ready.run("open('late_chip.py', 'w').write('def backend(gm, inputs):\\n    raise OSError(\"unplugged\")')")
+    outcome = ready.run("%%inductor_debug --diff --candidate late_chip:backend --lower aot\nblock(x).shape")
+    assert outcome.results == ["torch.Size([3, 512])"]
+    assert "unplugged" in outcome.stderr + str(outcome.displays)
+    assert any("application/vnd.jupyter.widget-view+json" in shown for shown in outcome.displays)
+
+
+@pytest.mark.parametrize("line", ["%%inductor_debug --help\nran = True", "%inductor_debug --strict --help"])
+def test_help_is_printed_and_nothing_runs(ready, line):
+    outcome = ready.run(line)
+    assert outcome.stdout.startswith("See what torch.compile makes of a cell")
+    assert "--rtol NUMBER" in outcome.stdout
+    assert (outcome.error, outcome.stderr) == ("", "")
+    assert ready.value("'ran' in globals()") == "False"
+
+
+def test_tolerances_of_the_line_are_those_of_the_comparison(ready):
+    ready.run("def off_by_one(gm, inputs):\n    return lambda *values: [each + 1 for each in gm.forward(*values)]\n")
+    cell = "%%inductor_debug --diff --candidate __main__:off_by_one --lower aot --no-panel --as session"
+    for options, verdict in (("", "'mismatch'"), ("--atol 2", "'rounding'")):
+        ready.run(f"{cell} {options}\nblock(x);")
+        assert ready.value("session.record.diff.verdict") == verdict
+        assert ready.value("session.diff().verdict") == verdict
+    assert ready.value("session.diff().record.outputs[0].reason").find("atol 2") > 0
+
+
+def test_what_is_asked_later_is_about_the_cells_candidate(ready):
+    ready.run(
+        "open('wrong_chip.py', 'w').write('def backend(gm, inputs):\\n"
+        "    return lambda *values: [each * 2 for each in gm.forward(*values)]')"
+    )
+    ready.run("%%inductor_debug --diff --candidate wrong_chip:backend --lower aot --no-panel --as session\nblock(x);")
+    assert ready.value("session.diff().verdict") == "'mismatch'"
+    assert "aten.addmm.default" in ready.value("[each.op for each in session.localize().culprits]")
+    assert "wrong_chip:backend" in ready.value("str(session.bisect())")
+    assert "wrong_chip:backend" in ready.value("open(session.reproduce()).read()")
+
+
+@pytest.mark.parametrize(
+    "line", ["%inductor_debug --explain dtype.narrowed", "%%inductor_debug --explain=dtype.narrowed\n1"]
+)
+def test_a_rule_is_explained(ready, line):
+    outcome = ready.run(line)
+    assert outcome.displays[0]["text/markdown"].startswith("# dtype.narrowed: integers are kept in fewer bits")
+    assert (outcome.error, outcome.results) == ("", [])
+
+
+def test_a_rule_that_there_is_not_is_one_line_with_the_nearest(ready):
+    outcome = ready.run("%inductor_debug --explain align.inermost")
+    assert "no rule is called 'align.inermost'; did you mean align.innermost" in outcome.stderr + outcome.error
+    assert "`memory.limit`" in ready.run("%inductor_debug --explain").displays[0]["text/markdown"]
 
 
 def test_an_unwritable_folder_is_one_warning_and_the_cells_results_stay(ready):
@@ -128,11 +228,38 @@ def test_help_is_complete(ready):
         ("%inductor_debug --mem", "--memory-limit"),
         ("%%inductor_debug --diff --candidate st", "stick128"),
         ("%%inductor_debug --dtypes bf", "bfloat16"),
+        ("%%inductor_debug --dtypes float16,bf", "bfloat16"),
+        ("%%inductor_debug --target=st", "stick128"),
+        ("%%inductor_debug --target my_", "my_chip.toml"),
+        ("%%inductor_debug --target=chips/", "chips/other.toml"),
+        ("%%inductor_debug --artifacts ch", "chips/"),
+        ("%%inductor_debug --model bl", "block"),
+        ("%%inductor_debug --model=", "block"),
+        ("%%inductor_debug --diff --candidate=", "inductor"),
+        ("%%inductor_debug --deny conv", "convolution"),
+        ("%%inductor_debug --explain align", "align.innermost"),
+        ("%%inductor_debug --he", "--help"),
     ],
 )
 def test_tab_completes_options_and_targets(ready, typed, expected):
-    reply = ready.client.complete(typed, reply=True, timeout=30)
-    assert expected in reply["content"]["matches"]
+    ready.run(
+        "from pathlib import Path\nPath('chips').mkdir(exist_ok=True)\n"
+        "for name in ('my_chip.toml', 'my_notes.txt', 'chips/other.toml'):\n    Path(name).touch()"
+    )
+    content = ready.client.complete(typed, reply=True, timeout=30)["content"]
+    completed = [typed[: content["cursor_start"]] + match for match in content["matches"]]
+    assert expected in content["matches"]
+    assert all(
+        re.search(rf"[ =,]{re.escape(match)}$", each) for match, each in zip(content["matches"], completed, strict=True)
+    )
+    assert "my_notes.txt" not in content["matches"]
+
+
+def test_tab_offers_no_backend_that_is_for_tests(ready):
+    for option in ("--candidate ", "--diff "):
+        matches = ready.client.complete(f"%%inductor_debug {option}", reply=True, timeout=30)["content"]["matches"]
+        assert {"inductor", "aot_eager", "stick128", "mock"} <= set(matches)
+        assert not [each for each in matches if "TESTING" in each or "minifier" in each or "pre_dispatch" in each]
 
 
 def test_unloading_leaves_nothing(ready):
@@ -166,6 +293,13 @@ def test_a_cell_that_runs_no_model_says_that_nothing_was_checked(ready):
         assert outcome.results == ["2"]
         assert outcome.error.partition(":")[0] == error
         assert "nothing checked" in outcome.displays[0]["text/plain"].lower()
+
+
+def test_a_folder_that_cannot_be_made_was_not_deleted_or_moved(ready):
+    outcome = ready.run("%%inductor_debug --artifacts /proc/nope --no-panel --lower aot\nblock(x);")
+    assert "cannot create the artifact folder /proc/nope" in outcome.stderr
+    assert "choose a folder that you can write to" in outcome.stderr
+    assert "deleted" not in outcome.stderr
 
 
 def test_a_full_disk_is_said_and_the_cells_results_stay(ready):

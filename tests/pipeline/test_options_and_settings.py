@@ -41,7 +41,9 @@ def test_warn_is_the_opposite_of_strict():
         ("--candidate a:b:c", "--candidate: 'a:b:c' is not allowed; allowed: a name, such as inductor or stick128, or"),
         ("--lower triton", "--lower: 'triton' is not allowed; allowed: dynamo, aot, inductor"),
         ("--target", "--target"),
-        ("stray", "unknown option 'stray'"),
+        ("stray", "'stray' is no option: options begin with --"),
+        ("--rtol -1", "--rtol"),
+        ("--diff --atol nan", "--atol: 'nan' is not allowed; allowed: a number that is not negative"),
         ("--alignment 'x", "cannot read the options"),
     ],
 )
@@ -100,6 +102,8 @@ GOOD = {
     "diff": ("eager", "eager", ['"eager"', "true"]),
     "candidate": ("my_chip:Adapter", "my_chip:Adapter", ['"my_chip:Adapter"']),
     "backward": ("yes", True, ["true"]),
+    "atol": ("1e-3", 1e-3, ["1e-3", '"0.001"']),
+    "rtol": ("0", 0.0, ["0", "0.0"]),
     "localize": ("1", True, ["true"]),
     "isolate": ("1", True, ["true"]),
     "timeout": ("2.5", 2.5, ["2.5", '"2.5"']),
@@ -165,7 +169,7 @@ def test_a_bad_value_names_where_it_stands_what_it_is_and_what_is_allowed(name, 
 @pytest.mark.parametrize("name", GOOD)
 @pytest.mark.parametrize("form", ["{a = 1}", "1979-05-27", "[1, 2]", "[[]]", "nan", '""', "12.5"])
 def test_a_wrong_toml_type_says_what_is_allowed(name, form, tmp_path):
-    if (name, form) == ("timeout", "12.5"):
+    if name in ("timeout", "atol", "rtol") and form == "12.5":
         form = "-12.5"
     (tmp_path / "inductor_debug.toml").write_text(f"{name} = {form}\n")
     with pytest.raises(OptionError, match=rf"toml, {name}: .* is not allowed; allowed: ") as error:

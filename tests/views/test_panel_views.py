@@ -60,7 +60,9 @@ def test_the_overview_never_passes_what_was_not_checked(make_record: Make) -> No
 def test_what_to_do_next_has_at_most_three_lines_worst_first(make_record: Make) -> None:
     steps = overview_view(make_record())["next"]
     assert [step["kind"] for step in steps] == ["error", "warning", "info"]
-    assert steps[0]["text"] == "Pad to 832."
+    assert steps[0]["text"].endswith(": Pad to 832.")
+    assert steps[0]["text"].startswith(steps[0]["title"])
+    assert not steps[0]["verified"]
     assert [step["text"] for step in overview_view(make_record(findings=()))["next"]] == [
         "Remove the print.",
         "0/1: size of x changed",
@@ -90,7 +92,7 @@ def test_tiles_lead_to_tabs_that_are_there(make_record: Make) -> None:
         "Graph breaks": ("1", "guards", "warning"),
         "Recompiles": ("1", "guards", "warning"),
         "Findings": ("✗ 1 ⚠ 1 ℹ 1", "findings", "error"),
-        "Coverage": ("99%", "placement", "warning"),
+        "Coverage": ("99%", "placement", "error"),
         "Peak memory": ("38 MiB", "memory", ""),
         "KernelDiff": ("✗ 1 output differs", "diff", "error"),
         "Transfers": ("1", "transfers", ""),

@@ -89,11 +89,11 @@ def test_a_strict_failure_shows_the_cells_lines_and_the_repro(make_record: Make)
     assert message.endswith("/tmp/repro.py")
 
 
-def test_a_library_line_stands_behind_the_cells_own() -> None:
+def test_a_librarys_line_stands_before_the_cells() -> None:
     cell, deep = (
         SourceLine("c", 2, "y = f(x)", label="In [1]"),
         SourceLine("/lib/f.py", 30, "return x @ w", label="f.py"),
     )
     finding = Violation("r", "error", "no", (Place("0/0", "forward", "mm", source=deep, cell=cell),))
     message = strict_message([finding], target="t")
-    assert message.index("In [1], line 2: y = f(x)") < message.index("f.py, line 30: return x @ w")
+    assert message.index("f.py, line 30: return x @ w") < message.index("called from In [1], line 2: y = f(x)")

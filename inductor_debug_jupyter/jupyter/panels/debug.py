@@ -24,7 +24,7 @@ from typing import Any, cast
 
 import ipywidgets
 import traitlets
-from IPython.display import HTML, display
+from IPython.display import display
 
 from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.jupyter.panels.code import CodePanel
@@ -48,7 +48,7 @@ from inductor_debug_jupyter.jupyter.panels.widget_closing import close_all
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
-from inductor_debug_jupyter.pipeline.reports.snapshot import snapshot_html
+from inductor_debug_jupyter.pipeline.reports.snapshot import Snapshot
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.localization import without_outputs
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
@@ -60,7 +60,7 @@ from inductor_debug_jupyter.pipeline.views.panel import (
 )
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
-from inductor_debug_jupyter.pipeline.views.text import session_text
+from inductor_debug_jupyter.pipeline.views.short_text import short_text
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
 from inductor_debug_jupyter.pipeline.views.view_types import Selection, TabView
 
@@ -155,7 +155,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self._connect(chosen)
         close_all(*before)
         if self._snapshot is not None:
-            self._snapshot.update(HTML(snapshot_html(record)))
+            self._snapshot.update(Snapshot(record))
 
     def _lay_out(self) -> None:
         form = [] if self._form is None else [self._form]
@@ -264,13 +264,13 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
     def show(self) -> None:
         """Display the panel and, as an output of its own, the snapshot that stays when there is no kernel."""
         display(self)
-        self._snapshot = display(HTML(snapshot_html(self.record)), display_id=True)
+        self._snapshot = display(Snapshot(self.record), display_id=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """The widget and, for front ends without widgets, its text."""
+        """The widget and, for front ends without widgets, a few lines of text: the snapshot tells the rest."""
         panels.shown(self)
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        return {**bundle, "text/plain": session_text(self.record)}
+        return {**bundle, "text/plain": short_text(self.record)}
 
     def select(
         self,
@@ -394,7 +394,7 @@ class DebugPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no ty
         self.findings.rows = self.detail.rows = findings_view(record, self._lookup, max_places=PLACES_SENT)
         self.overview.view = overview_view(record, self._lookup)
         if self._snapshot is not None:
-            self._snapshot.update(HTML(snapshot_html(record)))
+            self._snapshot.update(Snapshot(record))
 
     def _choose_node(self, graph: str, node: str) -> None:
         """A point of the error curve was clicked: choose its node, in the graph of the capture that has it."""

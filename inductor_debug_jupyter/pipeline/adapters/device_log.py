@@ -16,7 +16,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.records import KernelSpec, Note, Transfer
-from inductor_debug_jupyter.pipeline.settings import resolve
+from inductor_debug_jupyter.pipeline.settings import resolve, said_on_the_line
 from inductor_debug_jupyter.pipeline.views.transfers import event_line
 
 Event = Transfer | KernelSpec
@@ -73,7 +73,9 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def logging_mode() -> str:
-    """The setting ``INDUCTOR_DEBUG_TRANSFERS`` (or of the config file): empty for off, ``lines`` or ``values``."""
+    """The setting ``transfers`` (line, variable or config file): empty for off, ``lines`` or ``values``."""
+    if (said := said_on_the_line("transfers")) is not None:
+        return str(said.value or "")
     return _mode(os.environ.get("INDUCTOR_DEBUG_TRANSFERS"), os.getcwd())  # noqa: PTH109 - only a key
 
 

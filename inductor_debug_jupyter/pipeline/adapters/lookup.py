@@ -25,6 +25,7 @@ import torch
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.errors import CannotSendError, InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import import_path, imported
+from inductor_debug_jupyter.pipeline.isolation.import_strings import is_import_string, is_there
 from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
 from inductor_debug_jupyter.pipeline.torch_compat.regions import loaded_backend, registered_backend
 
@@ -84,6 +85,11 @@ def backend_names() -> list[str]:
     return [DYNAMO, *(name for name in names if name != "eager")]
 
 
+def offered_backends() -> list[str]:
+    """The backends to suggest: not those that torch has for its own tests and debugging, but for ``aot_eager``."""
+    return [DYNAMO, "aot_eager", *(name for name in torch.compiler.list_backends() if name != "eager")]
+
+
 GROUP = "inductor_debug.adapters"
 _HERE = "inductor_debug_jupyter.pipeline.adapters"
 BUILT_IN = {
@@ -131,8 +137,44 @@ def check_name(name: str, origin: str, also: Sequence[str] = ()) -> None:
     if name in known:
         return
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(known)}, or MODULE:ATTRIBUTE"
+    offered = ", ".join((*also, *offered_names()))
+    hint = f"did you mean {near[0]}?" if near else f"allowed: {offered}, or MODULE:ATTRIBUTE"
     raise OptionError(f"{origin}={name!r}; {hint}")
+
+
+def check_candidate(name: str, origin: str, *, imports: bool) -> None:
+    """Refuse a backend's or an adapter's name that cannot be used, before anything runs.
+
+    Args:
+        name: a name, or ``MODULE:ATTRIBUTE``.
+        origin: the option that errors name (``--candidate``).
+        imports: import the module, and look whether the attribute can be a backend. Otherwise the module is only
+            looked for, which runs none of its code. An attribute of ``__main__``, where a notebook's own code is, may
+            still be made by the cell and is not looked for.
+
+    Raises:
+        UsageError: one line with the nearest name, or with what is wrong about the import.
+    """
+    if ":" not in name:
+        check_name(name, origin, also=("eager",))
+        return
+    module = name.partition(":")[0]
+    if not is_import_string(name):
+        raise UsageError(f"{origin}: {name!r} is not allowed; allowed: a backend's name or MODULE:ATTRIBUTE")
+    if not is_there(module.partition(".")[0]):
+        raise UsageError(f"{origin}: there is no module {module!r} here or among the installed ones")
+    if not imports or module == "__main__":
+        return
+    found = imported(name, origin)
+    if not isinstance(found, AcceleratorAdapter) and not callable(found):
+        raise UsageError(
+            f"{origin}: {name} is a {type(found).__name__}; allowed: an adapter, its class, or a backend function"
+        )
+
+
+def offered_names() -> tuple[str, ...]:
+    """The names to suggest: adapters and backends, without what torch has for its own tests."""
+    return tuple(dict.fromkeys((*offered_backends(), *BUILT_IN, *registered_adapters())))
 
 
 def adapter_names() -> tuple[str, ...]:

@@ -165,14 +165,12 @@ class AlignmentConstraint(Constraint):
             return self._condition(node, size, spec, graph, multiple)
         above = math.ceil(size / multiple) * multiple
         below = above - multiple
-        unit = self._rule.unit
-        parts = f" ({size / multiple:g} {unit}s)" if unit else ""
         fits = f"{below} or {above}" if below else str(above)
         image = len(spec.shape) == 4 and self._rule.dims == "innermost"
         return Problem(
             node.name,
             f"{size} is not a multiple of {multiple}",
-            observed=f"{size}{parts}",
+            observed=f"{size}{_in_units(size, multiple, self._rule.unit)}",
             allowed=f"multiples of {multiple}, such as {fits}",
             explanation=self._why(multiple, spec.dtype),
             hints=(
@@ -239,6 +237,16 @@ def misaligned(violation: Violation) -> tuple[int, int] | None:
         return None
     at, step = int(size[1]), int(multiple[1])
     return at, math.ceil(at / step) * step
+
+
+def _in_units(size: int, multiple: int, unit: str) -> str:
+    """A size in the target's units as people say it: `` (less than one stick)``, `` (12.25 sticks)``."""
+    if not unit:
+        return ""
+    if size < multiple:
+        return f" (less than one {unit})"
+    rounded = f"{size / multiple:.2f}".rstrip("0")
+    return f" ({'about ' if rounded.endswith('.') else ''}{rounded.rstrip('.')} {unit}s)"
 
 
 def op_names(ops: tuple[str, ...]) -> frozenset[str] | None:

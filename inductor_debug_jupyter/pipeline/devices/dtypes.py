@@ -89,30 +89,42 @@ class DtypeConstraint(Constraint):
             op = bare_name(node.composite or node.target)
             allowed = self.allowed_for(op)
             by_op = op in self._per_op and dtype in self.allowed_dtypes
-            to = nearest(dtype, allowed)
-            hint = f"cast to {to} before this line"
-            if "complex" in dtype and "complex" not in to:  # a cast would drop the imaginary part
-                part = nearest("float32", allowed)
-                hint = (
-                    f"keep real and imaginary parts as two numbers of {part} (torch.view_as_real), or stay on the CPU"
-                )
             yield Problem(
                 node.name,
                 f"{dtype} is not supported" + (f" by {op}" if by_op else ""),
                 observed=dtype,
                 allowed=", ".join(allowed),
                 explanation=f"The target has no {op if by_op else 'arithmetic'} in this dtype.",
-                hints=(hint,),
+                hints=(_instead_of(dtype, allowed),),
                 evidence=f"any(t.dtype == torch.{dtype} for t in tensors)",
             )
 
 
+def _instead_of(dtype: str, allowed: Iterable[str]) -> str:
+    """The hint for an unsupported dtype: a cast, if there is one that keeps the values' meaning.
+
+    A cast from complex drops the imaginary part; one to bool keeps nothing but whether a value is 0; one from a float
+    to an integer keeps no fractions.
+    """
+    to = nearest(dtype, allowed)
+    if "complex" in dtype and "complex" not in to:
+        part = nearest("float32", allowed)
+        return f"keep real and imaginary parts as two numbers of {part} (torch.view_as_real), or leave it to the CPU"
+    if dtype != "bool" and to == "bool":
+        return f"leave it to the CPU: no dtype of the target holds what {dtype} holds"
+    if "float" in dtype and "int" in to:
+        return "quantize the model (torch.ao.quantization), or leave it to the CPU: a plain cast drops fractions"
+    return f"cast to {to} before this line"
+
+
 def nearest(dtype: str, allowed: Iterable[str]) -> str:
-    """The widest allowed dtype of the same family, else the first allowed one."""
+    """The widest allowed dtype of the same family, else the widest of another, bool last."""
     allowed = tuple(allowed)
     family = next((kind for kind in ("complex", "float", "uint", "int", "bool") if kind in dtype), "")
-    ranked = [name for name in DTYPES if name in allowed and family in name]
-    return ranked[0] if ranked else (allowed or ("a supported dtype",))[0]
+    related = "int" if family in ("uint", "bool") else family
+    known = [name for name in DTYPES if name in allowed]
+    ranked = [name for name in known if family in name] or [name for name in known if related in name] or known
+    return (ranked or allowed or ("a supported dtype",))[0]
 
 
 class NarrowedConstraint(Constraint):

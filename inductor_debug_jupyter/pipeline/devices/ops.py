@@ -265,6 +265,12 @@ def _bare_names() -> set[str]:
     return {*python_names(), *_of_tables(), *(op.lower() for ops in _registered_ops().values() for op in ops)}
 
 
+def offered_ops() -> list[str]:
+    """Names to suggest for ``--deny``: groups of ops, and torch's public aten ops without overloads."""
+    public = sorted(op for op in _registered_ops()["aten"] if op[0] != "_" and not op.endswith(("_", "_out")))
+    return [*(f"@{group}" for group in OP_GROUPS), *public, *(f"aten.{op}" for op in public)]
+
+
 @functools.cache
 def _of_tables() -> frozenset[str]:
     """The names of the tables in :mod:`ops`, some of which torch does not have: ``batchnorm2d``, ``gelu_tanh``."""

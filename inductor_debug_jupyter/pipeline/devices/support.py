@@ -92,6 +92,10 @@ class OpSupport:
         """Whether the target does not run an op, given by its bare name."""
         return not self._of_name(bare, bare).runs_on_device
 
+    def denies(self, bare: str) -> bool:
+        """Whether the profile's list of missing ops has this one, by its bare name."""
+        return bare in self._deny
+
     def _decide(self, target: str, composite: str, aten_ops: tuple[str, ...], variant: str) -> OpVerdict:
         whole = functional_name(composite or target) + variant
         if aten_ops and not self._deny.get(bare_name(target)):
@@ -225,11 +229,15 @@ class UnsupportedOpsConstraint(Constraint):
     def check_names(self, dynamo: GraphRecord, aot_names: Container[str] = ()) -> Iterator[Problem]:
         """Nodes of a Dynamo graph that are denied by a name that only Dynamo uses (``conv2d``).
 
-        Ops that are denied by the name of what they are lowered to are found in the AOT graphs.
+        Ops that are denied by the name of what they are lowered to are found in the AOT graphs. A list of the ops that
+        the target has is a list of AOT names: a Dynamo node that is not on it (``dropout``, which is nothing in
+        evaluation mode) is judged by what it was lowered to.
         """
         for problem in self.check(dynamo):
             node = dynamo.by_name[problem.node]
             bare = bare_name(node.target)
+            if not self._support.denies(bare):
+                continue
             lowered = (lowered_names(bare) - {bare}) | set(map(bare_name, node.aten_ops))
             if bare not in aot_names and not any(self._support.lacks(name) for name in lowered):
                 yield problem

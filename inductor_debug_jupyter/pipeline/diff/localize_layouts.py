@@ -25,8 +25,7 @@ from inductor_debug_jupyter.pipeline.diff.replay import Evaluator, error_line
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, Window, windows
 from inductor_debug_jupyter.pipeline.records import Culprit
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
-from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
-from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph, as_aot_runs
 
 _COMPUTING: Final = tuple((getattr(torch.ops.aten, name).default, ()) for name in ("neg", "abs", "sign"))
 _VIEWING: Final = (

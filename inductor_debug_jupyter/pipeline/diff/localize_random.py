@@ -30,8 +30,7 @@ from inductor_debug_jupyter.pipeline.records import Culprit
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import has_zero_dropout, mutated_inputs
-from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
-from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph, as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _SIGMAS: Final = 6.0

@@ -278,7 +278,7 @@ class Tree:
         """The user's line that an op comes from; boxes are lines of their own."""
         if isinstance(item, Box):
             return item.id
-        line = self.ops[item].cell or self.ops[item].source
+        line = self.ops[item].source or self.ops[item].cell
         return f"{label_of(line)}:{line.line}" if line else ""
 
 

@@ -262,8 +262,8 @@ class GraphView(Harmless):
     def _positions_of_line(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for position, node in enumerate(self.drawn.ops):
-            if line := node.cell or node.source:
-                found.setdefault(line_key(line), []).append(position)
+            for key in _lines_of(node):
+                found.setdefault(key, []).append(position)
         return found
 
     def _note(self) -> str:
@@ -287,7 +287,6 @@ class GraphView(Harmless):
     def _node(self, shape: Shape) -> Row:
         """One drawn shape: the nodes that it stands for (not those of a closed box), and what a click on it selects."""
         node = self._chosen_by(shape)
-        line = node.cell or node.source
         chosen = self.lookup.of_node(self.compile_id, self.stage, node)
         return Row(
             kind="copy" if shape.kind == "input" else shape.kind,
@@ -295,7 +294,7 @@ class GraphView(Harmless):
             title=self._title(shape, node),
             box=shape.box,
             findings=list(shape.findings),
-            lines=[line_key(line)] if line and shape.kind == "node" else [],
+            lines=_lines_of(node) if shape.kind == "node" else [],
             finding=chosen["finding"],
             node=chosen["node"],
             label=chosen["label"],
@@ -376,3 +375,8 @@ def _first_open(tree: Tree, limit: int, *, modules_only: bool = True) -> list[st
                 opened.append(item.id)
                 waiting.append(item)
     return opened
+
+
+def _lines_of(node: NodeRecord) -> list[str]:
+    """The model's own line of a node and the cell's, each once."""
+    return list(dict.fromkeys(line_key(line) for line in (node.source, node.cell) if line))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import os
 import sys
+from importlib.machinery import PathFinder
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.errors import CannotSendError, UsageError
 
 SHAPE = "MODULE:ATTRIBUTE, such as my_package.my_module:MyAdapter"
+
+
+def is_import_string(text: str) -> bool:
+    """Whether a text looks like ``module:attribute``."""
+    module, colon, attribute = text.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
 
 
 def imported(path: str, origin: str) -> Any:
@@ -23,9 +31,9 @@ def imported(path: str, origin: str) -> Any:
     Raises:
         UsageError: one line that says what is missing.
     """
-    module_name, _, attribute = path.partition(":")
-    if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
+    if not is_import_string(path):
         raise UsageError(f"{origin}: {path!r} is not allowed; allowed: {SHAPE}")
+    module_name, _, attribute = path.partition(":")
     here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
     if here not in sys.path and "" not in sys.path:  # a notebook has "", which is the same folder
         sys.path.insert(0, here)
@@ -44,6 +52,18 @@ def imported(path: str, origin: str) -> Any:
             raise UsageError(f"{origin}: {module_name} has no {attribute!r}{hint}")
         value = getattr(value, part)
     return value
+
+
+def is_there(module: str) -> bool:
+    """Whether there is a top-level module of that name, here or installed; nothing of it is run."""
+    importlib.invalidate_caches()  # a notebook may have written it just now
+    if module in sys.modules:
+        return True
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    return found is not None or PathFinder.find_spec(module, [os.getcwd()]) is not None  # noqa: PTH109
 
 
 def import_path(thing: Any, what: str) -> str:

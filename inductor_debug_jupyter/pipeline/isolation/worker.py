@@ -30,6 +30,7 @@ from inductor_debug_jupyter.pipeline.isolation.limits import START_SECONDS, Limi
 from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
 from inductor_debug_jupyter.pipeline.isolation.wire import GarbledError, GoneError, Line, Message, TooLateError
 from inductor_debug_jupyter.pipeline.records import CrashKind, CrashRecord
+from inductor_debug_jupyter.pipeline.settings import variables_in_force
 
 _BOOT = (
     "import json, runpy, sys; path, keeper, handler, line, progress, memory, caller = json.loads(sys.argv[1]); "
@@ -193,6 +194,7 @@ class _Child:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **variables_in_force()},
                 pass_fds=[far.fileno()],
                 start_new_session=True,
             )

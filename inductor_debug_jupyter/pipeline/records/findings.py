@@ -25,8 +25,13 @@ class Place:
 
     @property
     def line(self) -> SourceLine | None:
-        """The line to show first: the cell's own if there is one, else the deepest outside torch."""
-        return self.cell or self.source
+        """The line to show first: the model's own (the deepest outside torch), else the cell's."""
+        return self.source or self.cell
+
+    @property
+    def called_from(self) -> SourceLine | None:
+        """The cell's line, where it is another one than :attr:`line`: of a library's model it says little."""
+        return self.cell if self.cell != self.line else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Pictures that live inside the page, as ``data:`` addresses: graphs as SVG, errors as a small PNG.
 
-A PNG of one pixel a cell is written by hand (zlib and a few headers); the browser scales it up.
+A PNG is written by hand (zlib and a few headers), of one pixel a cell where the browser scales it up.
 """
 
 from __future__ import annotations
@@ -36,13 +36,19 @@ def graph_image(lookup: Lookup, compile_id: str, stage: str) -> tuple[str, str]:
     return _address("image/svg+xml", picture["svg"].encode()), picture["note"]
 
 
-def heatmap_image(heatmap: Heatmap, *, passed: bool) -> str:
-    """The errors as a PNG data address: white for none, violet for not finite, else a colour over six decades."""
+def heatmap_image(heatmap: Heatmap, *, passed: bool, scale: int = 1) -> str:
+    """The errors as a PNG data address: white for none, violet for not finite, else a colour over six decades.
+
+    A cell is ``scale × scale`` pixels: a viewer that strips styles blurs what it scales up itself.
+    """
     finite = [value for value in heatmap.values if value is not None and value > 0]
     top = max(finite, default=0.0)
-    scale = _ROUNDING if passed else _WRONG
-    pixels = [_colour(value, top, scale) for value in heatmap.values]
-    return _address("image/png", _png(heatmap.columns, heatmap.rows, pixels))
+    colours = _ROUNDING if passed else _WRONG
+    pixels: list[Colour] = []
+    for row in range(heatmap.rows):
+        values = heatmap.values[row * heatmap.columns : (row + 1) * heatmap.columns]
+        pixels += [pixel for value in values for pixel in [_colour(value, top, colours)] * scale] * scale
+    return _address("image/png", _png(heatmap.columns * scale, heatmap.rows * scale, pixels))
 
 
 def stored_image(path: str, folder: Path) -> str:

@@ -22,7 +22,7 @@ from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_so
 from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
-from inductor_debug_jupyter.pipeline.settings import Settings
+from inductor_debug_jupyter.pipeline.settings import Settings, in_force
 from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings
 from inductor_debug_jupyter.pipeline.what_if.baseline import has_backward
@@ -73,13 +73,20 @@ class Comparing:
 
     def diff(self, reference: Any, asked: Comparison, *, pictures: bool) -> DiffReport:
         """Compare the outputs of all kept calls on ``reference`` and on the candidate."""
-        asked = replace(asked, config=asked.config or self._by_the_target())
+        settings = self._context.settings
+        reference = settings["diff"] or "eager" if reference is None else reference
+        asked = replace(
+            asked,
+            candidate=settings["candidate"] if asked.candidate is None else asked.candidate,
+            backward=bool(settings["backward"]) if asked.backward is None else asked.backward,
+            config=asked.config or self._by_the_target(),
+        )
         shelf = self._shelf() if pictures else None
         calls, notes = list(self._calls.needed()), self._record.now.notes
         reports = []
         for call in calls:
             harness = self._harness(call, asked, reference)
-            with as_called(call), listening(self._device):
+            with as_called(call), listening(self._device), in_force(settings):
                 reports.append(harness.compare(pictures, shelf))
         report = self._with_lost(merged(reports))
         self._last = asked
@@ -93,7 +100,7 @@ class Comparing:
         shelf = self._shelf()
         call, others = self._call_to_search()
         harness = self._harness(call, self._as_last(asked))
-        with as_called(call):
+        with as_called(call), in_force(self._context.settings):
             found = harness.localize(generate_visualizations=pictures, output_dir=shelf)
         found = replace(found, notes=(*found.notes, *others))
         self._record.update(localization=found)
@@ -103,7 +110,7 @@ class Comparing:
         """Find the rung that brings the error in; the candidate is the adapter."""
         call, others = self._call_to_search()
         last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
-        with as_called(call):
+        with as_called(call), in_force(self._context.settings):
             found = bisect_stages(
                 call.model,
                 call.inputs,
@@ -122,7 +129,7 @@ class Comparing:
         call, _ = self._call_to_search()
         last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
         lines, limits = [*changed_inductor_settings(), *setup], asked.limits(self._context.settings)
-        with as_called(call):
+        with as_called(call), in_force(self._context.settings):
             for gradients in (False, True) if goes_backward else (False,):
                 fails = Differs(last.candidate, backward=gradients, config=last.config, **limits)
                 minifier = Minifier.of_model(call.model, call.inputs, fails=fails, setup=lines)
@@ -158,8 +165,11 @@ class Comparing:
         )
 
     def _by_the_target(self) -> ComparisonConfig:
-        """The usual way to compare; a target that says what it holds float32 in is judged by that format."""
-        return ComparisonConfig(numerics=self._context.profile.narrow.get("float32"))
+        """As on the magic's line; a target that says what it holds float32 in is judged by that format."""
+        settings = self._context.settings
+        return ComparisonConfig(
+            atol=settings["atol"], rtol=settings["rtol"], numerics=self._context.profile.narrow.get("float32")
+        )
 
     def _goes_backward(self, call: ModelCall, asked: Comparison) -> bool:
         """Whether gradients belong to the answer: the user or the last comparison says so, or the cell went backward.

@@ -65,14 +65,17 @@ from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
 DisplayFactory = Callable[["DebugSession"], Any]
 
 _display_factories: list[DisplayFactory] = []
+_shown_by: list[DisplayFactory] = []
+"""What shows a session that stands in the last line of a cell."""
 
 finished: list[DebugSession] = []
 """The session that was finished last in this process, if any."""
 
 
-def register_display(factory: DisplayFactory) -> None:
-    """Use ``factory`` for :meth:`DebugSession.panel` from now on."""
+def register_display(factory: DisplayFactory, show: DisplayFactory | None = None) -> None:
+    """Use ``factory`` for :meth:`DebugSession.panel` from now on, and ``show`` for a session that is displayed."""
     _display_factories[:] = [factory]
+    _shown_by[:] = [] if show is None else [show]
 
 
 def last_session() -> DebugSession | None:
@@ -352,11 +355,11 @@ class DebugSession:
     @stoppable
     def diff(
         self,
-        reference: Any = "eager",
-        candidate: Any = "inductor",
+        reference: Any = None,
+        candidate: Any = None,
         *,
         config: ComparisonConfig | None = None,
-        backward: bool = False,
+        backward: bool | None = None,
         generate_visualizations: bool = False,
         isolate: bool | None = None,
         timeout: float | None = None,
@@ -367,7 +370,7 @@ class DebugSession:
         Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
         while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
         crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. What is not said here is as on
-        the magic's line.
+        the magic's line, or else ``eager`` against ``inductor``, without gradients.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
@@ -680,6 +683,12 @@ class DebugSession:
                 "no panel here: run %load_ext inductor_debug_jupyter in a notebook, or print(session) for the text"
             )
         return _display_factories[0](self)
+
+    def _ipython_display_(self) -> None:
+        """Show the panel where a notebook displays the session: the last line of a cell, or ``display(session)``."""
+        if not _shown_by:
+            raise NotImplementedError  # by which IPython goes on to the text
+        _shown_by[0](self)
 
     def save(self, path: str | Path | None = None) -> Path:
         """Write the session as JSON; all of it or, when that fails, nothing.

@@ -22,13 +22,13 @@ _ADVICE = {
     errno.ENOSPC: "free some space, run `inductor-debug clean`, or choose another folder with --artifacts",
     errno.EDQUOT: "free some of your quota, run `inductor-debug clean`, or choose another folder with --artifacts",
     errno.EFBIG: "the process may not write files of this size (ulimit -f); raise the limit",
-    errno.ENOENT: "it was deleted or moved; run the cell again to capture it again",
     errno.EIO: "the disk or file system reports an error; choose another folder with --artifacts",
     errno.EISDIR: "give the path of a file",
     errno.ENODEV: "give the path of a file",
     errno.EOVERFLOW: "give a file that inductor-debug wrote",
     errno.EMFILE: "the process has too many open files (ulimit -n); close some",
 }
+_NOT_THERE = "check the path, or run the cell again to capture it again"
 _OTHER_ADVICE = "choose a folder that you can write to with --artifacts or INDUCTOR_DEBUG_ARTIFACTS"
 _FULL_DISK_WORDS = ("disk is full", "disk I/O error")
 
@@ -40,7 +40,8 @@ def explained(action: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        advice = _ADVICE.get(error.errno or 0, _OTHER_ADVICE)
+        is_missing = error.errno == errno.ENOENT and action == "read"
+        advice = _NOT_THERE if is_missing else _ADVICE.get(error.errno or 0, _OTHER_ADVICE)
         raise StoreError(f"cannot {action} {path}: {reason}; {advice}") from error
     except sqlite3.Error as error:
         raise StoreError(f"cannot {action} {path}: {error}; {_sqlite_advice(error)}") from error

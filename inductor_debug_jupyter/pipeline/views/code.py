@@ -160,13 +160,14 @@ def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> Row:
     documents = _documents_by_node(capture, stage)
     rows = []
     for node in graph.calls:
-        line = node.cell or node.source
+        line = node.source or node.cell
         rows.append(
             Row(
                 name=plain(node.name),
                 text=plain(words.clip(f"{labels.op_of(node)}({node.arguments})", 160)),
                 tensor=labels.short_tensor(node.tensor) if node.tensor else "",
                 line=line_key(line) if line else "",
+                lines=list(dict.fromkeys(line_key(each) for each in (node.source, node.cell) if each)),
                 documents=documents.get(node.name, []),
                 selection=lookup.of_node(compile_id, stage, node),
                 search=f"{node.name} {node.target} {node.module_path}".lower(),

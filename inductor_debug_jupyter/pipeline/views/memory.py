@@ -44,7 +44,7 @@ def alive_view(tensor: LiveTensor, total: int) -> Row:
         name=plain(tensor.origin or tensor.node),
         size=words.size(tensor.bytes),
         share=tensor.bytes / total if total else 0.0,
-        line=where_text(tensor.cell or tensor.source),
+        line=where_text(tensor.source or tensor.cell),
     )
 
 

@@ -22,7 +22,7 @@ from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, verdict_kind
-from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, where_text
+from inductor_debug_jupyter.pipeline.views.places import Lookup, called_text, code_text, model_text, where_text
 from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
 from inductor_debug_jupyter.pipeline.views.view_types import Row
 from inductor_debug_jupyter.pipeline.words import ICONS
@@ -115,12 +115,12 @@ def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> Row:
     on_target = counts["supported"] + counts["decomposable"]
     left = [words.count(counts[status], "op") + end for status, end in _LEFT.items() if counts[status]]
     value = f"{100 * on_target // total}%" if total else "–"  # rounded down: 100% is all
-    kind = "error" if counts["refused"] else "warning" if counts["fallback"] else ""
+    kind = "" if on_target == total else "error" if text.severity_counts(record.findings)["error"] else "warning"
     note = ", ".join(left) or f"all {words.count(total, 'op')} on {plain(record.target)}"
     return Row(title="Coverage", value=value, note=note, tab="placement", kind=kind)
 
 
-_LEFT = {"fallback": " on the CPU", "refused": " refused"}
+_LEFT = {"fallback": " left to the CPU", "refused": " refused"}
 
 
 def phase_views(record: SessionRecord) -> list[Row]:
@@ -168,16 +168,20 @@ def _verdict(record: SessionRecord) -> str:
 
 
 def _next_steps(lookup: Lookup, breaks: list[Row], recompiles: list[Row]) -> list[Row]:
-    """At most three: the first hint of the worst findings, then of breaks, then of recompiles."""
+    """At most three: what is wrong, where in the model, and what to do; findings, then breaks, then recompiles."""
     steps: list[Row] = []
     for index, finding in lookup.ordered[:NEXT_STEPS]:
-        line = finding.places[0].line if finding.places else None
-        advice_lines = (*finding.fixits, *finding.hints, finding.title)
+        place = finding.places[0] if finding.places else None
+        advice_line = next(iter((*finding.fixits, *finding.hints)), "")
         steps.append(
             Row(
-                where=where_text(line),
-                code=code_text(line),
-                text=plain(advice_lines[0]),
+                where=model_text(place) if place else "",
+                called_from=called_text(place) if place else "",
+                code=code_text(place.line if place else None),
+                title=plain(finding.title),
+                rule_id=plain(finding.rule_id),
+                verified=bool(finding.fixits),
+                text=": ".join(filter(None, [plain(finding.title), plain(advice_line)])),
                 hints=[],
                 kind=finding.severity,
                 tab="findings",

@@ -10,7 +10,14 @@ from inductor_debug_jupyter.pipeline.records import Place, SessionRecord, Violat
 from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
 from inductor_debug_jupyter.pipeline.views.labels import label_of
-from inductor_debug_jupyter.pipeline.views.places import Lookup, code_text, label_and_number, line_key, where_text
+from inductor_debug_jupyter.pipeline.views.places import (
+    Lookup,
+    called_text,
+    code_text,
+    label_and_number,
+    model_text,
+    where_text,
+)
 from inductor_debug_jupyter.pipeline.views.view_types import Row, TabView, copied
 from inductor_debug_jupyter.pipeline.words import ICONS, RANK
 
@@ -52,7 +59,8 @@ def _tabs(record: SessionRecord) -> Iterator[TabView]:
         yield _tab("memory", "Memory", *(("✗", "error") if over else ()))
     if record.coverage is not None and record.coverage.graphs:
         left = record.coverage.count("fallback") + record.coverage.count("refused")
-        yield _tab("placement", "Placement", *((f"{left:,}", "warning") if left else ()))
+        kind = "error" if text.severity_counts(record.findings)["error"] else "warning"
+        yield _tab("placement", "Placement", *((f"{left:,}", kind) if left else ()))
     if record.transfers or record.kernel_specs:
         yield _tab("transfers", "Transfers", f"{len(record.transfers):,}")
     if _has_guards(record):
@@ -127,11 +135,12 @@ def findings_view(record: SessionRecord, lookup: Lookup | None = None, *, max_pl
 def _finding(index: int, finding: Violation, lookup: Lookup, max_places: int | None) -> Row:
     """One row of the Findings tab with its explanation; ``count`` counts places, also those left out."""
     first = finding.places[0] if finding.places else None
-    where = " · ".join(filter(None, [_short_where(first), plain(finding.observed)]))
+    where = " · ".join(filter(None, [model_text(first) if first else "", plain(finding.observed)]))
     return copied(finding, "rule_id", "severity", "title", "observed", "allowed") | Row(
         index=index,
         icon=ICONS[finding.severity],
         where=where,
+        called_from=called_text(first) if first else "",
         count=len(finding.places),
         explanation=one_line(finding.explanation),
         hints=[one_line(hint) for hint in finding.hints],
@@ -153,17 +162,9 @@ def _groups(finding: Violation, place: Place | None) -> dict[str, str]:
     }
 
 
-def _short_where(place: Place | None) -> str:
-    if place is None:
-        return ""
-    line = plain(line_key(place.line)) if place.line else ""
-    return " · ".join(filter(None, [line, plain(place.module_path or place.node)]))
-
-
 def _place(place: Place) -> Row:
-    """One place of a finding; ``deeper`` is the library line behind the cell's own, if it is another one."""
+    """One place of a finding, by the model's own line; ``deeper`` says from which line of the cell it was called."""
     label, number = label_and_number(place.line)
-    deeper = place.source if place.source and place.cell and place.source != place.cell else None
     return Row(
         compile_id=place.compile_id,
         stage=place.stage,
@@ -173,7 +174,7 @@ def _place(place: Place) -> Row:
         label=label,
         line=number,
         text=code_text(place.line),
-        deeper=text.line_text(deeper) if deeper else "",
+        deeper=f"called from {text.line_text(place.called_from)}" if place.called_from else "",
     )
 
 
@@ -219,7 +220,7 @@ def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> Row | N
     node = graph.node(name) if graph else None
     if node is None:
         return None
-    line = node.cell or node.source
+    line = node.source or node.cell
     label, number = label_and_number(line)
     rows = [
         ["node", plain(node.name)],

@@ -24,6 +24,23 @@ def where_text(line: SourceLine | None) -> str:
     return f"{plain(label_of(line))}, line {line.line}" if line else ""
 
 
+def model_text(place: Place) -> str:
+    """``modeling_vit.py:547 · classifier``: the model's own line, and the module; the node where neither is known."""
+    line = plain(short_line(place.line)) if place.line else ""
+    return " · ".join(filter(None, [line, plain(place.module_path)])) or plain(place.node)
+
+
+def called_text(place: Place) -> str:
+    """``In [2], line 2``: the cell's line, where the model's own is another one; else empty."""
+    return where_text(place.called_from)
+
+
+def short_line(line: SourceLine) -> str:
+    """``modeling_vit.py:547``, or ``In [4], line 17`` of a cell."""
+    label = label_of(line)
+    return f"{label}, line {line.line}" if label.startswith("In [") else f"{label}:{line.line}"
+
+
 def code_text(line: SourceLine | None) -> str:
     """The code of a line without its indent; empty without a line."""
     return plain(line.text.strip()) if line else ""
@@ -78,7 +95,7 @@ class Lookup:
                 at_node = self.by_node.setdefault((place.compile_id, place.stage, place.node), [])
                 if not at_node or at_node[-1] != index:
                     at_node.append(index)
-                if line := place.line:
+                for line in filter(None, (place.line, place.called_from)):
                     self.by_line.setdefault((label_of(line), line.line), {}).setdefault(index, place)
 
     @cached_property
@@ -122,8 +139,8 @@ class Lookup:
         nodes: dict[tuple[str, int], list[tuple[str, str, str]]] = {}
         for (compile_id, stage), graph in self.graphs.items():
             for node in graph.nodes:
-                if line := node.cell or node.source:
-                    nodes.setdefault((label_of(line), line.line), []).append((compile_id, stage, node.name))
+                for key in dict.fromkeys(label_and_number(line) for line in (node.source, node.cell) if line):
+                    nodes.setdefault(key, []).append((compile_id, stage, node.name))
         return nodes
 
     def has_nodes(self, label: str, line: int) -> bool:
@@ -184,7 +201,7 @@ class Lookup:
     def of_node(self, compile_id: str, stage: str, node: NodeRecord) -> Selection:
         """The selection of a node, with its line and its worst finding."""
         findings = self.by_node.get((compile_id, stage, node.name))
-        chosen = at_line(node.cell or node.source, compile_id, stage)
+        chosen = at_line(node.source or node.cell, compile_id, stage)
         return {**chosen, "finding": findings[0] if findings else None, "node": node.name}
 
     def find_node(self, name: str, *, near: tuple[str, str] | None = None) -> Selection:

@@ -28,7 +28,7 @@ from inductor_debug_jupyter.pipeline.views.diff import diff_text
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 from inductor_debug_jupyter.pipeline.views.placement import fallback_line
-from inductor_debug_jupyter.pipeline.views.places import worst_first
+from inductor_debug_jupyter.pipeline.views.places import model_text, worst_first
 from inductor_debug_jupyter.pipeline.views.transfers import kernel_line, transfer_line
 from inductor_debug_jupyter.pipeline.words import ICONS, SEVERITIES
 
@@ -225,8 +225,8 @@ def _finding_lines(finding: Violation, sources: dict[str, str], ink: _Ink) -> It
         if (line := place.line) and (label_of(line), line.line) not in shown:
             shown.add((label_of(line), line.line))
             yield from _excerpt(line, sources, ink)
-        if place.cell and place.source and place.source != place.cell:
-            yield ink("quiet", f"          → {line_text(place.source)}")
+        if place.called_from:
+            yield ink("quiet", f"          called from {line_text(place.called_from)}")
     if len(places) > _PLACES_SHOWN:
         yield f"  … and {words.count(len(places) - _PLACES_SHOWN, 'more line')}"
     for reason in _reasons(finding):
@@ -243,19 +243,17 @@ def _distinct(places: tuple[Place, ...]) -> list[Place]:
 
 
 def _where(place: Place) -> str:
-    line = f"{plain(label_of(place.line))}, line {place.line.line}" if place.line else "no line known"
     op = labels.short_op(place.target) if place.target else place.node
-    return " · ".join(
-        filter(None, [line, plain(place.module_path), plain(op), f"{place.compile_id} {place.stage}".strip()])
-    )
+    where = model_text(place) if place.line else " · ".join(filter(None, ["no line known", plain(place.module_path)]))
+    return " · ".join(filter(None, [where, plain(op), f"{place.compile_id} {place.stage}".strip()]))
 
 
 def _place_lines(finding: Violation) -> Iterator[str]:
     places = _distinct(finding.places)
     for place in places[:_PLACES_SHOWN]:
         yield line_text(place.line) if place.line else f"node {plain(place.node)} (no line known)"
-        if place.cell and place.source and place.source != place.cell:
-            yield f"  → {line_text(place.source)}"
+        if place.called_from:
+            yield f"  called from {line_text(place.called_from)}"
     if len(places) > _PLACES_SHOWN:
         yield f"… and {words.count(len(places) - _PLACES_SHOWN, 'more line')}"
 
