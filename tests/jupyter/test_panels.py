@@ -8,6 +8,7 @@ from typing import Any
 
 import ipywidgets
 import pytest
+from comm import DummyComm
 from panel_requests import ask, open_tab
 
 import inductor_debug_jupyter.jupyter.panel.widget as widget
@@ -276,6 +277,7 @@ def test_what_makes_no_sense_is_answered_in_one_line(message: Any, line: str) ->
 
 
 def test_a_panel_is_one_widget_and_its_first_message_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("comm.create_comm", DummyComm)  # another test may have loaded ipykernel's
     sent: list[dict[str, Any]] = []
     real = widget.DebugPanel._send
 

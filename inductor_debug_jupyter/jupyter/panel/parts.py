@@ -55,6 +55,7 @@ EMPTY: dict[str, Any] = {
     "trial_shown": -1,
     "fixes": {},
     "widgets": {},  # charts and the form of a quick run, which are widgets of their own
+    "room": {},  # the height and the widths of columns that the user chose
 }  # fmt: skip
 """Every part, as it is when there is nothing to show."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from threading import RLock
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import anywidget
 import ipywidgets
@@ -52,6 +52,8 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
 
     _esm = assets.esm()
     _css = assets.css()
+    _room: ClassVar[dict[str, Any]] = {}
+    """The sizes that the user chose in any panel of this kernel: new ones begin with them."""
 
     def __init__(self, record: SessionRecord, live: LiveParts = NOT_LIVE) -> None:
         self._lock = RLock()
@@ -130,6 +132,9 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
         try:
             if isinstance(request, wire.ToggleQuickRun):
                 self._toggle_form()
+            elif isinstance(request, wire.RememberRoom):
+                DebugPanel._room = {"height": request.height, "widths": request.widths, "hidden": request.hidden}
+                self.panes.parts["room"] = DebugPanel._room
             elif isinstance(request, wire.Dismiss):
                 self.panes.parts["trouble"] = ""
             else:
@@ -171,6 +176,7 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
         parts = Parts(self._send_parts)
         options: dict[str, Any] = {"changed": self._changed, "report": self._report, "tab": tab, "chosen": chosen}
         self._panes = panes = Panes(record, live, parts, **options)
+        parts["room"] = DebugPanel._room
         self._show_form()
         self._changed(lambda: panes.open_tab(parts["tab"]))
         close_all(*before)

@@ -10,7 +10,7 @@ which are sent before the answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
@@ -43,6 +43,14 @@ class ToggleQuickRun(Request, frozen=True, kw_only=True, tag="toggle_quick_run")
 
 class Dismiss(Request, frozen=True, kw_only=True, tag="dismiss"):
     """Take the error strip away."""
+
+
+class RememberRoom(Request, frozen=True, kw_only=True, tag="remember_room"):
+    """Keep the sizes that the user chose: the height in pixels, shares of the width by tab, columns that are off."""
+
+    height: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
+    widths: dict[str, list[float]] = {}
+    hidden: list[str] = []
 
 
 class ShowGraph(Request, frozen=True, kw_only=True, tag="show_graph"):
@@ -186,7 +194,7 @@ class FixAll(FixitRequest, frozen=True, kw_only=True, tag="fix_all"):
 
 
 AnyRequest = (
-    Select | OpenTab | ToggleQuickRun | Dismiss
+    Select | OpenTab | ToggleQuickRun | Dismiss | RememberRoom
     | ShowGraph | GraphAction | SearchGraph | SelectNode
     | ShowNodes | ShowDocument | WouldRecompile | BindNode | ShowMemory
     | ShowOutput | PickDiffCell | ShowDiffSlice

@@ -1,5 +1,6 @@
 import { make, closest } from "./dom.js";
 import { VirtualList } from "./list.js";
+import { changeRoom, splitters } from "./room.js";
 import { sourceLine } from "./source.js";
 
 /** @typedef {import("./store.js").Selection} Selection */
@@ -10,6 +11,11 @@ import { sourceLine } from "./source.js";
  */
 
 const ROW = 20;
+const COLUMNS = { source: "Source", nodes: "Graph", text: "Generated code" };
+/** Where a kernel computes. */
+const ARITHMETIC = /\btmp\d+\b.* = /;
+/** How kernels write ops that they do not call by name. @type {Record<string, string>} */
+const WRITTEN = { add: "\\+", sub: " - ", mul: "\\*", div: " / ", relu: "relu|clamp_min|max", gelu: "erf|tanh", sum: "sum|acc", mean: "sum|acc", native_layer_norm: "rsqrt|welford", _softmax: "exp" };
 
 /** What a selection touches, in all three columns. @param {import("./store.js").Store} store @param {Selection} chosen */
 function touched(store, chosen) {
@@ -67,6 +73,10 @@ class CodePane {
   constructor({ store, wire, signal }, el) {
     this.store = store;
     this.wire = wire;
+    this.signal = signal;
+    /** @type {Record<string, HTMLElement>} */
+    this.switches = {};
+    this.arranged = "";
     /** @type {Selection|null} what the pointer is over */
     this.preview = null;
     /** @type {Selection|null} */
@@ -95,22 +105,58 @@ class CodePane {
       name: "code-text", label: "Generated code", height: ROW,
       build: (pieces, at) => {
         const line = codeLine(pieces, at + 1);
-        line.classList.toggle("idj-lit", this.found.has(at));
+        line.classList.toggle("idj-lit", this.found.has(at) || this.mentioned.has(at));
         return line;
       },
     }, signal);
     this.label = "";
     /** @type {Set<number>} */
     this.found = new Set();
+    /** Lines of the document that name what is chosen. @type {Set<number>} */
+    this.mentioned = new Set();
     this.lit = { lines: new Set(), names: new Set(), documents: new Set() };
     const right = make("div", "idj-column-body");
     right.append(this.note, this.code.element);
-    el.replaceChildren(
-      column("idj-code-source", [this.file], this.source.element),
-      column("idj-code-nodes", [this.stage], this.nodes.element),
-      column("idj-code-text", [this.title, this.search, this.tally], right),
-    );
+    /** @type {Record<string, HTMLElement>} */
+    this.columns = {
+      source: column("idj-code-source", [this.file], this.source.element),
+      nodes: column("idj-code-nodes", [this.stage], this.nodes.element),
+      text: column("idj-code-text", [this.title, this.search, this.tally], right),
+    };
+    const inner = make("div", "idj-columns");
+    inner.append(...Object.values(this.columns));
+    const switches = make("div", "idj-bar idj-switches", "", { role: "group", "aria-label": "Columns" });
+    for (const [name, title] of Object.entries(COLUMNS)) switches.append(this.switchOf(name, title));
+    el.replaceChildren(switches, inner);
+    const context = { store, wire, signal };
+    const shown = () => Object.keys(COLUMNS).filter((name) => !this.isOff(name));
+    const arrange = splitters(context, inner, () => ({ name: `code ${shown().join(" ")}`, columns: shown().map((name) => this.columns[name]) }));
+    store.follow(["room"], signal, () => {
+      for (const [name, box] of Object.entries(this.columns)) {
+        box.classList.toggle("idj-off", this.isOff(name));
+        this.switches[name].setAttribute("aria-pressed", String(!this.isOff(name)));
+      }
+      if (this.arranged !== shown().join(" ")) arrange();
+      this.arranged = shown().join(" ");
+    });
     this.listen();
+  }
+
+  /** @param {string} name */
+  isOff(name) {
+    return (this.store.get("room").hidden ?? []).includes(name);
+  }
+
+  /** A button that shows and hides a column; one always stays. @param {string} name @param {string} title @returns {HTMLElement} */
+  switchOf(name, title) {
+    const button = make("button", "idj-switch", title, { "data-idj": "code-column", "data-column": name, title: `Show or hide: ${title.toLowerCase()}` });
+    this.switches[name] = button;
+    button.addEventListener("click", () => {
+      const hidden = this.store.get("room").hidden ?? [];
+      const next = this.isOff(name) ? hidden.filter((/** @type {string} */ one) => one !== name) : [...hidden, name];
+      if (next.length < Object.keys(COLUMNS).length) changeRoom({ store: this.store, wire: this.wire, signal: this.signal }, { hidden: next });
+    });
+    return button;
   }
 
   /** What the pointer moves over is shown for a moment. A row that is drawn anew under a resting pointer is not.
@@ -216,6 +262,27 @@ class CodePane {
     this.code.fill(lines);
     this.code.element.scrollTop = 0;
     this.find();
+    this.mention();
+  }
+
+  /** Mark the lines of the document that name what is chosen, and bring the first into sight; else where it computes. */
+  mention() {
+    const text = this.code.items.map((pieces) => pieces.map((piece) => piece[1]).join(""));
+    const kernels = this.store.get("code_documents").filter((one) => this.lit.documents.has(one.id)).map((one) => one.title.replace(/ ×\d+$/, ""));
+    const ops = this.store.get("code_nodes").rows.filter((row) => this.lit.names.has(row.name)).map((row) => row.text.split("(")[0].replace(/^aten\.|\.\w+$/g, ""));
+    const words = new Set([...this.lit.names, ...ops, ...kernels].filter((word) => word.length > 2));
+    const names = [...words].map((word) => word.replace(/[^\w]/g, "\\$&")).join("|");
+    const pattern = names ? new RegExp(`(^|[^\\w.])(${names})(?!\\w)`) : null;
+    /** @param {(line: string) => boolean} isMeant */
+    const linesThat = (isMeant) => text.flatMap((line, at) => (isMeant(line) ? [at] : []));
+    let lines = pattern ? linesThat((line) => pattern.test(line)) : [];
+    if (!lines.length && this.lit.documents.has(this.store.get("code_document").id)) {
+      const written = new RegExp(ops.flatMap((op) => WRITTEN[op] ?? op.split("_").filter((/** @type {string} */ word) => word.length > 2)).join("|") || "$^");
+      lines = linesThat((line) => ARITHMETIC.test(line) && written.test(line));
+      if (!lines.length) lines = linesThat((line) => ARITHMETIC.test(line)).slice(0, 1);
+    }
+    this.mentioned = new Set(lines);
+    this.code.show(lines[0] ?? -1);
   }
 
   find() {
@@ -250,6 +317,7 @@ class CodePane {
     this.source.reveal(lit);
     this.nodes.reveal();
     this.mark();
+    this.mention();
   }
 }
 

@@ -34,6 +34,16 @@ export function pressable(element, action) {
   });
 }
 
+/** A small drawing for a button: fonts do not agree on signs. @param {string} path in a square of 16 @returns {SVGSVGElement} */
+export function icon(path) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  for (const [name, value] of Object.entries({ viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true", class: "idj-drawn" })) svg.setAttribute(name, value);
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  line.setAttribute("d", path);
+  svg.append(line);
+  return svg;
+}
+
 /** The nearest element around an event's target that matches. @param {Event} event @param {string} selector @returns {Element|null} */
 export function closest(event, selector) {
   return event.target instanceof Element ? event.target.closest(selector) : null;

@@ -1,6 +1,7 @@
 import { make, pressable } from "./dom.js";
 import { childSlot } from "./child.js";
 import { errorText, heatmap } from "./heatmap.js";
+import { splitters } from "./room.js";
 
 // The KernelDiff tab: outputs worst first │ the heatmap of one │ its figures; below, how the errors are spread, and how they
 // grow along the graph. While Python still has the tensors (`live`), it makes each picture anew: any two dimensions, any
@@ -97,6 +98,7 @@ export function diffPane(context) {
   charts.append(childSlot(context, "histogram", "idj-diff-chart"), curve);
   columns.append(list, middle, why);
   el.replaceChildren(columns, charts);
+  splitters(context, columns, () => ({ name: "diff", columns: [list, middle, why] }));
 
   const outputs = () => store.get("diff").outputs;
   const chosen = () => outputs().find((output) => output.path === store.get("diff_shown"));

@@ -63,6 +63,14 @@ export class VirtualList {
     this.draw();
   }
 
+  /** Bring a row well into sight, with what stands before it, unless it is in sight. @param {number} at */
+  show(at) {
+    const { height } = this.options;
+    const { scrollTop, clientHeight } = this.element;
+    if (at >= 0 && (at * height < scrollTop || (at + 1) * height > scrollTop + clientHeight)) this.element.scrollTop = Math.max(0, at * height - clientHeight / 3);
+    this.draw();
+  }
+
   /** @param {number} at */
   pick(at) {
     if (this.items[at]) this.options.pick?.(this.items[at], at);

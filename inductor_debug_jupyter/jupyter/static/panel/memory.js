@@ -1,6 +1,7 @@
 import { make } from "./dom.js";
 import { childSlot } from "./child.js";
 import { VirtualList } from "./list.js";
+import { splitters } from "./room.js";
 
 /** What is alive at one place of the memory curve, largest first, each with a bar for its share. */
 
@@ -38,6 +39,7 @@ export function memoryPane({ store, wire, signal, manager }) {
   left.append(bar, childSlot({ store, wire, signal, manager }, "memory", "idj-memory-curve"));
   right.append(title, list.element, hint);
   el.replaceChildren(left, right);
+  splitters({ store, wire, signal }, el, () => ({ name: "memory", columns: [left, right] }));
   store.follow(["memory"], signal, () => {
     const memory = store.get("memory");
     chooser.replaceChildren(...memory.choices.map((/** @type {string} */ text, /** @type {number} */ at) => make("option", "", text, { value: at })));

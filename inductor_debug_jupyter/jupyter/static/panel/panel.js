@@ -3,6 +3,7 @@ import { childSlot } from "./child.js";
 import { Store } from "./store.js";
 import { Wire } from "./wire.js";
 import { headerBar } from "./header.js";
+import { heightGrip, recallRoom, roomTools, splitters } from "./room.js";
 import { overviewPane } from "./overview.js";
 import { findingsPane } from "./findings.js";
 import { graphPane } from "./graph.js";
@@ -53,7 +54,7 @@ const TABS = {
 const PARTS = [
   "header", "trouble", "tab", "selection", "overview", "findings", "sources", "graph_choices", "graph", "graph_paint", "graph_found", "graph_lit",
   "node", "binding", "bound", "guards", "guard_inputs", "guard_answer", "code_documents", "code_nodes", "code_document", "placement", "transfers",
-  "memory", "diff", "diff_shown", "diff_place", "diff_slice", "diff_point", "what_if", "trials", "trial_shown", "fixes", "widgets",
+  "memory", "diff", "diff_shown", "diff_place", "diff_slice", "diff_point", "what_if", "trials", "trial_shown", "fixes", "widgets", "room",
 ];
 
 let views = 0;
@@ -65,15 +66,22 @@ function body(context) {
   const wait = make("div", "idj-wait idj-quiet", "", { role: "status" });
   /** @type {Map<string, HTMLElement>} */
   const made = new Map();
+  el.append(wait);
+  const arrange = splitters(context, el, () => ({ name: store.get("tab"), columns: (TABS[store.get("tab")] ?? []).flatMap((name) => made.get(name) ?? []) }));
   store.follow(["tab"], signal, () => {
     const tab = store.get("tab");
     for (const name of TABS[tab] ?? []) {
-      if (!made.has(name)) made.set(name, PANES[name](context));
+      if (made.has(name)) continue;
+      const pane = PANES[name](context);
+      made.set(name, pane);
+      // In the order of PANES, so that what explains stands last.
+      const names = Object.keys(PANES);
+      const next = names.slice(names.indexOf(name) + 1).find((other) => made.has(other));
+      el.insertBefore(pane, made.get(next ?? "") ?? wait);
     }
     for (const [name, pane] of made) pane.classList.toggle("idj-hidden", !TABS[tab]?.includes(name));
-    // In the order of PANES, so that what explains stands last.
-    el.replaceChildren(...Object.keys(PANES).flatMap((name) => made.get(name) ?? []), wait);
     el.setAttribute("aria-labelledby", `${id}-${tab}`);
+    arrange();
   });
   store.follow(["busy", "tab"], signal, () => {
     const words = store.get("busy")[store.get("tab")] ?? "";
@@ -83,13 +91,21 @@ function body(context) {
   return el;
 }
 
+/** What is cut off is a tooltip. @param {Event} event */
+function tellWhole({ target }) {
+  if (!(target instanceof HTMLElement) || target.closest("[title]") || target.childElementCount > 3) return;
+  if (target.scrollWidth > target.clientWidth + 1 && getComputedStyle(target).textOverflow === "ellipsis") target.title = target.textContent ?? "";
+}
+
 /** @param {Store} store @param {Wire} wire @param {any} manager @param {HTMLElement} el @param {AbortSignal} signal */
 function show(store, wire, manager, el, signal) {
   views += 1;
   const context = { store, wire, signal, manager, id: `idj-${views}-${Math.random().toString(36).slice(2, 8)}` };
   const frame = make("div", "idj idj-frame");
   keepKeys(frame);
-  frame.append(headerBar(context, []), childSlot(context, "quick_run", "idj-form"), fixesStrip(context), body(context));
+  frame.addEventListener("pointerover", tellWhole);
+  const panes = body(context);
+  frame.append(headerBar(context, roomTools(frame, signal)), childSlot(context, "quick_run", "idj-form"), fixesStrip(context), panes, heightGrip(context, frame, panes));
   el.replaceChildren(frame);
 }
 
@@ -104,6 +120,7 @@ function panel() {
     initialize({ model }) {
       store = new Store(model, PARTS);
       wire = new Wire(model, store);
+      recallRoom(store);
     },
     /** @param {{model: import("./store.js").Model, el: HTMLElement}} given */
     render({ model, el }) {

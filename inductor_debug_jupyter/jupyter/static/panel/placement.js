@@ -1,5 +1,6 @@
 import { make, pressable } from "./dom.js";
 import { VirtualList } from "./list.js";
+import { splitters } from "./room.js";
 
 /** Ops by what becomes of them │ the stretches of the graph on device and CPU, and what moves between them. */
 
@@ -89,6 +90,7 @@ export function placementPane({ store, wire, signal }) {
   const transfers = listed("planned-transfers", "Transfers that this would take", TRANSFER, transferRow);
   right.append(told, picture, ledger, moved, transfers.element);
   el.replaceChildren(left, right);
+  splitters({ store, wire, signal }, el, () => ({ name: "placement ops", columns: [left, right] }));
 
   const draw = () => {
     const graph = store.get("placement")[Number(chooser.value || 0)];

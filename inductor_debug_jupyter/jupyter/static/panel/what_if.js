@@ -1,4 +1,5 @@
 import { make, pressable } from "./dom.js";
+import { splitters } from "./room.js";
 
 /** @typedef {import("./store.js").Selection} Selection */
 
@@ -160,6 +161,7 @@ export function whatIfPane({ store, wire, signal }) {
   const detail = make("div", "idj-try-detail");
   right.append(rows, detail);
   el.replaceChildren(left, right);
+  splitters({ store, wire, signal }, el, () => ({ name: "what_if", columns: [left, right] }));
 
   /** @param {Record<string, any>} what */
   const ask = (what) => {
