@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 
+import javascript_tools
 import pytest
 import rooms
 
@@ -50,6 +51,19 @@ def test_no_function_has_a_cognitive_complexity_above_15(tmp_path: Path) -> None
     tool = str(Path(sys.executable).parent / "complexipy")
     where = ("inductor_debug_jupyter", "tests/proofs", "tests/support/rooms.py")
     check(tool, *where, "--max-complexity-allowed", "15", "--failed", "--plain", "--cache-dir", str(tmp_path))
+
+
+@pytest.mark.timeout(500)
+def test_the_panels_javascript_is_typed_linted_and_tested(request: pytest.FixtureRequest) -> None:
+    from inductor_debug_jupyter.jupyter.panel import assets  # with torch
+
+    folder = javascript_tools.tools_folder(request.config)
+    javascript_tools.copy_modules(folder)
+    (folder / "linked.js").write_text(assets.esm(), encoding="utf-8")
+    binaries = folder / "node_modules" / ".bin"
+    javascript_tools.run(folder, str(binaries / "tsc"), "-p", ".")
+    javascript_tools.run(folder, str(binaries / "eslint"), "panel", *(path.name for path in folder.glob("*.test.js")))
+    javascript_tools.run(folder, "node", "--test", *sorted(path.name for path in folder.glob("*.test.js")))
 
 
 def test_the_rooms_and_what_they_import_are_counted() -> None:

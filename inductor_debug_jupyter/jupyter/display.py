@@ -14,7 +14,7 @@ from inductor_debug_jupyter.pipeline.views.text import session_text
 
 def make_panel(session: DebugSession) -> Any:
     """The widget of a session: a click in it is a call on the session, and the other way round."""
-    from inductor_debug_jupyter.jupyter.panels.debug import DebugPanel
+    from inductor_debug_jupyter.jupyter.panel.widget import DebugPanel
 
     return DebugPanel.of(session)
 

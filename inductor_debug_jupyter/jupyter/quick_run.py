@@ -13,9 +13,9 @@ import ipywidgets
 import torch
 from IPython.core.getipython import get_ipython
 
+from inductor_debug_jupyter.jupyter.panel.widget_closing import close_all
+from inductor_debug_jupyter.jupyter.panel.wire import error_text
 from inductor_debug_jupyter.jupyter.panel_registry import panels
-from inductor_debug_jupyter.jupyter.panels.pane import error_text
-from inductor_debug_jupyter.jupyter.panels.widget_closing import close_all
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_names
 from inductor_debug_jupyter.pipeline.devices import profile_names
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from panel_requests import ask, open_tab
 
 from inductor_debug_jupyter import capture
 from inductor_debug_jupyter.jupyter.display import make_panel
@@ -27,41 +28,42 @@ def seen():
 def test_the_timeline_is_drawn_when_the_tab_is_opened_and_a_bar_selects():
     session = seen()
     panel = make_panel(session)
-    tab = panel.guards_tab
-    assert (tab.layout.display, len(tab.children)) == ("none", 1)
-    panel.header.tab = "guards"
-    assert tab.layout.display == "flex"
-    figure, pane = tab.children
-    assert pane is panel.guards
-    bars = figure.marks[0]
+    assert (panel.widgets, panel.guards["rows"]) == ({}, [])
+    open_tab(panel, "guards")
+    assert len(panel.guards["rows"]) > 1
+    bars = panel.widgets["timeline"].marks[0]
     assert list(bars.x) == [f"{each.compile_id} · call {at}" for at, each in enumerate(session.captures, 1)]
     assert all(seconds > 0 for seconds in bars.y)
     bars._handle_custom_msgs(bars, {"event": "element_click", "data": {"index": 1}})
     assert session.selection["compile_id"] == session.captures[1].compile_id
     assert session.selection["line"] == session.recompiles[0].source.line
-    panel.header.tab = "graph"
-    assert tab.layout.display == "none"
 
 
 def test_what_if_is_answered_and_bad_text_is_told():
-    panel = make_panel(seen()).guards
-    assert panel.inputs == {"function": "scale", "functions": ["scale"], "texts": {"x": "float32[4, 3]", "n": "2"}}
+    panel = make_panel(seen())
+    assert panel.guard_inputs == {
+        "function": "scale",
+        "functions": ["scale"],
+        "texts": {"x": "float32[4, 3]", "n": "2"},
+    }
 
-    def ask(changes, grad=True):
-        panel.asked = {"function": "scale", "changes": changes, "grad": grad, "at": id(changes)}
-        return panel.answer
+    def answer(changes, grad=True):
+        assert ask(panel, "would_recompile", function="scale", changes=changes, grad=grad) == ""
+        return panel.guard_answer
 
-    assert ask({})["answer"] == "no"
-    told = ask({"n": "3"})
+    assert answer({})["answer"] == "no"
+    told = answer({"n": "3"})
     assert (told["answer"], told["reason"], told["code"]) == ("yes", "n was 2, now 3", "return x * n")
     assert "torch.tensor(2)" in told["hint"]
-    assert ask({}, grad=False)["reason"] == "grad_mode was True, now False"
-    assert "is not allowed" in ask({"n": "oops"})["error"]
+    assert answer({}, grad=False)["reason"] == "grad_mode was True, now False"
+    assert "is not allowed" in ask(panel, "would_recompile", function="scale", changes={"n": "oops"})
+    assert panel.guard_answer == {}
 
 
 def test_a_loaded_session_has_nobody_to_ask(tmp_path):
     loaded = DebugSession.load(seen().save(tmp_path / "s.json"))
     panel = make_panel(loaded)
-    assert panel.guards.inputs == {}
-    panel.header.tab = "guards"
-    assert len(panel.guards_tab.children) == 2
+    assert panel.guard_inputs == {}
+    open_tab(panel, "guards")
+    assert list(panel.widgets) == ["timeline"]
+    assert "there are no guards to ask" in ask(panel, "would_recompile", function="scale")

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from panel_requests import ask
 from torch import nn
 
 from inductor_debug_jupyter import DebugSession, capture
-from inductor_debug_jupyter.jupyter.panels import DebugPanel
-from inductor_debug_jupyter.jupyter.panels.live_parts import LiveParts
-from inductor_debug_jupyter.jupyter.panels.node_binder import NodeBinder
+from inductor_debug_jupyter.jupyter.panel import DebugPanel
+from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
+from inductor_debug_jupyter.jupyter.panel.node_binder import NodeBinder
 
 from .conftest import Kernel
 
@@ -22,8 +23,9 @@ out = net(torch.ones(4, 8))"""
 PRESS = """panel = session.panel()
 compile_id = session.captures[0].compile_id
 name = [node.name for node in session.captures[0].graph("forward").calls if "addmm" in node.target][-1]
-panel.detail.asked = {"compile_id": compile_id, "stage": "forward", "node": name, "kernel": False, "at": 1}
-code = panel.detail.bound["code"]"""
+place = {"compile_id": compile_id, "stage": "forward", "node": name}
+answer = panel.answer({"ask": "bind_node", "id": 1, **place})
+code = panel.bound["code"]"""
 
 
 @pytest.fixture
@@ -34,41 +36,38 @@ def session(fresh_dynamo: None) -> DebugSession:
     return made
 
 
-def asked(session: DebugSession, node: str, **more: Any) -> dict[str, Any]:
-    return {"compile_id": session.captures[0].compile_id, "stage": "forward", "node": node, "kernel": False, **more}
+def bind(panel: DebugPanel, node: str) -> str:
+    return ask(panel, "bind_node", compile_id=panel.record.captures[0].compile_id, stage="forward", node=node)
 
 
 def test_the_pane_says_what_was_bound(session: DebugSession) -> None:
     namespace: dict[str, Any] = {}
     panel = DebugPanel(session.record, LiveParts(binder=NodeBinder(session, namespace)))
-    assert panel.detail.can_bind
-    assert panel.detail.compiled == [], "nothing was lowered to kernels"
-    panel.detail.asked = asked(session, "relu", at=7)
-    bound = panel.detail.bound
-    assert (bound["node"], bound["at"]) == ("relu", 7)
+    assert panel.binding == {"can_bind": True, "compiled": []}, "nothing was lowered to kernels"
+    assert bind(panel, "relu") == ""
+    bound = panel.bound
+    assert (bound["node"], bound["kernel"]) == ("relu", False)
     assert [row[0] for row in bound["rows"]] == ["relu_inputs", "relu_output", "relu"]
     assert bound["rows"][0][1] == "dict of self"
     assert "float32[4, 8]" in bound["rows"][1][1]
     assert bound["notes"] == []
     assert bound["code"] == "torch.equal(relu(**relu_inputs), relu_output)"
     assert eval(bound["code"], {"torch": torch}, namespace)
-    assert panel.header.error == ""
 
 
 def test_a_name_of_the_users_and_a_node_that_is_not_there(session: DebugSession) -> None:
     namespace: dict[str, Any] = {"relu": "mine"}
     panel = DebugPanel(session.record, LiveParts(binder=NodeBinder(session, namespace)))
-    panel.detail.asked = asked(session, "relu", at=1)
+    assert bind(panel, "relu") == ""
     assert namespace["relu"] == "mine"
-    assert panel.detail.bound["notes"] == ["relu is yours and stays as it is: another name was chosen"]
-    panel.detail.asked = asked(session, "nobody", at=2)
-    assert "has a node 'nobody'" in panel.detail.bound["error"]
-    panel.detail.asked = {"node": "relu", "at": 3}
-    assert panel.detail.bound["error"] == "KeyError: 'stage'"
+    assert panel.bound["notes"] == ["relu is yours and stays as it is: another name was chosen"]
+    assert "has a node 'nobody'" in bind(panel, "nobody")
+    assert panel.bound == {}
+    assert "missing required field" in ask(panel, "bind_node", node="relu")
 
 
 def test_a_panel_of_a_record_alone_has_no_button(session: DebugSession) -> None:
-    assert not DebugPanel(session.record).detail.can_bind
+    assert not DebugPanel(session.record).binding["can_bind"]
 
 
 def test_in_a_real_kernel_the_next_cell_has_the_names(kernel: Kernel) -> None:
@@ -76,7 +75,7 @@ def test_in_a_real_kernel_the_next_cell_has_the_names(kernel: Kernel) -> None:
     assert kernel.value("session._calls.log.budget.limit") == str(1 << 30)
     kernel.run(PRESS)
     name = kernel.value("name").strip("'")
-    assert kernel.value("panel.detail.bound.get('error')") == ""
+    assert kernel.value("type(answer).__name__") == "'Done'"
     assert kernel.value(f"torch.equal({name}(**{name}_inputs), {name}_output)") == "True"
     assert kernel.value(f"torch.equal({name}_output, out)") == "True", "eager mode's own, to the last bit"
     assert kernel.value(f"list({name}_inputs)") == "['self', 'mat1', 'mat2']"

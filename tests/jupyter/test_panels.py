@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import ipywidgets
 import pytest
+from comm import DummyComm
+from panel_requests import ask, open_tab
 
-import inductor_debug_jupyter.jupyter.panels.debug as debug
+import inductor_debug_jupyter.jupyter.panel.widget as widget
 import inductor_debug_jupyter.pipeline.drawing.graph_view as graph_view
-from inductor_debug_jupyter.jupyter.panels import DebugPanel
-from inductor_debug_jupyter.jupyter.panels.live_parts import LiveParts
+from inductor_debug_jupyter.jupyter.panel import DebugPanel, wire
+from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -24,7 +27,7 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.session import DebugSession
 
-STATIC = Path(debug.__file__).parents[1] / "static"
+STATIC = Path(widget.__file__).parents[1] / "static" / "panel"
 LABEL = "In [1]"
 
 
@@ -62,26 +65,26 @@ def record(**changes: Any) -> SessionRecord:
 
 
 def shown(panel: DebugPanel) -> tuple[str, str]:
-    return panel.graph.picture["compile_id"], panel.graph.picture["stage"]
+    return panel.graph["compile_id"], panel.graph["stage"]
 
 
 def test_it_opens_on_the_worst_finding_with_its_graph() -> None:
     panel = DebugPanel(record())
-    assert panel.header.tab == "findings"
-    assert panel.findings.selection["finding"] == 1
+    assert panel.tab == "findings"
+    assert panel.selection["finding"] == 1
     assert shown(panel) == ("0/0", "forward")
-    assert panel.detail.node["node"] == "add"
+    assert panel.node["node"] == "add"
 
 
 def test_a_click_tells_python_and_draws_the_other_graph() -> None:
     heard: list[dict[str, Any]] = []
     panel = DebugPanel(record(), LiveParts(on_select=heard.append))
-    clicked = panel.findings.rows[1]["selection"]
-    panel.header.selection = clicked  # what the browser's link does
+    clicked = panel.findings[1]["selection"]
+    assert ask(panel, "select", selection=clicked) == ""
     assert heard == [clicked]
     assert panel.selection == clicked
     assert shown(panel) == ("0/1", "forward")
-    assert panel.header.error == ""
+    assert panel.trouble == ""
 
 
 def test_python_selects_the_same_way() -> None:
@@ -92,20 +95,20 @@ def test_python_selects_the_same_way() -> None:
     panel.select(node="add")
     assert panel.selection["compile_id"] == "0/1"
     panel.select(line=2)
-    assert panel.detail.selection == panel.selection == heard[-1]
+    assert panel.selection == heard[-1]
     assert panel.selection["line"] == 2
 
 
 def test_two_panels_that_follow_each_other_agree_and_stop() -> None:
     heard: list[dict[str, Any]] = []
     one, two = DebugPanel(record()), DebugPanel(record(), LiveParts(on_select=heard.append))
-    one.on_select, two_hears = two.follow, two.on_select
+    one.panes.on_select, two_hears = two.follow, heard.append
 
     def both(selection: dict[str, Any]) -> None:
         two_hears(selection)
         one.follow(selection)
 
-    two.on_select = both
+    two.panes.on_select = both
     one.select(finding=0)
     assert two.selection == one.selection == heard[0]
     assert len(heard) == 1
@@ -127,8 +130,13 @@ def test_an_error_in_a_callback_is_shown() -> None:
         raise ValueError("my callback is broken")
 
     panel = DebugPanel(record(), LiveParts(on_select=broken))
-    panel.header.selection = panel.findings.rows[1]["selection"]
-    assert panel.header.error == "ValueError: my callback is broken"
+    assert ask(panel, "select", selection=panel.findings[1]["selection"]) == "ValueError: my callback is broken"
+    assert panel.selection == panel.findings[1]["selection"], "it is chosen all the same"
+    assert panel.trouble == ""
+    panel.select(finding=1)
+    assert panel.trouble == "ValueError: my callback is broken", "nobody asked in the page: the header says it"
+    assert ask(panel, "dismiss") == ""
+    assert panel.trouble == ""
 
 
 def test_a_graph_that_cannot_be_drawn_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,23 +145,22 @@ def test_a_graph_that_cannot_be_drawn_ends_the_wait(monkeypatch: pytest.MonkeyPa
     def fail(*args: object, **options: object) -> None:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(graph_view, "layered", fail)
-    panel.graph.wanted = {"compile_id": "0/0", "stage": "dynamo"}
-    assert panel.header.error == "RuntimeError: no ink"
+    monkeypatch.setattr(graph_view, "place", fail)
+    assert ask(panel, "show_graph", compile_id="0/0", stage="dynamo") == "RuntimeError: no ink"
     assert shown(panel) == ("0/0", "forward")
-    assert panel.graph.picture["answers"] == {"compile_id": "0/0", "stage": "dynamo"}
-    assert "could not be drawn" in panel.graph.picture["note"]
+    assert panel.graph["answers"] == {"compile_id": "0/0", "stage": "dynamo"}
+    assert "could not be drawn" in panel.graph["note"]
 
 
 def test_each_graph_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    real = graph_view.layered
+    real = graph_view.place
 
-    def counted(drawing: Any) -> Any:
+    def counted(drawing: Any, **options: Any) -> Any:
         calls.append(drawing)
-        return real(drawing)
+        return real(drawing, **options)
 
-    monkeypatch.setattr(graph_view, "layered", counted)
+    monkeypatch.setattr(graph_view, "place", counted)
     panel = DebugPanel(record())
     for finding in (0, 1, 0, 1):
         panel.select(finding=finding)
@@ -173,31 +180,29 @@ def layers(*findings: Violation) -> SessionRecord:
 
 
 def boxes(panel: DebugPanel) -> list[str]:
-    return [node["box"] for node in panel.graph.picture["nodes"].values() if node["kind"] == "group"]
+    return [node["box"] for node in panel.graph["nodes"].values() if node["kind"] == "group"]
 
 
 def act(panel: DebugPanel, what: str, **more: Any) -> None:
     """What the browser does."""
-    panel.graph.act = {"do": what, **more}
-    assert panel.header.error == ""
+    assert ask(panel, "graph_action", do=what, **more) == ""
 
 
 def test_a_box_opens_and_closes_and_python_can_do_the_same() -> None:
     session = DebugSession.of_record(layers())
     panel = DebugPanel(session.record, LiveParts(views=session.graph_views))
-    panel.header.tab = "graph"
+    open_tab(panel, "graph")
     act(panel, "collapse_all")
     act(panel, "expand", box="layers.3")
     assert "layers.3.part2" in boxes(panel)
-    assert panel.graph.picture["anchor"] == "layers.3"
+    assert panel.graph["anchor"] == "layers.3"
     act(panel, "collapse", box="layers.3")
     assert "layers.3" in boxes(panel)
     session.graph_views.of().expand("layers.4.part1")
-    assert "op_415" in [node["node"] for node in panel.graph.picture["nodes"].values()], "the panel follows"
+    assert "op_415" in [node["node"] for node in panel.graph["nodes"].values()], "the panel follows"
     act(panel, "expand_all")
-    assert len(panel.graph.picture["nodes"]) >= 1_000
-    panel.graph.act = {"do": "fly"}
-    assert "'fly'; allowed: expand" in panel.header.error
+    assert len(panel.graph["nodes"]) >= 1_000
+    assert "Invalid enum value 'fly'" in ask(panel, "graph_action", do="fly")
 
 
 def test_a_finding_in_a_closed_box_opens_it() -> None:
@@ -206,46 +211,89 @@ def test_a_finding_in_a_closed_box_opens_it() -> None:
     panel = DebugPanel(layers(far, near))
     for finding, node in ((0, "op_950"), (1, "op_250")):
         panel.select(finding=finding)
-        (lit,) = panel.graph.lit["ids"]
-        assert panel.graph.picture["nodes"][lit]["names"] == [node]
-    assert panel.header.error == ""
+        (lit,) = panel.graph_lit["ids"]
+        assert panel.graph["nodes"][lit]["names"] == [node]
+    assert panel.trouble == ""
 
 
 def test_search_and_colours_are_answered() -> None:
     panel = DebugPanel(layers())
-    panel.header.tab = "graph"
-    act(panel, "search", text="op_77")
-    assert panel.graph.found["count"] == 11
-    act(panel, "choose", node="op_777")
+    open_tab(panel, "graph")
+    assert ask(panel, "search_graph", text="op_77") == ""
+    assert panel.graph_found["count"] == 11
+    assert ask(panel, "select_node", node="op_777") == ""
     assert panel.selection["node"] == "op_777"
-    (lit,) = panel.graph.lit["ids"]
-    assert panel.graph.found["of"][lit] == 1, "what was found is told again for the new picture"
+    (lit,) = panel.graph_lit["ids"]
+    assert panel.graph_found["of"][lit] == 1, "what was found is told again for the new picture"
     panel = DebugPanel(record(findings=()))
-    panel.header.tab = "graph"
-    assert panel.graph.picture["colours"] == [["nothing", "Findings only"]], "these nodes have no tensors"
+    open_tab(panel, "graph")
+    assert panel.graph["colours"] == [["nothing", "Findings only"]], "these nodes have no tensors"
 
 
 def test_without_findings_no_graph_is_laid_out_before_its_tab_opens() -> None:
     panel = DebugPanel(record(findings=()))
-    assert panel.header.tab == "overview"
-    assert panel.graph.picture["svg"] == ""
-    panel.header.tab = "graph"
-    assert "<svg" in panel.graph.picture["svg"]
+    assert panel.tab == "overview"
+    assert panel.graph["svg"] == ""
+    open_tab(panel, "graph")
+    assert "<svg" in panel.graph["svg"]
 
 
 def test_an_empty_session_has_a_panel() -> None:
     panel = DebugPanel(record(captures=(), findings=(), sources={}))
-    assert "NOTHING WAS CHECKED" in panel.overview.view["verdict"]
-    assert [tab["id"] for tab in panel.header.view["tabs"]] == ["overview"]
+    assert "NOTHING WAS CHECKED" in panel.overview["verdict"]
+    assert [tab["id"] for tab in panel.header["tabs"]] == ["overview"]
 
 
 def test_show_displays_the_widget_and_then_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs: list[Any] = []
-    monkeypatch.setattr(debug, "display", lambda shown, **options: outputs.append(shown))
+    monkeypatch.setattr(widget, "display", lambda shown, **options: outputs.append(shown))
     panel = DebugPanel(record())
     panel.show()
     assert outputs[0] is panel
     assert "Static snapshot" in outputs[1].data
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("select", "Expected `object`, got `str`"),
+        ({"id": 7}, "Object missing required field `ask`"),
+        ({"ask": "fly", "id": 7}, "Invalid value 'fly' - at `$.ask`"),
+        ({"ask": "open_tab", "id": 7}, "Object missing required field `tab`"),
+        ({"ask": "open_tab", "id": 7, "tab": "moon"}, "there is no tab 'moon'; there are overview, findings, graph"),
+        ({"ask": "open_tab", "id": 7, "tab": "graph", "now": 1}, "Object contains unknown field `now`"),
+        ({"ask": "select", "id": 7, "selection": {"node": 3}}, "Expected `str`, got `int` - at `$.selection.node`"),
+        ({"ask": "try_out", "id": 7}, "this session has nothing that could answer TryOut"),
+        ({"ask": "bind_node", "id": 7, "compile_id": "", "stage": "", "node": "x"}, "there is no model to run"),
+    ],
+)
+def test_what_makes_no_sense_is_answered_in_one_line(message: Any, line: str) -> None:
+    panel = DebugPanel(record())
+    answer = panel.answer(message)
+    assert isinstance(answer, wire.Failed)
+    assert line in answer.error
+    assert "\n" not in answer.error
+    assert wire.written(answer) == {"answer": "failed", "id": 7 * isinstance(message, dict), "error": answer.error}
+
+
+def test_a_panel_is_one_widget_and_its_first_message_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("comm.create_comm", DummyComm)  # another test may have loaded ipykernel's
+    sent: list[dict[str, Any]] = []
+    real = widget.DebugPanel._send
+
+    def counted(self: Any, message: dict[str, Any], buffers: Any = None) -> None:
+        if self.comm is not None:
+            sent.append(message)
+        real(self, message, buffers)
+
+    monkeypatch.setattr(widget.DebugPanel, "_send", counted)
+    panel = DebugPanel(record())
+    assert sent == [], "nothing is sent after the comm's first message"
+    assert {name for name, value in panel.get_state().items() if isinstance(value, ipywidgets.Widget)} == set()
+    ask(panel, "select", selection=panel.findings[1]["selection"])
+    (message,) = sent  # all that a click changes
+    assert message["method"] == "update"
+    assert {"selection", "graph", "node"} <= set(message["state"])
 
 
 def test_the_front_end_is_offline_and_never_parses_data_as_html() -> None:
@@ -253,7 +301,7 @@ def test_the_front_end_is_offline_and_never_parses_data_as_html() -> None:
         code = path.read_text(encoding="utf-8").replace('"http://www.w3.org/2000/svg"', "")
         code = re.sub(r"^\s*//.*$", "", re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL), flags=re.MULTILINE)
         assert len(code) > 500
-        for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "http", "import "):
+        for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "http", "import("):
             assert forbidden not in code, f"{path.name}: {forbidden}"
     for path in STATIC.glob("*.css"):
         assert not re.search(r"@import|url\(", path.read_text(encoding="utf-8")), path.name

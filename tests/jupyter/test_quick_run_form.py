@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from panel_requests import ask
 from torch import nn
 
 from inductor_debug_jupyter import InductorDebugError, capture, quick_run
-from inductor_debug_jupyter.jupyter.panels import DebugPanel
+from inductor_debug_jupyter.jupyter.panel import DebugPanel
 from inductor_debug_jupyter.jupyter.quick_run import MADE_UP, QuickRunForm
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -90,21 +91,20 @@ def test_the_panels_button_opens_the_form_and_its_run_refreshes_the_panel() -> N
     with capture(lower="dynamo", eager=True) as first:
         nn.Linear(64, 64)(torch.randn(2, 64))
     panel = DebugPanel.of(first)
-    before = panel.header
-    panel.header.asked = "quick_run"
-    assert panel.header.asked == ""
-    form = panel.children[1]
+    assert ask(panel, "toggle_quick_run") == ""
+    form = panel.widgets["quick_run"]
     assert isinstance(form, QuickRunForm)
     filled(form, model="mlp", backend="aot_eager", target="stick128", force_failure=True).run()
     assert panel.record.name == "mlp", form.status.value
-    assert panel.header is not before
-    assert panel.children == (panel.header, form, panel.fixes, panel._body, panel.charts)
-    assert [tab["id"] for tab in panel.header.view["tabs"]][-2:] == ["diff", "what_if"]
+    assert panel.widgets["quick_run"] is form
+    assert panel.header["title"].startswith("mlp")
+    assert panel.fixes["offers"] == []
+    assert [tab["id"] for tab in panel.header["tabs"]][-2:] == ["diff", "what_if"]
     first.choose({"finding": None, "compile_id": "", "stage": "", "node": "nobody", "label": "", "line": 0})
     assert panel.selection["node"] != "nobody", "the session that is gone has nothing to say here any more"
-    panel.header.asked = "quick_run"
-    assert panel.children == (panel.header, panel.fixes, panel._body, panel.charts)
-    assert panel.header.error == ""
+    assert ask(panel, "toggle_quick_run") == ""
+    assert "quick_run" not in panel.widgets
+    assert panel.trouble == ""
 
 
 def test_without_a_notebook_it_says_what_to_do() -> None:

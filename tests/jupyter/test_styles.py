@@ -12,7 +12,7 @@ SHARED_BY_NAME = {"idj-frame", "idj-line"}
 
 def test_a_class_belongs_to_one_pane() -> None:
     owners: dict[str, set[str]] = defaultdict(set)
-    static = files("inductor_debug_jupyter.jupyter") / "static"
+    static = files("inductor_debug_jupyter.jupyter") / "static" / "panel"
     for sheet in static.iterdir():
         if not sheet.name.endswith(".css"):
             continue

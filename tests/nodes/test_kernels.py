@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import DebugSession, capture
-from inductor_debug_jupyter.jupyter.panels.node_binder import NodeBinder
+from inductor_debug_jupyter.jupyter.panel import wire
+from inductor_debug_jupyter.jupyter.panel.node_binder import NodeBinder
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_arguments import plan_of
@@ -78,12 +79,11 @@ def test_the_panels_other_button(session: DebugSession) -> None:
     namespace: dict[str, Any] = {}
     binder = NodeBinder(session, namespace)
     assert binder.compiled == [session.captures[0].compile_id]
-    asked = {"compile_id": "", "stage": "forward", "kernel": True, "at": 1}
-    bound = binder.bind({**asked, "node": "addmm"})
+    bound = binder.bind(wire.BindNode(compile_id="", stage="forward", node="addmm", kernel=True))
     assert list(namespace) == ["kernel_addmm_inputs", "kernel_addmm_output", "kernel_addmm"]
     assert bound["code"] == "kernel_addmm(**kernel_addmm_inputs)['addmm']"
     assert torch.equal(eval(bound["code"], namespace), namespace["kernel_addmm_output"])
-    inside = binder.bind({**asked, "node": "erf"})
+    inside = binder.bind(wire.BindNode(compile_id="", stage="forward", node="erf", kernel=True))
     assert "kernel_erf_output" not in namespace
     assert "erf lives only inside kernel" in inside["notes"][0]
 

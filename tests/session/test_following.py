@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from panel_requests import ask, open_tab
 from torch import nn
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.jupyter.panels import DebugPanel
+from inductor_debug_jupyter.jupyter.panel import DebugPanel
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
@@ -43,7 +44,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> DebugSession:
 
 
 def tabs(panel: DebugPanel) -> dict[str, str]:
-    return {each["id"]: each["badge"] for each in panel.header.view["tabs"]}
+    return {each["id"]: each["badge"] for each in panel.header["tabs"]}
 
 
 STEPS: dict[str, Callable[[DebugSession], Any]] = {
@@ -84,53 +85,51 @@ def test_a_panel_on_screen_follows_from_another_cell() -> None:
     with capture(target="stick128", eager=True, lower="aot", keep_inputs=True) as session, torch.no_grad():
         Net()(torch.randn(2, 70))
     panel = DebugPanel.of(session)
-    panel.header.tab = "what_if"
-    panel.header.tab = "graph"
+    open_tab(panel, "what_if")
+    open_tab(panel, "graph")
     chosen = session.select(node="relu")
     assert "diff" not in tabs(panel)
 
     session.diff(candidate=off_by_one)
     assert tabs(panel)["diff"] == "✗"
-    assert (panel.header.tab, panel.selection) == ("graph", chosen), "the user looks at something else just now"
-    assert panel.graph.picture["stage"] == chosen["stage"]
-    assert panel.charts is not None
-    assert panel.charts.points == []
+    assert (panel.tab, panel.selection) == ("graph", chosen), "the user looks at something else just now"
+    assert panel.graph["stage"] == chosen["stage"]
+    assert panel.panes.diff is not None
+    assert panel.panes.diff.points == []
     session.localize()
     assert panel.record is session.record
-    assert panel.charts.points != []
+    assert panel.panes.diff.points != []
     session.bisect()
     session.reproduce()
     assert panel.record.bisect is not None
     assert panel.record.repros == session.record.repros
 
-    panel.header.tab = "what_if"
-    pane = panel.trying
+    open_tab(panel, "what_if")
+    panes = panel.panes
     session.try_out(alignment=10)
-    assert panel.trying is pane, "a what-if is no new record: nothing is drawn anew"
-    assert [trial["title"] for trial in pane.trials] == ["alignment 64 → 10"]
+    assert panel.panes is panes, "a what-if is no new record: nothing is drawn anew"
+    assert [trial["title"] for trial in panel.trials] == ["alignment 64 → 10"]
 
-    panel.header.tab = "diff"
-    graph = panel.graph
+    open_tab(panel, "diff")
+    assert "error_curve" in panel.widgets
+    panes = panel.panes
     session.fix_all(trials=2)
-    assert panel.graph is graph, "the findings have other texts, and nothing else is new"
-    assert "pad 70 to 128" in panel.findings.rows[0]["fixits"][0]
-    assert panel.detail.rows == panel.findings.rows
-    assert panel.fixes is not None
-    panel.fixes.asked = {"do": "check", "finding": 0, "at": 1}  # a click
-    assert len(panel.fixes.view["offers"]) == 1
+    assert panel.panes is panes, "the findings have other texts, and nothing else is new"
+    assert "pad 70 to 128" in panel.findings[0]["fixits"][0]
+    assert ask(panel, "check_fixits", finding=0) == ""
+    assert len(panel.fixes["offers"]) == 1
     session.apply(*session.fixits(0))
-    assert [row["title"] for row in panel.findings.rows] == []
-    assert panel.header.tab == "diff", "what was compared is what the cell ran, with or without fix-its"
-    assert panel.fixes is not None
-    assert panel.fixes.view["applied"] == ["pad 70 to 128 (+83%)"]
-    assert panel.fixes.view["lines"][0] == "findings   1 error, 0 warnings → 0 errors, 0 warnings"
-    assert panel.fixes.view["offers"] == [], "it was offered beside no other"
+    assert [row["title"] for row in panel.findings] == []
+    assert panel.tab == "diff", "what was compared is what the cell ran, with or without fix-its"
+    assert panel.fixes["applied"] == ["pad 70 to 128 (+83%)"]
+    assert panel.fixes["lines"][0] == "findings   1 error, 0 warnings → 0 errors, 0 warnings"
+    assert panel.fixes["offers"] == [], "it was offered beside no other"
     session.undo()
-    assert panel.fixes.view["lines"] == []
-    assert [row["title"] for row in panel.findings.rows] == ["70 is not a multiple of 64"]
+    assert panel.fixes["lines"] == []
+    assert [row["title"] for row in panel.findings] == ["70 is not a multiple of 64"]
     assert session.record.diff is not None
     assert session.record.localization is not None
-    assert panel.header.error == ""
+    assert panel.trouble == ""
 
     panel.close()
     session.diff(candidate="aot_eager")
@@ -140,10 +139,10 @@ def test_a_panel_on_screen_follows_from_another_cell() -> None:
 def test_the_tab_that_is_open_is_filled_again(session: DebugSession) -> None:
     panel = DebugPanel.of(session)
     for tab in ("placement", "guards", "memory", "what_if"):
-        panel.header.tab = tab
+        open_tab(panel, tab)
         session.diff(candidate="aot_eager")
-        assert (panel.header.tab, panel.header.error) == (tab, "")
-    assert panel.trying.form["target"] == "stick128"
+        assert (panel.tab, panel.trouble) == (tab, "")
+    assert panel.what_if["target"] == "stick128"
     panel.close()
 
 
@@ -174,7 +173,7 @@ def test_a_panel_that_cannot_draw_says_so_and_the_answer_is_there(
 
     monkeypatch.setattr(panel, "load", fails)
     assert session.diff(candidate="aot_eager").verdict == "match"
-    assert panel.header.error == "RuntimeError: no ink"
+    assert panel.trouble == "RuntimeError: no ink"
     panel.close()
 
 
@@ -193,15 +192,22 @@ def test_while_it_captures_nothing_is_compared_or_applied() -> None:
     """What runs then would be captured as if the user had run it, and the record would miss what comes after."""
     with capture(target="stick128", eager=True, lower="aot", keep_inputs=True) as session:
         Net()(torch.randn(2, 70))
-        for ask in (session.diff, session.localize, session.bisect, session.reproduce, session.fixits, session.fix_all):
+        for asked in (
+            session.diff,
+            session.localize,
+            session.bisect,
+            session.reproduce,
+            session.fixits,
+            session.fix_all,
+        ):
             with pytest.raises(UsageError, match="still capturing"):
-                ask()
+                asked()
     assert len(session.captures) == 1
 
 
 def test_without_a_kept_call_the_reason_comes_first() -> None:
     with capture(eager=True, lower="dynamo") as session:
         nn.Linear(4, 4)(torch.randn(2, 4))
-    for ask in (session.diff, session.localize, session.bisect, session.reproduce, session.fix_all):
+    for step in (session.diff, session.localize, session.bisect, session.reproduce, session.fix_all):
         with pytest.raises(NotFoundError, match="keep_inputs"):
-            ask()
+            step()

@@ -1,0 +1,79 @@
+"""Under the KernelDiff tab: how the errors of an output are spread, and how they grow from node to node; bqplot's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from inductor_debug_jupyter.jupyter.panel.charts import axis, figure
+from inductor_debug_jupyter.pipeline.views.localization import CurvePoint
+
+_COLOURS = {"introduced": "#d55e00", "amplified": "#e69f00", "rounding": "#0072b2", "not_compared": "#999999"}
+_LEAST = 1e-12
+"""Smaller errors are drawn here: a logarithmic axis has no zero."""
+
+
+def error_chart(points: list[CurvePoint], pick: Callable[[int], None]) -> Any:
+    """The error of each node, in the order of running; ``pick`` is called with the number of a clicked point."""
+    import bqplot
+
+    scales = {"x": bqplot.LinearScale(), "y": bqplot.LogScale()}
+    xs = [point["at"] for point in points]
+    ys = [_shown(point["error"]) for point in points]
+    allowed = bqplot.Lines(
+        x=xs,
+        y=[_shown(point["allowed"]) for point in points],
+        scales=scales,
+        colors=["#999999"],
+        line_style="dashed",
+    )
+    dots = bqplot.Scatter(
+        x=xs,
+        y=ys,
+        scales=scales,
+        colors=[_COLOURS[point["status"]] for point in points],
+        default_size=36,
+        names=[point["node"] for point in points],
+        display_names=False,
+    )
+    dots.on_element_click(lambda _, message: pick(int(message.get("data", {}).get("index", -1))))
+    line = bqplot.Lines(x=xs, y=ys, scales=scales, colors=["#0072b2"], opacities=[0.4])
+    return _figure([allowed, line, dots], scales, "values, as they are computed", "error / largest element")
+
+
+def point_text(point: CurvePoint) -> str:
+    """What a point of the curve is, in one line."""
+    error = "not finite" if point["error"] is None else f"{point['error']:.2e}"
+    where = f" · {point['place']}" if point["place"] else ""
+    return f"{point['graph']} {point['node']} ({point['op']}): {error}, {point['words']}{where}"
+
+
+def _shown(value: float | None) -> float:
+    return 1.0 if value is None or not math.isfinite(value) else max(value, _LEAST)
+
+
+def histogram(output: Any) -> Any:
+    """How many elements have an error of which size."""
+    import bqplot
+
+    bins = [(low, high, count) for low, high, count in output["histogram"] if high > 0]
+    none = sum(count for _, high, count in output["histogram"] if high == 0)
+    scales = {"x": bqplot.LinearScale(), "y": bqplot.LogScale(min=0.8)}
+    bars = bqplot.Bars(
+        x=[math.log10(max(low, 1e-300)) for low, _, _ in bins],
+        y=[max(count, 0.8) for _, _, count in bins],
+        scales=scales,
+        colors=["#0072b2"],
+        padding=0.1,
+        base=0.8,
+    )
+    without = f" ({none:,} elements have none)" if none else ""
+    return _figure([bars], scales, f"log₁₀ of the error{without}", "elements")
+
+
+def _figure(marks: list[Any], scales: dict[str, Any], x_label: str, y_label: str) -> Any:
+    form = ".0e" if "error" in y_label else ".1s"
+    x_axis = axis(scales["x"], x_label, label_offset="32px")
+    y_axis = axis(scales["y"], y_label, label_offset="46px", orientation="vertical", tick_format=form, num_ticks=6)
+    return figure(marks, [x_axis, y_axis], height=230, margin=(10, 16, 44, 66))

@@ -1,0 +1,245 @@
+"""The panes of one session: they make the parts that the page shows, and answer what it asks.
+
+What a tab shows is made when it is first opened, and a source file is sent when something on it is chosen: of a large
+model both are megabytes that most users never open. Charts are made with their tab as well, because bqplot takes a
+while to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from inductor_debug_jupyter.jupyter.panel import wire
+from inductor_debug_jupyter.jupyter.panel.code import TAB as CODE
+from inductor_debug_jupyter.jupyter.panel.code import CodePane
+from inductor_debug_jupyter.jupyter.panel.graph import GraphPane
+from inductor_debug_jupyter.jupyter.panel.guards import TAB as GUARDS
+from inductor_debug_jupyter.jupyter.panel.guards import GuardsPane
+from inductor_debug_jupyter.jupyter.panel.kernel_diff import TAB as DIFF
+from inductor_debug_jupyter.jupyter.panel.kernel_diff import KernelDiffPane
+from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
+from inductor_debug_jupyter.jupyter.panel.memory import TAB as MEMORY
+from inductor_debug_jupyter.jupyter.panel.memory import MemoryPane
+from inductor_debug_jupyter.jupyter.panel.parts import NO_NODE, Parts
+from inductor_debug_jupyter.jupyter.panel.what_if import TAB as WHAT_IF
+from inductor_debug_jupyter.jupyter.panel.what_if import WhatIfPane
+from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
+from inductor_debug_jupyter.pipeline.views.localization import without_outputs
+from inductor_debug_jupyter.pipeline.views.overview import overview_view
+from inductor_debug_jupyter.pipeline.views.panel import findings_view, header_view, node_view, source_view
+from inductor_debug_jupyter.pipeline.views.placement import placement_views
+from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
+from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
+from inductor_debug_jupyter.pipeline.views.view_types import Selection, TabView
+
+PLACES_SENT = 200
+"""The most places of a finding that go to the browser; the finding's count has all of them."""
+TRANSFERS_SENT = 2_000
+"""So many transfers, and so many kernels, go to the browser; the summary counts all."""
+
+Changed = Callable[[Callable[[], None]], None]
+"""Calls a function that writes parts, shows what goes wrong in it, and sends what it changed."""
+
+
+class Panes:
+    """All panes of one session.
+
+    Args:
+        record: the session to show.
+        live: what a living session has besides its record.
+        parts: the panel's state.
+        changed: runs what a chart or a script causes (what the page asks comes through :meth:`answers`).
+        report: sends what is being done for a request.
+        tab: the tab to open, if there is such a one; else that with the worst news.
+        chosen: what is chosen; else the worst finding.
+    """
+
+    def __init__(
+        self,
+        record: SessionRecord,
+        live: LiveParts,
+        parts: Parts,
+        *,
+        changed: Changed,
+        report: Callable[[wire.Request, str], None],
+        tab: str = "",
+        chosen: Selection | None = None,
+    ) -> None:
+        self.record, self.live, self.parts = record, live, parts
+        self.on_select = live.on_select
+        """Called with every new selection."""
+        self.lookup = Lookup(record)
+        self._fill: dict[str, Callable[[], None]] = {}
+        """What the tabs that were not opened yet are made by."""
+        header = header_view(record)
+        if live.trier is not None and record.captures:
+            header["tabs"].append(TabView(id=WHAT_IF, title="What if", badge="", kind=""))
+        there = {each["id"] for each in header["tabs"]}
+        views = live.views or GraphViews(record, lookup=self.lookup)
+        self.graph = GraphPane(parts, views, changed)
+        self.code = CodePane(parts, record, self.lookup) if CODE in there else None
+        self.what_if: WhatIfPane | None = None
+        self.diff: KernelDiffPane | None = None
+        self._handlers: wire.Handlers = {
+            wire.Select: lambda request: self.select(request.selection),
+            wire.OpenTab: lambda request: self.open_tab(request.tab),
+            wire.SelectNode: self._select_node,
+            wire.BindNode: self._bind,
+            **self.graph.answers(),
+        }
+        self._add_tabs(there, changed, report)
+        parts["header"] = header
+        parts["tab"] = tab if tab in there else header["tab"]
+        parts["graph_choices"] = self.lookup.choices
+        cells = [label for label in record.sources if label.startswith("In [")] or [*record.sources][:1]
+        parts["sources"] = source_view(record, self.lookup, cells)
+        if live.binder is not None:
+            parts["binding"] = {"can_bind": True, "compiled": live.binder.compiled}
+        self.show_findings(record)
+        self.show_fixes()
+        ordered = self.lookup.ordered
+        self._choose(chosen or (self.lookup.of_finding(ordered[0][0]) if ordered else nothing()))
+
+    def _add_tabs(self, there: set[str], changed: Changed, report: Callable[[wire.Request, str], None]) -> None:
+        """The panes of tabs that not every session has."""
+        record, parts = self.record, self.parts
+        guards = GuardsPane(parts, record, self.live.what_if, lambda chosen: changed(lambda: self.select(chosen)))
+        self._add(GUARDS, guards.fill, guards.answers())
+        if self.code is not None:
+            self._handlers |= self.code.answers()
+        if MEMORY in there:
+            memory = MemoryPane(parts, self.lookup, changed)
+            self._add(MEMORY, memory.fill, memory.answers())
+        if "placement" in there:
+            self._add("placement", self._fill_placement, {})
+        if "transfers" in there:
+            self._add("transfers", self._fill_transfers, {})
+        if self.live.trier is not None and WHAT_IF in there:
+            self.what_if = WhatIfPane(parts, self.live.trier, report)
+            self._add(WHAT_IF, self.what_if.fill, self.what_if.answers())
+        found = record.localization
+        if (diff := record.diff or (without_outputs(found) if found else None)) is not None:
+            self.diff = KernelDiffPane(parts, diff, self.live.pairs, found, changed, self._choose_point)
+            self._add(DIFF, self.diff.fill, self.diff.answers())
+
+    def _add(self, tab: str, fill: Callable[[], None], handlers: wire.Handlers) -> None:
+        self._fill[tab] = fill
+        self._handlers |= handlers
+
+    def _fill_placement(self) -> None:
+        self.parts["placement"] = placement_views(self.record.coverage, self.lookup)
+
+    def _fill_transfers(self) -> None:
+        self.parts["transfers"] = dict(transfers_view(self.record, self.lookup, limit=TRANSFERS_SENT))
+
+    def leave(self) -> None:
+        """Stop following the session's graphs."""
+        self.graph.leave()
+
+    def answer(self, request: wire.Request) -> None:
+        """Do what the page asks.
+
+        Raises:
+            UsageError: this session has no such pane.
+            Exception: whatever goes wrong on the way.
+        """
+        fixes = {} if self.live.fixes is None else self.live.fixes.answers()
+        handler = self._handlers.get(type(request)) or fixes.get(type(request))
+        if handler is None:
+            raise UsageError(f"this session has nothing that could answer {type(request).__name__}")
+        handler(request)
+
+    # Findings and fix-its
+
+    def show_findings(self, record: SessionRecord) -> None:
+        """The findings of this record, which is the same except for their texts."""
+        self.record = record
+        self.lookup = self.lookup if record is self.lookup.record else Lookup(record)
+        self.parts["findings"] = findings_view(record, self.lookup, max_places=PLACES_SENT)
+        self.parts["overview"] = overview_view(record, self.lookup)
+
+    def show_fixes(self) -> None:
+        """The strip of fix-its, where there is something to fix or to take back, and a model to run."""
+        fixes = self.live.fixes
+        refused = any(finding.severity != "info" for finding in self.record.findings)
+        if fixes is not None and fixes.can_run and (refused or fixes.in_force):
+            self.parts["fixes"] = fixes.view()
+        else:
+            self.parts["fixes"] = {}
+
+    # Tabs
+
+    def open_tab(self, tab: str) -> None:
+        """Show a tab; the first time, make what it shows.
+
+        Raises:
+            NotFoundError: there is no such tab.
+        """
+        tabs = [each["id"] for each in self.parts["header"]["tabs"]]
+        if tab not in tabs:
+            raise NotFoundError(f"there is no tab {tab!r}; there are {', '.join(tabs)}")
+        self.parts["tab"] = tab
+        chosen = self.parts["selection"]
+        if (fill := self._fill.pop(tab, None)) is not None:
+            fill()
+        if tab in ("findings", "graph"):
+            self._show_first_graph(chosen)
+        if tab in ("findings", "graph", "guards", "placement", "transfers"):
+            self._show_node(chosen)
+        elif tab == CODE and self.code is not None:
+            self.code.show(chosen)
+
+    def _show_first_graph(self, chosen: dict[str, Any]) -> None:
+        if not self.graph.shown[1]:
+            first = self.lookup.first_graph
+            key = (chosen["compile_id"], chosen["stage"])
+            if key not in self.lookup.graphs and first is not None:
+                self.graph.show(*first)
+            self.graph.light(chosen)
+
+    # The selection
+
+    def select(self, chosen: Selection | dict[str, Any]) -> None:
+        """Choose something: every part that shows it follows, and ``on_select`` is told."""
+        selection = cast(Selection, {**nothing(), **chosen})
+        self._choose(selection)
+        self._show_node(dict(selection))
+        key = (selection["compile_id"], selection["stage"])
+        if self.graph.shown[1] and (key in self.lookup.graphs or not selection["stage"]):
+            self.graph.light(dict(selection))
+        if self.parts["tab"] == CODE and self.code is not None:
+            self.code.show(dict(selection))
+        if self.on_select is not None:
+            self.on_select(dict(selection))
+
+    def _choose(self, selection: Selection) -> None:
+        self.parts["selection"] = dict(selection)
+
+    def _select_node(self, request: wire.SelectNode) -> None:
+        self.select(self.lookup.find_node(request.node, near=self.graph.shown))
+
+    def _choose_point(self, graph: str, node: str) -> None:
+        """A point of the error curve was clicked: choose its node, in the graph of the capture that has it."""
+        suffix = BACKWARD if graph == "backward" else ""
+        for stage in (f"post_grad{suffix}", graph):
+            for (compile_id, at), found in self.lookup.graphs.items():
+                if at == stage and (record := found.node(node)) is not None:
+                    self.select(self.lookup.of_node(compile_id, stage, record))
+                    return
+
+    def _show_node(self, chosen: dict[str, Any]) -> None:
+        found = node_view(self.lookup, chosen["compile_id"], chosen["stage"], chosen["node"])
+        self.parts["node"] = dict(found) if found else NO_NODE
+        label = chosen["label"]
+        if label in self.record.sources and label not in self.parts["sources"]:  # a library's files are large
+            self.parts["sources"] = {**self.parts["sources"], **source_view(self.record, self.lookup, [label])}
+
+    def _bind(self, request: wire.BindNode) -> None:
+        if self.live.binder is None:
+            raise UsageError("this session was loaded from a file: there is no model to run")
+        node = {"compile_id": request.compile_id, "stage": request.stage, "node": request.node}
+        self.parts["bound"] = {}
+        self.parts["bound"] = {**node, "kernel": request.kernel, **self.live.binder.bind(request)}

@@ -1,0 +1,170 @@
+import { make, pressable, copyButton } from "./dom.js";
+import { sourceLine } from "./source.js";
+
+/** @typedef {import("./store.js").Selection} Selection */
+
+/** The right pane explains what is chosen: the user's own source first, then why, seen and allowed, what to do, raw detail. */
+
+const AROUND = 4;
+const PLACES = 40;
+
+/** How far all lines are indented: an excerpt does without it, the pane is narrow.
+ *  @param {any[]} lines @returns {number} */
+function sharedIndent(lines) {
+  const written = lines.map((line) => line.text).filter((text) => text.trim());
+  return Math.min(...written.map((text) => text.length - text.trimStart().length), 999);
+}
+
+/** @param {import("./store.js").Context} context @param {Selection} chosen @param {string} text what the record knows of a line whose file was not kept
+ *  @param {{whole: string}} memory @param {() => void} redraw @returns {HTMLElement[]} */
+function sourceExcerpt({ store, wire }, chosen, text, memory, redraw) {
+  const sources = store.get("sources");
+  const label = chosen.label || Object.keys(sources)[0];
+  const source = sources[label];
+  if (!source) {
+    if (!chosen.label) return [];
+    const only = { number: chosen.line, text, mark: "", selection: null };
+    const box = make("div", "idj-source");
+    box.append(sourceLine(only, true, wire));
+    return [make("div", "idj-where", `${label}, line ${chosen.line}`), box];
+  }
+  const whole = memory.whole === label || !chosen.line;
+  const shown = source.lines.filter((line) => whole || Math.abs(line.number - chosen.line) <= AROUND);
+  const head = make("div", "idj-where", chosen.line && chosen.label ? `${label}, line ${chosen.line}` : label);
+  if (shown.length < source.lines.length || memory.whole === label) {
+    const more = make("button", "", memory.whole === label ? "Excerpt" : `All ${source.lines.length} lines`);
+    more.addEventListener("click", () => {
+      memory.whole = memory.whole === label ? "" : label;
+      redraw();
+    });
+    head.append(more);
+  }
+  const box = make("div", "idj-source");
+  const inner = make("div", "idj-source-inner");
+  const indent = whole ? 0 : sharedIndent(shown);
+  inner.append(...shown.map((line) => sourceLine(line, line.number === chosen.line && label === chosen.label, wire, indent)));
+  box.append(inner);
+  return [head, box];
+}
+
+/** @param {string} name @param {string} text @param {string} [cls] @returns {HTMLElement[]} */
+function fact(name, text, cls = "") {
+  return text ? [make("span", "idj-quiet", name), make("span", `idj-value ${cls}`, text)] : [];
+}
+
+/** @param {any} finding @returns {HTMLElement[]} */
+function explanation(finding) {
+  const title = make("div", "idj-finding-title");
+  title.append(make("span", `idj-icon idj-${finding.severity}`, finding.icon), make("span", "", finding.title));
+  const facts = make("div", "idj-facts");
+  facts.append(...fact("Seen", finding.observed), ...fact("Allowed", finding.allowed));
+  for (const hint of [...finding.fixits, ...finding.hints]) facts.append(...fact("Do", hint));
+  return [title, ...(finding.explanation ? [make("p", "idj-why", finding.explanation)] : []), facts];
+}
+
+/** @param {import("./wire.js").Wire} wire @param {any} finding @param {Selection} chosen @param {boolean} open @returns {HTMLElement[]} */
+function placesOf(wire, finding, chosen, open) {
+  if (finding.count < 2) return [];
+  const box = make("details", "idj-places");
+  box.open = open;
+  box.append(make("summary", "", `${finding.count} places`));
+  for (const place of finding.places.slice(0, PLACES)) {
+    const { compile_id, stage, node, label, line } = place;
+    const row = make("div", "idj-place idj-link", "", { "data-idj": "place", "data-node": node });
+    row.classList.toggle("idj-lit", node === chosen.node && stage === chosen.stage && compile_id === chosen.compile_id);
+    row.append(make("span", "", [place.module_path, place.op || node].filter(Boolean).join(" · ")), make("span", "idj-quiet", line ? `${label}:${line}` : `${compile_id} ${stage}`));
+    pressable(row, () => wire.choose({ finding: finding.index, compile_id, stage, node, label, line }));
+    box.append(row);
+  }
+  if (finding.count > PLACES) box.append(make("div", "idj-quiet", `… and ${finding.count - PLACES} more`));
+  return [box];
+}
+
+/** @param {any} node @param {any} finding @param {boolean} open @returns {HTMLElement[]} */
+function rawDetail(node, finding, open) {
+  if (!node && !finding) return [];
+  const box = make("details", "idj-raw", "", { "data-idj": "raw" });
+  box.open = open;
+  box.append(make("summary", "", node ? `Node ${node.node}` : "Details"));
+  const facts = make("div", "idj-facts");
+  if (finding) facts.append(...fact("rule", finding.rule_id, "idj-mono"));
+  for (const [name, text] of node?.rows ?? []) facts.append(...fact(name, text, "idj-mono"));
+  box.append(facts);
+  return [box];
+}
+
+/** @param {any} node @param {any} bound @returns {boolean} whether this node was bound */
+function isOf(node, bound) {
+  return bound.node === node.node && bound.stage === node.stage && bound.compile_id === node.compile_id;
+}
+
+/** What was bound: each name with what it is, what to know, and code to copy. @param {any} bound @returns {HTMLElement[]} */
+function boundParts(bound) {
+  const facts = make("div", "idj-facts");
+  for (const [name, text] of bound.rows) facts.append(make("span", "idj-mono", name), make("span", "idj-value idj-quiet", text));
+  const parts = [make("div", "idj-good", "✓ In your namespace now:"), facts, ...bound.notes.map((note) => make("p", "idj-why", note))];
+  if (bound.code) {
+    const line = make("div", "idj-bound-code");
+    const code = make("code", "", bound.code, { "data-idj": "bound-code" });
+    line.append(code, copyButton(code, () => bound.code));
+    parts.push(line);
+  }
+  return parts;
+}
+
+/** Buttons that put a node into the user's namespace, and what Python said. @param {import("./store.js").Context} context @param {any} node @returns {HTMLElement[]} */
+function namespaceBox({ store, wire }, node) {
+  if (!node || !store.get("binding").can_bind) return [];
+  const box = make("div", "idj-namespace");
+  const answer = make("div", "", "", { "data-idj": "bound", role: "status", "aria-live": "polite" });
+  const bound = store.get("bound");
+  const waiting = store.get("busy").bind ?? "";
+  const failed = store.get("failed").bind ?? "";
+  const button = (text, kernel, title) => {
+    const made = make("button", "", text, { "data-idj": kernel ? "bind-kernel" : "bind", title });
+    made.setAttribute("aria-disabled", String(Boolean(waiting)));
+    made.addEventListener("click", () => {
+      if (waiting) return;
+      const { compile_id, stage, node: name } = node;
+      wire.ask("bind_node", { compile_id, stage, node: name, kernel }, { pane: "bind", words: kernel ? "Compiling, then running up to this kernel…" : "Running the model up to this node…" });
+    });
+    return made;
+  };
+  box.append(button("To namespace", false, "Run the model up to this node; its inputs, its output and a callable of it become variables"));
+  if (store.get("binding").compiled.includes(node.compile_id) && node.stage !== "dynamo") {
+    box.append(button("Its kernel", true, "Compile the model with Inductor and run it up to the kernel of this node; likewise"));
+  }
+  if (waiting) answer.append(make("div", "idj-quiet", waiting));
+  else if (failed) answer.append(make("div", "idj-error", failed));
+  else if (isOf(node, bound)) answer.append(...boundParts(bound));
+  return [box, answer];
+}
+
+/** @param {import("./store.js").Context} context @returns {HTMLElement} */
+export function detailPane({ store, wire, signal }) {
+  const el = make("div", "idj idj-pane idj-detail");
+  const memory = { whole: "" };
+  const draw = () => {
+    const chosen = store.get("selection");
+    const finding = store.get("findings").find((row) => row.index === chosen.finding);
+    const answer = store.get("node");
+    const known = answer.node === chosen.node && answer.stage === chosen.stage && answer.compile_id === chosen.compile_id;
+    const node = chosen.node && known ? answer : null;
+    const place = finding?.places.find((one) => one.node === chosen.node && one.stage === chosen.stage && one.compile_id === chosen.compile_id);
+    const opened = Boolean(el.querySelector("details.idj-raw[open]"));
+    const placesOpen = /** @type {HTMLDetailsElement|null} */ (el.querySelector("details.idj-places"))?.open ?? true;
+    const parts = sourceExcerpt({ store, wire, signal }, chosen, place?.text || node?.text || "", memory, draw);
+    if (place?.deeper) parts.push(make("div", "idj-quiet idj-deeper", `↳ ${place.deeper}`));
+    if (finding) parts.push(...explanation(finding), ...placesOf(wire, finding, chosen, placesOpen));
+    else if (node) parts.push(make("div", "idj-finding-title", node.title), make("p", "idj-quiet", "No finding on this node."));
+    parts.push(...namespaceBox({ store, wire, signal }, node), ...rawDetail(node, finding, finding ? opened : true));
+    if (!parts.length) parts.push(make("p", "idj-quiet", "Choose a finding, a node or a line to see it explained here."));
+    const focus = document.activeElement;
+    const pressed = focus && el.contains(focus) && focus.closest(".idj-namespace, .idj-bound-code") ? focus.getAttribute("data-idj") : "";
+    el.replaceChildren(...parts);
+    if (pressed) /** @type {HTMLElement|null} */ (el.querySelector(`[data-idj='${pressed}']`))?.focus({ preventScroll: true });
+    el.querySelector(".idj-line.idj-lit")?.scrollIntoView({ block: "nearest" });
+  };
+  store.follow(["selection", "node", "findings", "sources", "binding", "bound", "busy", "failed"], signal, draw);
+  return el;
+}
