@@ -105,6 +105,9 @@ class Arithmetic:
             return self._with_bias(
                 name, operands, kwargs, lambda first, second: rounded(torch.matmul(first, second), self.operands)
             )
+        if self.before_bias and name == "convolution" and isinstance(operands[2], torch.Tensor):
+            product = rounded(func(*operands[:2], None, *operands[3:], **kwargs), self.operands)
+            return product + operands[2].view(-1, *[1] * (product.ndim - 2))
         return func(*operands, **kwargs)
 
     def _operand(self, name: str, at: int, value: torch.Tensor) -> torch.Tensor:

@@ -90,16 +90,24 @@ def recognise(samples: Iterable[OpSample], known: Sequence[Arithmetic] = KNOWN) 
         products += sample.is_product
     if not products:
         return Recognition(None, "no product of enough elements was seen", tuple(lines))
-    if left[0].is_exact or all(replace(each, before_bias=False) == left[0] for each in left):
+    if left[0].is_exact or len(left) == 1 or all(replace(each, before_bias=False) == left[0] for each in left):
         return Recognition(left[0], "", tuple(lines))
     several = " or ".join(map(str, left))
     return Recognition(None, f"the samples do not tell {several} apart", tuple(lines))
 
 
 def _explaining(possible: Sequence[Arithmetic], sample: OpSample) -> list[Arithmetic]:
-    """Those that explain a sample. A narrow sum, of which only the size is predicted, where nothing else does."""
-    wide = [each for each in possible if (each.sums == "wide" or not sample.is_product) and _explains(each, sample)]
-    return wide or [each for each in possible if each.sums == "narrow" and _explains(each, sample)]
+    """Those that explain a sample. Of a narrow sum only the size is predicted, so it counts where a wide one fails."""
+    explaining = [each for each in possible if each.sums == "wide" and _explains(each, sample)]
+    for each in possible:
+        if each.sums != "narrow":
+            continue
+        if not sample.is_product:
+            fits = _explains(each, sample)
+        else:
+            fits = _has_size_of_narrow_sum(each, sample, wide_explains=bool(explaining))
+        explaining += [each] if fits else []
+    return explaining
 
 
 def _says_something(sample: OpSample) -> bool:
@@ -124,12 +132,15 @@ def _explains(arithmetic: Arithmetic, sample: OpSample) -> bool:
     if predicted.shape != result.shape:
         return True
     error = (result - predicted).abs()
-    if arithmetic.sums == "narrow" and sample.is_product:
-        return _has_size_of_narrow_sum(arithmetic, sample, result)
     if arithmetic.results in NARROW:
         units = error / unit(predicted, arithmetic.results)
         return float((error == 0).double().mean()) >= _EQUAL and float(units.max()) <= 2.0
-    return bool((error <= _float32_allowance(sample, predicted)).all())
+    allowance = _float32_allowance(sample, predicted)
+    within = error <= allowance
+    if not arithmetic.before_bias or not sample.is_product:
+        return bool(within.all())
+    tie = unit(predicted, arithmetic.operands)  # a product that lies between two numbers may go either way
+    return float(within.double().mean()) >= _EQUAL and bool((error <= allowance + tie).all())
 
 
 def _predicted(arithmetic: Arithmetic, sample: OpSample) -> torch.Tensor:
@@ -159,16 +170,21 @@ def _float32_allowance(sample: OpSample, predicted: torch.Tensor) -> torch.Tenso
     return size * (eps * _LIKE_FLOAT32 * math.sqrt(terms) if not sample.is_product else eps * _LIKE_FLOAT32)
 
 
-def _has_size_of_narrow_sum(arithmetic: Arithmetic, sample: OpSample, result: torch.Tensor) -> bool:
+def _has_size_of_narrow_sum(arithmetic: Arithmetic, sample: OpSample, *, wide_explains: bool) -> bool:
+    """Whether the error is as large as such a sum makes it; where a wide sum explains the result, no larger."""
+    result = sample.result.double()
+    if not is_held_in(sample.result, arithmetic.results):
+        return False
     exact = _predicted(Arithmetic(arithmetic.operands), sample)
     error = result - exact
-    narrow: torch.Tensor = arithmetic.compute(sample.func, sample.args, sample.kwargs)
+    made: Any = arithmetic.compute(sample.func, sample.args, sample.kwargs)
+    narrow = made[0] if isinstance(made, tuple | list) else made
     usual = float((narrow.double() - exact).square().mean().sqrt())
-    rounding = float((unit(exact, arithmetic.results).square().mean() / 12).sqrt())
-    seen = float(error.square().mean().sqrt())
-    if not usual or seen <= 1.5 * rounding:
-        return False
+    if wide_explains:
+        rounding = float((unit(exact, arithmetic.results).square().mean() / 12).sqrt())
+        return usual <= 1.5 * rounding
     low, high = _SIZES
+    seen = float(error.square().mean().sqrt())
     return low * usual <= seen <= high * usual and abs(_correlation(error, exact)) <= _DIRECTION
 
 
