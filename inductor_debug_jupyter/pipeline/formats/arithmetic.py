@@ -81,23 +81,27 @@ class Arithmetic:
         """Whether it rounds as torch's own float32 does."""
         return self == Arithmetic()
 
-    def compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a device of this arithmetic makes of one ATen op."""
+    def compute(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], as_given: Callable[[Any], bool] = lambda _: False
+    ) -> Any:
+        """What a device of this arithmetic makes of one ATen op; it reads those tensors ``as_given`` that are so."""
         name = bare_op(func)
         if rounds_nothing(func, args):
             return func(*args, **kwargs)
         written = bool(written_to(func))
         if name in OPERANDS and not written:
-            result = self._product(name, func, args, kwargs)
+            result = self._product(name, func, args, kwargs, as_given)
         else:
-            held = args if written else map_tensors(self._held, args)
+            held = args if written else map_tensors(lambda value: value if as_given(value) else self._held(value), args)
             result = func(*held, **kwargs)
         return map_tensors(self._held_in_place if written else self._held, result)
 
-    def _product(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        operands = list(map_tensors(self._held, args))
+    def _product(
+        self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], as_given: Callable[[Any], bool]
+    ) -> Any:
+        operands = list(map_tensors(lambda value: value if as_given(value) else self._held(value), args))
         for at in OPERANDS[name]:
-            if at < len(args) and isinstance(args[at], torch.Tensor):
+            if at < len(args) and isinstance(args[at], torch.Tensor) and not as_given(args[at]):
                 operands[at] = self._operand(name, at, args[at])
         if self.sums == "narrow" and name in {"mm", "addmm", "bmm", "baddbmm"}:
             return self._with_bias(name, operands, kwargs, lambda first, second: narrow_sum(first, second, self._held))
