@@ -43,6 +43,13 @@ def is_held_in(value: torch.Tensor, kind: Format) -> bool:
     return bool(torch.equal(rounded(value, kind).nan_to_num(), value.nan_to_num()))
 
 
+def precision(kind: Format) -> float:
+    """The distance of 1 to the next number of the format; for int8, of the largest number."""
+    if kind in {"tf32", "int8"}:
+        return 2.0**-10 if kind == "tf32" else 1 / _INT8_LARGEST
+    return float(torch.finfo(getattr(torch, kind)).eps)
+
+
 def unit(value: torch.Tensor, kind: Format) -> torch.Tensor:
     """The distance of neighbours in the format, at each number (at least at its smallest normal one)."""
     info = torch.finfo(getattr(torch, kind)) if kind != "tf32" else torch.finfo(torch.float16)

@@ -16,10 +16,10 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.errors import UsageError
-from inductor_debug_jupyter.pipeline.formats.arithmetic import Arithmetic
+from inductor_debug_jupyter.pipeline.formats.arithmetic import OPERANDS, Arithmetic
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_aten
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
-from inductor_debug_jupyter.pipeline.torch_compat.stochastic import rounds_nothing
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
 
@@ -74,13 +74,16 @@ class ModelGraph:
         """The nodes whose results a device rounds."""
         return [node for node in self.kept.graph_module.graph.nodes if rounds(node)]
 
-    def run(self, arithmetic: Arithmetic, exactly: Collection[str] = ()) -> list[Any]:
+    def run(
+        self, arithmetic: Arithmetic, exactly: Collection[str] = (), *, products_round: bool = False
+    ) -> list[Any]:
         """The graph's outputs in that arithmetic.
 
-        The nodes named ``exactly`` are computed as in eager mode, and what reads them reads them unrounded.
+        The nodes named ``exactly`` are computed as in eager mode, and what reads them reads them unrounded; with
+        ``products_round`` products round them nevertheless.
         """
         with torch.no_grad():
-            interpreter = _InArithmetic(self.kept.graph_module, arithmetic, exactly)
+            interpreter = _InArithmetic(self.kept.graph_module, arithmetic, exactly, products_round)
             return list(interpreter.run(*map(copied, self.kept.args or ())))
 
 
@@ -109,9 +112,16 @@ class _WithOneError(torch.fx.Interpreter):
 
 
 class _InArithmetic(torch.fx.Interpreter):
-    def __init__(self, graph_module: torch.fx.GraphModule, arithmetic: Arithmetic, exactly: Collection[str]) -> None:
+    def __init__(
+        self,
+        graph_module: torch.fx.GraphModule,
+        arithmetic: Arithmetic,
+        exactly: Collection[str],
+        products_round: bool,
+    ) -> None:
         super().__init__(graph_module)
         self._arithmetic = arithmetic
+        self._products_round = products_round
         self._exactly = frozenset(exactly)
         self._exact_nodes: set[torch.fx.Node] = set()
 
@@ -123,7 +133,8 @@ class _InArithmetic(torch.fx.Interpreter):
                 self._exact_nodes.add(n)
             return value
         args, kwargs = self.fetch_args_kwargs_from_env(n)
-        exact = {id(self.env[each]) for each in n.all_input_nodes if each in self._exact_nodes}
+        rounds_all = self._products_round and bare_op(n.target) in OPERANDS
+        exact = {id(self.env[each]) for each in n.all_input_nodes if each in self._exact_nodes and not rounds_all}
         return self._arithmetic.compute(n.target, args, kwargs, lambda value: id(value) in exact)
 
 

@@ -51,13 +51,23 @@ def error_budget(call: Call, arithmetic: Arithmetic, of: str | None = None, conf
         raise UsageError("numerics='float32' rounds as the model itself does; allowed: a narrower arithmetic")
     with unnoticed():
         graph = ModelGraph.of(call)
-        path = next(iter(graph.outputs)) if of is None else of
-        if path not in graph.outputs:
-            raise UsageError(f"of={of!r}; allowed: {', '.join(graph.outputs)}")
-        return _budget(graph, arithmetic, path, confirmed)
+        return budget_of(graph, arithmetic, output_path(graph, of), confirmed)
 
 
-def _budget(graph: ModelGraph, arithmetic: Arithmetic, path: str, confirmed: int) -> ErrorBudget:
+def output_path(graph: ModelGraph, of: str | None) -> str:
+    """The path of the output that is meant: by default the first.
+
+    Raises:
+        UsageError: there is no such output.
+    """
+    path = next(iter(graph.outputs)) if of is None else of
+    if path not in graph.outputs:
+        raise UsageError(f"of={of!r}; allowed: {', '.join(graph.outputs)}")
+    return path
+
+
+def budget_of(graph: ModelGraph, arithmetic: Arithmetic, path: str, confirmed: int) -> ErrorBudget:
+    """The budget of one output of a graph."""
     at = graph.outputs[path]
     run = _WithErrors(graph, arithmetic)
     variances = run.variances(at)

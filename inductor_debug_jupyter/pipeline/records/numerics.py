@@ -55,3 +55,60 @@ class ErrorBudget(InWords):
             if total >= part:
                 return count
         return len(self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Prescription(InWords):
+    """The ops to keep in float32, verified by a run.
+
+    ``before`` and ``after`` are deviations in units of the device's format, ``goal`` is what was wanted; ``more_bytes``
+    is what the results of the kept ops take more than in a 16-bit format.
+    """
+
+    of: str
+    arithmetic: str
+    ops: int
+    kept: tuple[BudgetShare, ...]
+    before: float
+    after: float
+    goal: float
+    more_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the run with these ops in float32 was within the goal."""
+        return self.after <= self.goal
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFlip:
+    """A position (of which sequence, and where in it) at which the likeliest token is another one.
+
+    ``by_rounding`` says whether the reference's margin is no wider than what rounding moves there; None when that is
+    not known.
+    """
+
+    position: tuple[int, int]
+    reference: int
+    candidate: int
+    margin: float
+    by_rounding: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDiff(InWords):
+    """Two tensors of logits, compared as distributions over the next token.
+
+    ``top1`` and ``top5`` are the shares of agreement; divergences are Kullback-Leibler's, in nats.
+    """
+
+    positions: int
+    flipped: int
+    flips: tuple[TokenFlip, ...]
+    top1: float
+    top5: float
+    mean_divergence: float
+    max_divergence: float
+    reference_perplexity: float | None = None
+    candidate_perplexity: float | None = None
