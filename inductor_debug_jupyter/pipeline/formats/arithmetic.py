@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import torch
 
+from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.formats.rounding import Format, rounded, rounded_weight
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing, written_to
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
@@ -170,3 +171,28 @@ KNOWN: Final[tuple[Arithmetic, ...]] = (
     Arithmetic("int8", "float16"),
 )
 """What devices are known to have."""
+
+NAMED: Final[dict[str, Arithmetic]] = {
+    "float32": Arithmetic(),
+    "float16": Arithmetic("float16", "float16"),
+    "bfloat16": Arithmetic("bfloat16", "bfloat16"),
+    "float16-sums": Arithmetic("float16", "float16", "narrow"),
+    "bfloat16-sums": Arithmetic("bfloat16", "bfloat16", "narrow"),
+    "float16-products": Arithmetic("float16"),
+    "bfloat16-products": Arithmetic("bfloat16"),
+    "tf32-products": Arithmetic("tf32"),
+    "float8-products": Arithmetic("float8_e4m3fn"),
+    "int8-weights": Arithmetic("int8"),
+}
+"""The arithmetics that a user can name; ``float16`` rounds every result to it and adds products up in float32."""
+
+
+def named_arithmetic(name: str) -> Arithmetic:
+    """The arithmetic of that name.
+
+    Raises:
+        OptionError: there is none.
+    """
+    if name not in NAMED:
+        raise OptionError(f"numerics={name!r}; allowed: {', '.join(NAMED)}")
+    return NAMED[name]

@@ -30,8 +30,8 @@ _EQUAL: Final = 0.9
 """Share of the elements that the right arithmetic predicts to the bit."""
 _LIKE_FLOAT32: Final = 16.0
 """Units of float32, for each root of the number of terms, by which two float32 sums may differ."""
-_SIZES: Final = (0.1, 3.0)
-"""A narrow sum's error over that of a narrow sum taken in blocks of eight terms."""
+_SIZES: Final = (0.1, 4.0)
+"""A narrow sum's error over that of a narrow sum taken in blocks of eight terms (one by one it is √8 of it)."""
 _DIRECTION: Final = 0.5
 """The largest correlation of a narrow sum's error with its result."""
 _FEWEST: Final = 32
@@ -165,7 +165,7 @@ def _float32_allowance(sample: OpSample, predicted: torch.Tensor) -> torch.Tenso
         made: Any = sample.func(*args, **kwargs)
         size = torch.maximum(size, (made[0] if isinstance(made, tuple | list) else made).double().abs())
     else:
-        size = torch.maximum(size, size.amax() * 0.01)
+        size = torch.maximum(size, size.amax() * 0.1)
     terms = max([1, *(value.shape[-1] for value in sample.args if isinstance(value, torch.Tensor) and value.ndim)])
     return size * (eps * _LIKE_FLOAT32 * math.sqrt(terms) if not sample.is_product else eps * _LIKE_FLOAT32)
 
@@ -183,6 +183,8 @@ def _has_size_of_narrow_sum(arithmetic: Arithmetic, sample: OpSample, *, wide_ex
     if wide_explains:
         rounding = float((unit(exact, arithmetic.results).square().mean() / 12).sqrt())
         return usual <= 1.5 * rounding
+    if float((narrow.double() == result).double().mean()) >= _EQUAL:
+        return True
     low, high = _SIZES
     seen = float(error.square().mean().sqrt())
     return low * usual <= seen <= high * usual and abs(_correlation(error, exact)) <= _DIRECTION
