@@ -137,7 +137,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Perturb what the op reads and what it writes, as far as it rounds."""
         kwargs = kwargs or {}
-        name = _bare(func)
+        name = bare_op(func)
         if getattr(func, "is_view", False) or getattr(func, "namespace", "") == "prim" or _counts(name, args):
             return func(*args, **kwargs)
         if name in _COMPARISONS:
@@ -192,14 +192,14 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _read(self, func: Any, units: float, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The inputs, each a little off; what the op writes to stays the tensor that it is."""
-        written = _written_to(func)
+        written = written_to(func)
 
         def moved(value: torch.Tensor) -> torch.Tensor:
             if not _rounds(value):
                 return value
             narrow = value.dtype.itemsize <= 2 and self._held_as is None
             off = self._moved(value, _OF_A_NARROW_INPUT if narrow else units)
-            if _bare(func) in _DEFINED_WITHIN_ONE:
+            if bare_op(func) in _DEFINED_WITHIN_ONE:
                 off = torch.where(value.abs() <= 1, off.clamp(-1, 1), off)
             return self._held(off)
 
@@ -225,7 +225,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         ``terms`` is how many numbers were added up, one by one, to each element of the result.
         """
-        names, written = _argument_names(func), _written_to(func)
+        names, written = _argument_names(func), written_to(func)
         targets = [value for name, value in zip(names, args, strict=False) if name in written]
         in_place = {id(value) for value in of_kind(torch.Tensor, targets)}
 
@@ -301,13 +301,20 @@ def _table(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     return (torch.rand(_TABLE, generator=generator, dtype=torch.float64) * 2 - 1).to(device=device, dtype=dtype)
 
 
-def _bare(func: Any) -> str:
+def bare_op(func: Any) -> str:
     """The op's name without its namespace, overload and the underscore of one that writes in place."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return str(getattr(func, "__name__", func))
     name: str = schema.name.rpartition("::")[2]
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def rounds_nothing(func: Any, args: Any) -> bool:
+    """Whether an op only views, moves, selects, compares or counts."""
+    name = bare_op(func)
+    is_prim = getattr(func, "namespace", "") == "prim"
+    return getattr(func, "is_view", False) or is_prim or name in _EXACT | _COMPARISONS or _counts(name, args)
 
 
 def _rounds(value: torch.Tensor) -> bool:
@@ -321,7 +328,7 @@ def _argument_names(func: Any) -> list[str]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _written_to(func: Any) -> frozenset[str]:
+def written_to(func: Any) -> frozenset[str]:
     """The arguments that an op writes to, by name."""
     arguments = getattr(getattr(func, "_schema", None), "arguments", ())
     return frozenset(
@@ -343,7 +350,7 @@ def _narrows(args: Any, kwargs: Any, result: Any) -> bool:
 def _as_in_float32(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
     """The result of an op whose 16-bit inputs are widened to float32 first, cast to its own dtypes."""
     floats = [value for value in of_kind(torch.Tensor, (args, kwargs)) if value.is_floating_point()]
-    if _written_to(func) or not floats or any(value.dtype.itemsize != 2 for value in floats):
+    if written_to(func) or not floats or any(value.dtype.itemsize != 2 for value in floats):
         return result
 
     def widened(value: torch.Tensor) -> torch.Tensor:

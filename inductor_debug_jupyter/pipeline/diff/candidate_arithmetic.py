@@ -1,0 +1,150 @@
+"""In which arithmetic a candidate computes, asked of the candidate itself.
+
+A backend that does not say in which formats it computes is given single ops of the model, each as a graph of its own,
+on the values that the model has there. :mod:`~inductor_debug_jupyter.pipeline.formats.recognition` tells the arithmetic
+from the results. The first product runs twice, the second time on numbers that are too small for float16's full
+precision: only there do float16 and tf32 differ. The sign of each result is turned in the graph: some backends leave a
+graph of a single op to torch, and turning a sign rounds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
+from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
+from inductor_debug_jupyter.pipeline.diff.localize import as_compiler
+from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
+from inductor_debug_jupyter.pipeline.formats.arithmetic import OPERANDS
+from inductor_debug_jupyter.pipeline.formats.recognition import OpSample, Recognition, recognise
+from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
+from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_aten, mutated_inputs, node_value
+from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing
+from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
+
+_PRODUCTS: Final = 3
+_OTHERS: Final = 3
+"""So many ops of each sort are asked about, each kind of op once."""
+_FEWEST, _MOST = 64, 1 << 20
+"""Elements that the result of such an op has."""
+_SMALL: Final = 2.0**-18
+
+
+def arithmetic_of(call: Call, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> Recognition:
+    """The arithmetic of a backend, told from ops of a model; what it raises is the reason why it is not known.
+
+    Args:
+        call: the model and its inputs.
+        backend: the candidate.
+        config: how outputs are flattened.
+        timeout: seconds for each op.
+    """
+    assert backend.compiler is not None
+    keeper = AotKeeper()
+    call.execute(Backend("aot", keeper), config)
+    compiler = as_compiler(backend.compiler)
+    samples: list[OpSample] = []
+    try:
+        with unnoticed(), as_aot_runs(), torch.no_grad():
+            for kept in keeper.graphs:
+                if kept.stage == "forward" and kept.args is not None:
+                    samples += _samples(kept, compiler, timeout)
+    except Exception as error:  # whatever a backend raises on a single op
+        return Recognition(None, f"on a single op the candidate raised {type(error).__name__}: {error}")
+    finally:
+        if backend.close is not None:
+            backend.close()
+    return recognise(samples)
+
+
+def _samples(kept: KeptGraph, compiler: Compiler, timeout: float | None) -> Iterator[OpSample]:
+    """What the candidate makes of chosen ops of a graph."""
+    chosen = _chosen(kept.graph_module)
+    values = _Inputs(kept.graph_module, chosen)
+    values.run(*[_copy(value) for value in kept.args or ()])
+    scales = [_SMALL]  # for the first product alone
+    for node in chosen:
+        operands = OPERANDS.get(bare_op(node.target), ())
+        for scale in (1.0, *(scales if operands else ())):
+            known = dict(values.of[node])
+            if scale != 1.0:
+                scaled = node.args[operands[0]]
+                known[scaled] = known[scaled] * scale
+            with time_limit(timeout):
+                result = _run(kept.graph_module, node, {each.name: value for each, value in known.items()}, compiler)
+            if result is not None:
+                args, kwargs = map_kind(torch.fx.Node, known.__getitem__, (node.args, node.kwargs))
+                yield OpSample(node.target, args, kwargs, result)
+        scales = [] if operands else scales
+
+
+def _run(
+    root: torch.fx.GraphModule, node: torch.fx.Node, known: dict[str, Any], compiler: Compiler
+) -> torch.Tensor | None:
+    """The first result of one op as the candidate computes it; None where nothing uses that result."""
+    first = next((user for user in node.users if getattr(user.target, "__name__", "") == "getitem"), None)
+    nodes = [node] if isinstance(node_value(node), torch.Tensor) else [node, first] if first is not None else []
+    if not nodes or (first is not None and len(nodes) == 2 and first.args[1] != 0):
+        return None
+    window = window_of(nodes)
+    graph_module, _ = window.graph_module(root, {nodes[-1]})
+    output = graph_module.graph.output_node()
+    with graph_module.graph.inserting_before(output):
+        turned = graph_module.graph.call_function(torch.ops.aten.neg.default, (output.args[0][0],))
+    turned.meta = dict(nodes[-1].meta)
+    output.args = ((turned,),)
+    graph_module.recompile()
+    inputs = [known[start.name] for start in window.starts]
+    (made,) = compiler(graph_module, inputs)(*inputs)
+    return -made if isinstance(made, torch.Tensor) else None
+
+
+def _chosen(graph_module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """Products first, then other ops that round; of each kind the one with the most elements that is not too large."""
+    largest: dict[str, torch.fx.Node] = {}
+    for node in graph_module.graph.nodes:
+        if node.op != "call_function" or not is_aten(node.target) or mutated_inputs(node):
+            continue
+        size = _elements(node)
+        if not _FEWEST <= size <= _MOST or rounds_nothing(node.target, node.args):
+            continue
+        name = bare_op(node.target)
+        if name not in largest or size > _elements(largest[name]):
+            largest[name] = node
+    products = [node for name, node in largest.items() if name in OPERANDS]
+    others = [node for name, node in largest.items() if name not in OPERANDS]
+    return products[:_PRODUCTS] + others[:_OTHERS]
+
+
+def _elements(node: torch.fx.Node) -> int:
+    """Elements of a node's first result; 0 where it is no float32 tensor of fixed size."""
+    fake = node_value(node)
+    fake = fake[0] if isinstance(fake, tuple | list) and fake else fake
+    if not isinstance(fake, torch.Tensor) or fake.dtype is not torch.float32:
+        return 0
+    return fake.numel() if all(isinstance(each, int) for each in fake.shape) else 0
+
+
+class _Inputs(torch.fx.Interpreter):
+    """Runs a graph and keeps what chosen nodes are given."""
+
+    def __init__(self, graph_module: torch.fx.GraphModule, chosen: list[torch.fx.Node]) -> None:
+        super().__init__(graph_module)
+        self._chosen = set(chosen)
+        self.of: dict[torch.fx.Node, dict[torch.fx.Node, Any]] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node; of those that are chosen the inputs are kept."""
+        if n in self._chosen:
+            self.of[n] = {each: _copy(self.env[each]) for each in n.all_input_nodes}
+        return super().run_node(n)
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,85 @@
+"""Compare logits as the user of a language model would: does the next token change, and was it close?
+
+Every position has a distribution over the next token on either side. A token that flips although the reference's
+margin (the distance of its two best logits) is smaller than what the deviation of the logits there can move was
+decided by rounding; a flip across a wide margin was not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+
+from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.records.numerics import TokenDiff, TokenFlip
+
+_TOP: Final = 5
+_FLIPS: Final = 20
+"""So many flips are listed; all are counted."""
+
+
+def compare_tokens(
+    reference: torch.Tensor, candidate: torch.Tensor, labels: torch.Tensor | None = None, floor: float | None = None
+) -> TokenDiff:
+    """Compare two tensors of logits, ``(…, positions, vocabulary)``.
+
+    Args:
+        reference: the logits to hold the others against.
+        candidate: the others.
+        labels: the token that really comes next at each position, for the perplexity; -100 means none.
+        floor: how far rounding can move a logit; by default the deviation that is seen at each position.
+
+    Raises:
+        UsageError: the shapes do not fit, or there is nothing to choose from.
+    """
+    if reference.shape != candidate.shape or reference.ndim < 2 or reference.shape[-1] < 2:
+        raise UsageError(
+            f"logits of shape {tuple(reference.shape)} and {tuple(candidate.shape)}; "
+            "allowed: two of the same shape, positions × a vocabulary of 2 or more"
+        )
+    ours = candidate.detach().double().reshape(-1, candidate.shape[-1])
+    theirs = reference.detach().double().reshape(-1, reference.shape[-1])
+    log_p, log_q = theirs.log_softmax(-1), ours.log_softmax(-1)
+    divergence = (log_p.exp() * (log_p - log_q)).sum(-1)
+    best = theirs.topk(min(_TOP, theirs.shape[-1]), dim=-1)
+    their_top, our_top = best.indices, ours.topk(best.indices.shape[-1], dim=-1).indices
+    margins = best.values[:, 0] - best.values[:, 1]
+    flipped = their_top[:, 0] != our_top[:, 0]
+    shared = (their_top[:, :, None] == our_top[:, None, :]).any(-1).double().mean(-1)
+    moved = (ours - theirs).abs().amax(-1) if floor is None else torch.full_like(margins, floor)
+    positions = reference.shape[-2]
+    flips = [
+        TokenFlip(
+            divmod(at, positions),
+            int(their_top[at, 0]),
+            int(our_top[at, 0]),
+            float(margins[at]),
+            bool(margins[at] <= 2 * moved[at]) if floor is not None else None,
+        )
+        for at in flipped.nonzero().flatten().tolist()[:_FLIPS]
+    ]
+    return TokenDiff(
+        positions=len(margins),
+        flipped=int(flipped.sum()),
+        flips=tuple(flips),
+        top1=1.0 - float(flipped.double().mean()),
+        top5=float(shared.mean()),
+        mean_divergence=float(divergence.mean()),
+        max_divergence=float(divergence.max()),
+        reference_perplexity=_perplexity(log_p, labels),
+        candidate_perplexity=_perplexity(log_q, labels),
+    )
+
+
+def _perplexity(log_probabilities: torch.Tensor, labels: torch.Tensor | None) -> float | None:
+    if labels is None:
+        return None
+    flat = labels.reshape(-1)
+    if flat.shape[0] != log_probabilities.shape[0]:
+        raise UsageError(f"{flat.shape[0]} labels for {log_probabilities.shape[0]} positions")
+    known = flat != -100
+    if not bool(known.any()):
+        return None
+    chosen = log_probabilities[known].gather(1, flat[known][:, None])
+    return float(torch.exp(-chosen.mean()))

@@ -1,0 +1,171 @@
+"""Devices that compute single ops in some arithmetic, written here without the package, are recognised or not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from inductor_debug_jupyter.pipeline.formats.arithmetic import NAMED, Arithmetic, named_arithmetic
+from inductor_debug_jupyter.pipeline.formats.recognition import OpSample, recognise
+
+aten = torch.ops.aten
+Device = Callable[[str, tuple[Any, ...]], torch.Tensor]
+
+
+def inputs(seed: int, scale: float = 1.0) -> dict[str, tuple[Any, ...]]:
+    """Ops with their inputs."""
+    made = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=made)
+
+    return {
+        "mm": (aten.mm.default, draw(24, 96) * scale, draw(96, 40)),
+        "addmm": (aten.addmm.default, draw(40), draw(24, 96) * scale, draw(96, 40)),
+        "gelu": (aten.gelu.default, draw(24, 40)),
+        "mul": (aten.mul.Tensor, draw(24, 40), draw(24, 40)),
+    }
+
+
+def through(dtype: torch.dtype, value: torch.Tensor) -> torch.Tensor:
+    return value.to(dtype).float()
+
+
+def e4m3(value: torch.Tensor) -> torch.Tensor:
+    scale = value.abs().max() / 448
+    return (value / scale).to(torch.float8_e4m3fn).float() * scale
+
+
+def int8_columns(value: torch.Tensor) -> torch.Tensor:
+    scale = value.abs().amax(0, keepdim=True) / 127
+    return (value / scale).round().clamp(-127, 127) * scale
+
+
+def tf32(value: torch.Tensor) -> torch.Tensor:
+    fraction, exponent = torch.frexp(value)
+    return torch.ldexp((fraction * 2**11).round() / 2**11, exponent)
+
+
+def products_by(operand: Callable[[torch.Tensor], torch.Tensor], weight: Any = None, result: Any = None) -> Device:
+    """A device that rounds what it multiplies, and perhaps its results."""
+    keep = result or (lambda value: value)
+    weight = weight or operand
+
+    def run(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+        if name == "mm":
+            return keep(operand(args[0]) @ weight(args[1]))
+        if name == "addmm":
+            return keep(operand(args[1]) @ weight(args[2]) + keep(args[0]))
+        if name == "gelu":
+            return keep(torch.nn.functional.gelu(keep(args[0])))
+        return keep(keep(args[0]) * keep(args[1]))
+
+    return run
+
+
+def one_by_one(dtype: torch.dtype) -> Device:
+    """A device that adds products up in a narrow format, term by term."""
+
+    def product(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(first.shape[0], second.shape[1])
+        for at in range(first.shape[1]):
+            total = through(dtype, total + through(dtype, first)[:, at : at + 1] * through(dtype, second)[at : at + 1])
+        return total
+
+    def run(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+        if name == "mm":
+            return product(*args)
+        if name == "addmm":
+            return through(dtype, product(*args[1:]) + through(dtype, args[0]))
+        return products_by(lambda value: value, result=lambda value: through(dtype, value))(name, args)
+
+    return run
+
+
+def rounded_before_bias(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+    """What OpenVINO does on a CPU with bfloat16: the product is written as bfloat16 where a bias follows."""
+    if name == "addmm":
+        product = through(torch.bfloat16, args[1]) @ through(torch.bfloat16, args[2])
+        return through(torch.bfloat16, product) + args[0]
+    return products_by(lambda value: through(torch.bfloat16, value))(name, args)
+
+
+def half(value: torch.Tensor) -> torch.Tensor:
+    return through(torch.float16, value)
+
+
+def brain(value: torch.Tensor) -> torch.Tensor:
+    return through(torch.bfloat16, value)
+
+
+DEVICES: dict[str, tuple[Device, Arithmetic]] = {
+    "float32": (products_by(lambda value: value), Arithmetic()),
+    "tf32": (products_by(tf32), Arithmetic("tf32")),
+    "bfloat16 products": (products_by(brain), Arithmetic("bfloat16")),
+    "float16 products": (products_by(half), Arithmetic("float16")),
+    "bfloat16": (products_by(brain, result=brain), Arithmetic("bfloat16", "bfloat16")),
+    "float16": (products_by(half, result=half), Arithmetic("float16", "float16")),
+    "bfloat16 sums": (one_by_one(torch.bfloat16), Arithmetic("bfloat16", "bfloat16", "narrow")),
+    "float16 sums": (one_by_one(torch.float16), Arithmetic("float16", "float16", "narrow")),
+    "float8": (products_by(e4m3), Arithmetic("float8_e4m3fn")),
+    "int8 weights": (products_by(lambda value: value, int8_columns), Arithmetic("int8")),
+    "before bias": (rounded_before_bias, Arithmetic("bfloat16", before_bias=True)),
+}
+
+
+def samples(device: Device, seed: int) -> list[OpSample]:
+    made = []
+    for scale in (1.0, 2.0**-18):
+        for name, (func, *args) in inputs(seed, scale).items():
+            made.append(OpSample(func, tuple(args), {}, device(name, tuple(args))))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_device_is_named_right(name: str, seed: int) -> None:
+    device, arithmetic = DEVICES[name]
+    found = recognise(samples(device, seed))
+    assert found.arithmetic == arithmetic, found
+
+
+def faulty(device: Device, fault: Callable[[torch.Tensor], torch.Tensor]) -> Device:
+    return lambda name, args: fault(device(name, args)) if name in {"mm", "addmm"} else device(name, args)
+
+
+FAULTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "1% too large": lambda value: value * 1.01,
+    "a sign": lambda value: -value,
+    "one row is zero": lambda value: value * (torch.arange(len(value)) != 3)[:, None],
+    "shifted": lambda value: value.roll(1, 0),
+    "a constant": lambda value: value + 0.01,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_faulty_device_has_no_arithmetic(name: str, fault: str) -> None:
+    found = recognise(samples(faulty(DEVICES[name][0], FAULTS[fault]), 0))
+    assert found.arithmetic is None
+    assert "no known arithmetic explains" in found.reason
+
+
+def test_without_a_product_it_is_not_known() -> None:
+    func, *args = inputs(0)["gelu"]
+    found = recognise([OpSample(func, tuple(args), {}, torch.nn.functional.gelu(args[0]))])
+    assert (found.arithmetic, found.reason) == (None, "no product of enough elements was seen")
+
+
+def test_float16_and_tf32_differ_in_small_numbers_only() -> None:
+    func, *args = inputs(0)["mm"]
+    found = recognise([OpSample(func, tuple(args), {}, half(args[0]) @ half(args[1]))])
+    assert found.arithmetic is None
+    assert "do not tell tf32" in found.reason
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_named_arithmetic_says_what_it_is(name: str) -> None:
+    assert name.partition("-")[0].removesuffix("8").rstrip("0123456789") in str(named_arithmetic(name))
