@@ -10,7 +10,7 @@ graph of a single op to torch, and turning a sign rounds nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 
@@ -23,8 +23,7 @@ from inductor_debug_jupyter.pipeline.formats.recognition import OpSample, Recogn
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_aten, mutated_inputs, node_value
-from inductor_debug_jupyter.pipeline.torch_compat.kept_traces import as_aot_runs
-from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph, as_aot_runs
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
@@ -74,7 +73,7 @@ def _samples(kept: KeptGraph, compiler: Compiler, timeout: float | None) -> Iter
         for scale in (1.0, *(scales if operands else ())):
             known = dict(values.of[node])
             if scale != 1.0:
-                scaled = node.args[operands[0]]
+                scaled = cast("torch.fx.Node", node.args[operands[0]])
                 known[scaled] = known[scaled] * scale
             with time_limit(timeout):
                 result = _run(kept.graph_module, node, {each.name: value for each, value in known.items()}, compiler)
@@ -96,13 +95,14 @@ def _run(
     graph_module, _ = window.graph_module(root, {nodes[-1]})
     output = graph_module.graph.output_node()
     with graph_module.graph.inserting_before(output):
-        turned = graph_module.graph.call_function(torch.ops.aten.neg.default, (output.args[0][0],))
+        (made,) = cast("tuple[torch.fx.Node]", output.args[0])
+        turned = graph_module.graph.call_function(torch.ops.aten.neg.default, (made,))
     turned.meta = dict(nodes[-1].meta)
     output.args = ((turned,),)
     graph_module.recompile()
     inputs = [known[start.name] for start in window.starts]
-    (made,) = compiler(graph_module, inputs)(*inputs)
-    return -made if isinstance(made, torch.Tensor) else None
+    (result,) = compiler(graph_module, inputs)(*inputs)
+    return -result if isinstance(result, torch.Tensor) else None
 
 
 def _chosen(graph_module: torch.fx.GraphModule) -> list[torch.fx.Node]:

@@ -83,7 +83,11 @@ class Arithmetic:
         return self == Arithmetic()
 
     def compute(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], as_given: Callable[[Any], bool] = lambda _: False
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        as_given: Callable[[Any], bool] = lambda _: False,
     ) -> Any:
         """What a device of this arithmetic makes of one ATen op; it reads those tensors ``as_given`` that are so."""
         name = bare_op(func)

@@ -80,7 +80,8 @@ def recognise(samples: Iterable[OpSample], known: Sequence[Arithmetic] = KNOWN) 
         samples: single ops that the device ran, of float32 tensors.
         known: the arithmetics to choose from, plainest first.
     """
-    left, lines, products = list(known), [], 0
+    left, products = list(known), 0
+    lines: list[str] = []
     for sample in filter(_says_something, samples):
         explaining = _explaining(left, sample)
         if not explaining:

@@ -54,7 +54,7 @@ class ModelGraph:
             if kept.args is None:
                 continue
             with torch.no_grad():
-                made = [each for each in kept.graph_module(*map(copied, kept.args))]
+                made = list(kept.graph_module(*map(copied, kept.args)))
             outputs = {
                 path: at
                 for path, value in execution.values.items()
@@ -74,9 +74,7 @@ class ModelGraph:
         """The nodes whose results a device rounds."""
         return [node for node in self.kept.graph_module.graph.nodes if rounds(node)]
 
-    def run(
-        self, arithmetic: Arithmetic, exactly: Collection[str] = (), *, products_round: bool = False
-    ) -> list[Any]:
+    def run(self, arithmetic: Arithmetic, exactly: Collection[str] = (), *, products_round: bool = False) -> list[Any]:
         """The graph's outputs in that arithmetic.
 
         The nodes named ``exactly`` are computed as in eager mode, and what reads them reads them unrounded; with
@@ -85,7 +83,6 @@ class ModelGraph:
         with torch.no_grad():
             interpreter = _InArithmetic(self.kept.graph_module, arithmetic, exactly, products_round)
             return list(interpreter.run(*map(copied, self.kept.args or ())))
-
 
     def run_with_error(self, node: torch.fx.Node, errors: list[torch.Tensor]) -> list[Any]:
         """The graph's outputs, exact but for errors that are added to the floating-point results of one node."""
@@ -106,9 +103,7 @@ class _WithOneError(torch.fx.Interpreter):
         if n is not self._node:
             return value
         errors = iter(self._added)
-        return map_tensors(
-            lambda each: each + next(errors).to(each.dtype) if each.is_floating_point() else each, value
-        )
+        return map_tensors(lambda each: each + next(errors).to(each.dtype) if each.is_floating_point() else each, value)
 
 
 class _InArithmetic(torch.fx.Interpreter):

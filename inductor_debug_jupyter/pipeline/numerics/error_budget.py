@@ -115,7 +115,8 @@ class _WithErrors(torch.fx.Interpreter):
 
     def result(self, at: int) -> torch.Tensor:
         """One output of the graph, in float64."""
-        return self._outputs[at].detach().double()
+        output: torch.Tensor = self._outputs[at]
+        return output.detach().double()
 
     def errors_of(self, node: torch.fx.Node) -> list[torch.Tensor]:
         """What the device adds to each floating-point result of an op."""
@@ -173,8 +174,8 @@ class _WithErrors(torch.fx.Interpreter):
             signs = torch.randint(0, 2, output.shape, generator=generator).to(output.dtype) * 2 - 1
             try:
                 output.backward(signs, retain_graph=True)
-            except RuntimeError as error:
-                raise UsageError(f"the output has no derivative: {error}") from error
+            except RuntimeError as why:
+                raise UsageError(f"the output has no derivative: {why}") from why
             for node, probes in self._probes.items():
                 for zero, error in probes:
                     if zero.grad is not None:

@@ -9,6 +9,7 @@ Deviations are in units of the format: 1 is the result rounded once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -25,6 +26,8 @@ from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value, tens
 
 GOAL: Final = 1.1
 """Units of the format that the deviation may be, unless the user says otherwise."""
+Units = Callable[[tuple[str, ...]], float]
+"""Nodes that are computed in float32 → the deviation then, in units of the format."""
 _PRUNED: Final = 24
 """Up to so many ops it is tried whether fewer would do."""
 
@@ -73,7 +76,7 @@ def prescribe(call: Call, arithmetic: Arithmetic, of: str | None = None, goal: f
         )
 
 
-def _enough(nodes: tuple[str, ...], units, before: float, goal: float) -> tuple[tuple[str, ...], float]:  # type: ignore[no-untyped-def]
+def _enough(nodes: tuple[str, ...], units: Units, before: float, goal: float) -> tuple[tuple[str, ...], float]:
     """The shortest run of nodes, from the first on, that is within the goal; all of them when none is."""
     if before <= goal:
         return (), before
@@ -88,7 +91,7 @@ def _enough(nodes: tuple[str, ...], units, before: float, goal: float) -> tuple[
     return nodes[:most], after
 
 
-def _needed(kept: tuple[str, ...], units, goal: float) -> tuple[str, ...]:  # type: ignore[no-untyped-def]
+def _needed(kept: tuple[str, ...], units: Units, goal: float) -> tuple[str, ...]:
     """The same without those that the goal does not need, smallest share first."""
     for node in reversed(kept):
         fewer = tuple(each for each in kept if each != node)

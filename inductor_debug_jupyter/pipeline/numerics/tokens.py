@@ -1,4 +1,4 @@
-"""Compare logits as the user of a language model would: does the next token change, and was it close?
+"""Compare logits as the user of a language model would: which next tokens change, and how close they were.
 
 Every position has a distribution over the next token on either side. A token that flips although the reference's
 margin (the distance of its two best logits) is smaller than what the deviation of the logits there can move was

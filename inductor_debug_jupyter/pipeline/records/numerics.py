@@ -12,8 +12,8 @@ from inductor_debug_jupyter.pipeline.records.in_words import InWords
 class BudgetShare:
     """One op: its share of the variance of the result.
 
-    ``predicted_alone`` is the deviation of the result if no other op rounded, from the op's share; ``seen_alone`` is that
-    of a run in which no other op did, for the largest ones (None where there was no such run).
+    ``predicted_alone`` is the deviation of the result if no other op rounded, from the op's share; ``seen_alone`` is
+    that of a run in which no other op did, for the largest ones (None where there was no such run).
     """
 
     op: str

@@ -287,7 +287,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def adds_up(target: Any) -> bool:
     """Whether each element of an op's result is a sum, or a sum of products."""
-    return _bare(target) in _PRODUCTS | _REDUCTIONS - {"prod"}
+    return bare_op(target) in _PRODUCTS | _REDUCTIONS - {"prod"}
 
 
 def seeds(count: int, held_as: torch.dtype | None) -> tuple[int, ...]:

@@ -15,9 +15,9 @@ def budget_text(budget: ErrorBudget) -> str:
     """The deviation, how many ops make most of it, and the largest with their lines."""
     relative = f" ({budget.seen / budget.size:.2g} of its size)" if budget.size else ""
     half, most = budget.ops_for(0.5), budget.ops_for(0.9)
+    head = f"{plain(budget.of)} in {plain(budget.arithmetic)}: off by {budget.seen:.3g}{relative}"
     lines = [
-        f"{plain(budget.of)} in {plain(budget.arithmetic)}: off by {budget.seen:.3g}{relative}; "
-        f"the budget predicts {budget.predicted:.3g}",
+        f"{head}; the budget predicts {budget.predicted:.3g}",
         f"{half} of {count(len(budget.shares), 'op')} make half of it, {most} make 90%",
         "",
     ]
@@ -40,29 +40,25 @@ def prescription_text(found: Prescription) -> str:
     if found.before <= found.goal:
         return f"{head}, within {found.goal:.3g}×: no op needs float32"
     if not found.is_reached:
-        return f"{head}; with all {count(found.ops, 'op')} in float32 still {found.after:.3g}×: it is not the arithmetic"
-    lines = [
-        f"{head}; with {len(found.kept)} of {count(found.ops, 'op')} in float32 {found.after:.3g}×, seen in a run "
-        f"(results take {size(found.more_bytes)} more)"
-    ]
+        return f"{head}; with all {count(found.ops, 'op')} in float32 still {found.after:.3g}×: not by rounding"
+    kept = f"with {len(found.kept)} of {count(found.ops, 'op')} in float32 {found.after:.3g}×, seen in a run"
+    lines = [f"{head}; {kept} (results take {size(found.more_bytes)} more)"]
     lines += [f"  keep {plain(share.op)} ({plain(share.node)}){_where(share)}" for share in found.kept]
     return "\n".join([*lines, *(plain(note) for note in found.notes)])
 
 
 def tokens_text(diff: TokenDiff) -> str:
     """How often the next token is another one, and where first."""
-    lines = [
-        f"{diff.flipped} of {count(diff.positions, 'position')} have another next token; of the five likeliest "
-        f"{diff.top5:.1%} agree; divergence {diff.mean_divergence:.2g} on average, {diff.max_divergence:.2g} at most"
-    ]
+    flipped = f"{diff.flipped} of {count(diff.positions, 'position')} have another next token"
+    divergence = f"divergence {diff.mean_divergence:.2g} on average, {diff.max_divergence:.2g} at most"
+    lines = [f"{flipped}; of the five likeliest {diff.top5:.1%} agree; {divergence}"]
     if diff.reference_perplexity is not None and diff.candidate_perplexity is not None:
         lines.append(f"perplexity {diff.reference_perplexity:.4g} → {diff.candidate_perplexity:.4g}")
     for flip in diff.flips[:_SHOWN]:
         why = {True: ", rounding decides it", False: ", rounding does not explain it", None: ""}[flip.by_rounding]
         sequence, position = flip.position
-        lines.append(
-            f"  sequence {sequence}, position {position}: {flip.reference} → {flip.candidate}, margin {flip.margin:.2g}{why}"
-        )
+        tokens = f"{flip.reference} → {flip.candidate}, margin {flip.margin:.2g}"
+        lines.append(f"  sequence {sequence}, position {position}: {tokens}{why}")
     return "\n".join(lines)
 
 
