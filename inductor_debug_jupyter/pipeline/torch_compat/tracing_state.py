@@ -16,7 +16,7 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -103,8 +103,7 @@ class TracingState:
 
     def __init__(self) -> None:
         self._switches = [read() for read, _ in _SWITCHES]
-        modules = [module for name in _MODULES if (module := sys.modules.get(name)) is not None]
-        names = [vars(module) for module in modules]
+        names = [vars(module) for module in _loaded(_MODULES)]
         local = [value for each in names for value in each.values() if isinstance(value, threading.local)]
         self._names = [(each, each.copy()) for each in (*names, *map(vars, local))]
         self._lists = [(value, list(value)) for each in local for value in vars(each).values() if type(value) is list]
@@ -114,7 +113,7 @@ class TracingState:
         ]
         self._patcher = _symbolic_trace.CURRENT_PATCHER
         self._methods = {name: getattr(torch.nn.Module, name) for name in ("__call__", "__getattr__")}
-        self._configs = [(config, _overrides(config)) for name in _CONFIGS if (config := sys.modules.get(name))]
+        self._configs = [(config, _overrides(config)) for config in _loaded(_CONFIGS)]
 
     def restore(self) -> None:
         """Set back whatever differs; a part that cannot be is logged, and the others are."""
@@ -171,6 +170,11 @@ class TracingState:
         for (read, write), value in zip(_SWITCHES, self._switches, strict=True):
             if read() != value:
                 write(value)
+
+
+def _loaded(names: Iterable[str]) -> list[Any]:
+    """Those of the modules that are imported."""
+    return [module for name in names if (module := sys.modules.get(name)) is not None]
 
 
 def _wrapped_functions() -> dict[tuple[int, str], dict[str, Any]]:
