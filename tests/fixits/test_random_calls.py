@@ -13,10 +13,10 @@ import torch
 from proofs import draws
 from random_calls import SUBJECTS, Draw, Subject
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves as leaves
 
 from inductor_debug_jupyter import fixed
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.torch_compat.trees import leaves
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

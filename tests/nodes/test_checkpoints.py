@@ -369,7 +369,7 @@ def test_nothing_before_a_question_and_nothing_after_the_session() -> None:
     graphs = [weakref.ref(graph) for graph in trace.live.graphs.values()]
     kept = [
         weakref.ref(leaf)
-        for run in (trace._runs["forward"], trace._saved.run)  # type: ignore[union-attr]
+        for run in (trace._runs["forward"], trace._saved[2])  # type: ignore[index]
         for leaf in tree_leaves(list(run.places.values()))
     ]
     assert len(graphs) == 2
