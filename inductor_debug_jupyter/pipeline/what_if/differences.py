@@ -155,8 +155,9 @@ def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figur
         texts = [NOT_KNOWN if record.coverage is None else str(record.coverage) for record in (before, after)]
         return [Figure("coverage", "coverage", texts[0], texts[1], kind="same" if texts[0] == texts[1] else "other")]
     shares = [_share(record) for record in (before, after)]
-    texts = [f"{share:.3g} % of {words.count(total, 'op')}" for share, total in shares]
-    figures = [_figure("coverage", "on the target", texts, shares[1][0] - shares[0][0], better="more", unit=" points")]
+    texts = [f"{words.share(on_target, total)} of {words.count(total, 'op')}" for on_target, total in shares]
+    points = [100.0 * on_target / total if total else 100.0 for on_target, total in shares]
+    figures = [_figure("coverage", "on the target", texts, points[1] - points[0], better="more", unit=" points")]
     for name, status, better in _COVERAGE:
         counts = before.coverage.count(status), after.coverage.count(status)
         figures.append(_count("coverage", name, *counts, better=better))
@@ -164,12 +165,12 @@ def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figur
     return figures
 
 
-def _share(record: SessionRecord) -> tuple[float, int]:
-    """The percentage of ops that the target runs, and the number of all ops."""
+def _share(record: SessionRecord) -> tuple[int, int]:
+    """The number of ops that the target runs, and that of all ops."""
     assert record.coverage is not None
     total = sum(graph.nodes for graph in record.coverage.graphs)
     on_target = record.coverage.count("supported") + record.coverage.count("decomposable")
-    return (100.0 * on_target / total if total else 100.0), total
+    return on_target, total
 
 
 def _moved(record: SessionRecord) -> int | None:
