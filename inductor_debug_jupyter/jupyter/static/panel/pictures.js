@@ -97,7 +97,7 @@ export class Minimap {
     const isLarge = whole.width * whole.height > 6 * area.clientWidth * area.clientHeight;
     this.element.hidden = !isLarge;
     if (!isLarge) return;
-    this.scale = Math.min(150 / whole.width, (area.clientHeight * 0.7) / whole.height);
+    this.scale = Math.min(110 / whole.width, (area.clientHeight * 0.45) / whole.height);
     const [width, height] = [Math.max(12, whole.width * this.scale), whole.height * this.scale];
     this.canvas.width = width * 2;
     this.canvas.height = height * 2;
