@@ -26,7 +26,7 @@
   const use = async () => {
     const found = { tab: 0, clicks: [], told: [], boxes: [] };
     frame().querySelector('[data-idj="tab"][data-tab="graph"]').click();
-    found.tab = await until(() => area().clientWidth && area().querySelector("g.node") && !area().classList.contains("idj-waiting"));
+    found.tab = await until(() => area()?.clientWidth && area().querySelector("g.node") && !frame().querySelector(".idj-waiting"));
     for (let time = 0; time < 3 && all("group").length; time += 1) {
       const box = all("group")[0].getAttribute("data-box");
       press(all("group")[0]);
