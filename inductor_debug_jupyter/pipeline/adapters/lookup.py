@@ -117,16 +117,19 @@ def find_adapter(name: str, *args: Any, origin: str = "adapter", **kwargs: Any) 
     if ":" in name:
         return adapter_of(imported(name, origin), name, origin, args, kwargs)
     if (point := registered_adapters().get(name)) is not None:
-        try:
-            found = point.load()
-        except Exception as error:  # the vendor's own code
-            why = f"{type(error).__name__}: {error}"
-            raise UsageError(f"{origin}: {point.name} ({point.value}) cannot be imported: {why}") from error
-        return adapter_of(found, name, origin, args, kwargs)
+        return adapter_of(_loaded(point, origin), name, origin, args, kwargs)
     if name in BUILT_IN:
         return adapter_of(imported(BUILT_IN[name], origin), name, origin, args, kwargs)
     check_name(name, origin)
     return BackendAdapter(name)
+
+
+def _loaded(point: EntryPoint, origin: str) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # the vendor's own code
+        why = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{origin}: {point.name} ({point.value}) cannot be imported: {why}") from error
 
 
 def check_name(name: str, origin: str, also: Sequence[str] = ()) -> None:
