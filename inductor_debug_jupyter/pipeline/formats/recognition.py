@@ -9,7 +9,8 @@ the answer is "not known".
   all elements must be equal (:data:`_EQUAL`), and none further than a unit off.
 - A result with narrow sums depends on the order of the sum. Its error must have the size that such a sum gives
   (:data:`_SIZES`) and no direction of its own: an error that is proportional to the result is a fault, not rounding.
-- A sample says nothing about arithmetics that predict the same for it.
+- A sample says nothing about arithmetics that predict the same for it. Neither does an op that is no product and is
+  wrong in all of them, float32 too: that is a fault of the op.
 """
 
 from __future__ import annotations
@@ -72,6 +73,12 @@ class Recognition:
     reason: str = ""
     explained: tuple[str, ...] = ()
 
+    def notes(self, candidate: str) -> list[str]:
+        """What to say of a candidate; nothing where it computes as torch does, or its arithmetic is not known."""
+        if self.arithmetic is None or self.arithmetic.is_exact:
+            return []
+        return [f"{candidate} does not say how it computes; its single ops look like {self.arithmetic}"]
+
 
 def recognise(samples: Iterable[OpSample], known: Sequence[Arithmetic] = KNOWN) -> Recognition:
     """The arithmetic that explains every sample, if just one does.
@@ -84,11 +91,16 @@ def recognise(samples: Iterable[OpSample], known: Sequence[Arithmetic] = KNOWN) 
     lines: list[str] = []
     for sample in filter(_says_something, samples):
         explaining = _explaining(left, sample)
-        if not explaining:
+        if not explaining and (sample.is_product or _explains(Arithmetic(), sample)):
             return Recognition(None, f"no known arithmetic explains {sample.name}", tuple(lines))
+        if not explaining:  # an op that is wrong in any arithmetic says nothing about products
+            lines.append(f"{sample.name}: wrong in any of them")
+            continue
         lines.append(f"{sample.name}: {', '.join(map(str, explaining))}")
         left = explaining
         products += sample.is_product
+        if products and left[0].is_exact:  # its products are exact, and devices round those first
+            break
     if not products:
         return Recognition(None, "no product of enough elements was seen", tuple(lines))
     if left[0].is_exact or len(left) == 1 or all(replace(each, before_bias=False) == left[0] for each in left):
