@@ -50,14 +50,18 @@ def completions_for(line: str, variables: Mapping[str, Any]) -> tuple[str, list[
     typed = "" if line[-1:].isspace() else words[-1]
     flag, is_joined, value = typed.partition("=")
     if not is_joined:
-        flag, value = (words[-1] if not typed else words[-2]), typed
+        flag, value = words[-1 if not typed else -2], typed
     if flag in _VALUES and not value.startswith("--"):
-        *before, value = value.split(",") if flag in _LISTS else [value]
-        found = [each for each in _VALUES[flag](value, variables) if each.startswith(value) and each not in before]
-        return value, found
-    if flag in _FLAGS and not typed and _takes_a_word(flag):
+        return _values(flag, value, variables)
+    if not typed and _takes_a_word(flag):
         return "", []
     return typed, [each for each in _FLAGS if each.startswith(typed) and each not in words[:-1]]
+
+
+def _values(flag: str, typed: str, variables: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The values of a flag; of a list, the last item is completed and those before it are not offered again."""
+    *before, typed = typed.split(",") if flag in _LISTS else [typed]
+    return typed, [each for each in _VALUES[flag](typed, variables) if each.startswith(typed) and each not in before]
 
 
 def _takes_a_word(flag: str) -> bool:

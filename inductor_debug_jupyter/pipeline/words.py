@@ -22,6 +22,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def share(part: int, whole: int) -> str:
+    """``96.9%``, rounded down: 100% is all. Of nothing it is 100%."""
+    return f"{1000 * part // whole / 10 if whole else 100:g}%"
+
+
 def size(nbytes: int) -> str:
     """``38 MiB``; three significant digits."""
     value, units = float(nbytes), ["B", "KiB", "MiB", "GiB", "TiB"]

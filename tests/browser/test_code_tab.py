@@ -59,7 +59,7 @@ def test_a_line_a_node_and_a_kernel_light_each_other(lab: LabPage) -> None:
 
     # A node of the backward graph: its forward line.
     stage = panel.locator("[data-idj='code-stage']")
-    choice = stage.evaluate("select => [...select.options].find(o => / backward /.test(o.textContent)).value")
+    choice = stage.evaluate("select => [...select.options].find(o => /^backward /.test(o.textContent)).value")
     stage.select_option(choice)
     where = panel.locator("[data-idj='code-node'][data-node='where']")
     where.click()

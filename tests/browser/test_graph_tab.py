@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import pytest
 from playwright.sync_api import Locator
 
@@ -84,24 +87,30 @@ def test_stages_search_colours_mouse_and_keys(lab: LabPage) -> None:
     lit = _search_finds_what_is_in_closed_boxes(lab, panel)
     _colours_have_a_legend_with_signs(lab, panel, lit)
     _the_wheel_zooms_a_drag_pans_a_key_fits(lab, panel)
+    _the_wheel_tells_how_it_zooms(lab, panel)
+    _the_picture_is_saved(lab, panel)
+    _open_all_stays_readable_with_a_map(lab, panel)
     _dark_and_narrow_there_is_room(lab, panel)
     lab.assert_clean()
 
 
 def _another_stage_is_shown(panel: Locator) -> None:
     stage = panel.locator("[data-idj='stage']")
-    choice = stage.evaluate("select => [...select.options].find(o => / backward /.test(o.textContent)).value")
+    choice = stage.evaluate("select => [...select.options].find(o => /^backward /.test(o.textContent)).value")
     stage.select_option(choice)
     # The input needs no gradient, so the first layer's backward is another one than the eleven others'.
     panel.locator("[data-idj='group']").filter(has_text="×11").wait_for()
-    choice = stage.evaluate("select => [...select.options].find(o => / forward /.test(o.textContent)).value")
+    choice = stage.evaluate("select => [...select.options].find(o => /^forward /.test(o.textContent)).value")
     stage.select_option(choice)
     panel.locator("[data-idj='group']").filter(has_text="×12").wait_for()
 
 
 def _search_finds_what_is_in_closed_boxes(lab: LabPage, panel: Locator) -> Locator:
+    for text, found in (("softmax Layer :10", "36 found"), ("_softmax Layer", "12 found")):  # with a class, a line
+        panel.locator("[data-idj='search']").fill(text)
+        panel.locator("[data-idj='tally']").filter(has_text=found).wait_for()
     panel.locator("[data-idj='search']").fill("softmax layers.5")
-    panel.locator("[data-idj='tally']").filter(has_text="found").wait_for()
+    panel.locator("[data-idj='tally']").filter(has_text="3 found").wait_for()
     panel.locator("[data-idj='group'].idj-found").wait_for()
     panel.locator("[data-idj='search']").press("Enter")
     lit = panel.locator("[data-idj='node'].idj-lit")
@@ -140,6 +149,46 @@ def _the_wheel_zooms_a_drag_pans_a_key_fits(lab: LabPage, panel: Locator) -> Non
     assert view_box(panel)[2] < dragged[2]
     lab.page.keyboard.press("0")
     assert view_box(panel)[2] > start[2]
+
+
+def _the_wheel_tells_how_it_zooms(lab: LabPage, panel: Locator) -> None:
+    """The notebook scrolls, and the graph says what would zoom."""
+    panel.locator("[data-idj='search']").focus()
+    panel.locator("[data-idj='graph']").hover()
+    before = view_box(panel)
+    lab.page.mouse.wheel(0, 40)
+    panel.locator("[data-idj='zoom-hint']").wait_for()
+    assert view_box(panel) == before
+    panel.locator("[data-idj='graph']").scroll_into_view_if_needed()
+
+
+def _the_picture_is_saved(lab: LabPage, panel: Locator) -> None:
+    with lab.page.expect_download() as saved:
+        panel.locator("[data-idj='save-picture']").select_option("svg")
+    assert saved.value.suggested_filename.startswith("forward-")
+    text = Path(saved.value.path()).read_text(encoding="utf-8")
+    assert "softmax" in text, "a document of its own, with what is on show"
+    assert ElementTree.fromstring(text).get("viewBox") != view_box(panel)
+    with lab.page.expect_download() as saved:
+        panel.locator("[data-idj='save-picture']").select_option("png")
+    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def _open_all_stays_readable_with_a_map(lab: LabPage, panel: Locator) -> None:
+    panel.locator("[data-idj='zoom-fit']").click()
+    panel.locator("[data-idj='expand-all']").click()
+    panel.locator("[data-idj='node']").nth(60).wait_for(state="attached")
+    lab.wait_idle()
+    width = panel.locator("[data-idj='graph']").evaluate("area => area.clientWidth")
+    assert view_box(panel)[2] <= width * 1.01, "a letter has at least its own size"
+    minimap = panel.locator("[data-idj='minimap']")
+    minimap.wait_for()
+    lab.screenshot("graph-open-all")
+    before = view_box(panel)
+    box = minimap.bounding_box()
+    assert box is not None
+    lab.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] - 6)
+    assert view_box(panel)[1] > before[1] + 200
 
 
 def _dark_and_narrow_there_is_room(lab: LabPage, panel: Locator) -> None:

@@ -61,7 +61,7 @@ def _arrow_keys_go_through_the_tabs(lab: LabPage, panel: Locator, tabs: Locator)
         panel.locator(f"[data-idj='tab'][data-tab='{name}'][aria-selected='true']").wait_for()
         lab.page.wait_for_timeout(400)
         reached = []
-        for _ in range(5):
+        for _ in range(7):  # past the tools and the strip of fix-its
             keys.press("Tab")
             reached.append(lab.page.evaluate(FOCUS))
         assert any(each["inside"] for each in reached), f"{name}: {reached}"

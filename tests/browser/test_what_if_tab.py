@@ -30,7 +30,8 @@ OUTSIDE = """frame => {
   return seen.filter(each => each.getBoundingClientRect().right > edge.right + 1).map(each => each.className);
 }"""
 CONTRAST = """cell => {
-  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const numbers = (colour) => colour.match(/[\\d.]+/g).slice(0, 3)
+    .map(part => Number(part) * (colour.startsWith('color(') ? 255 : 1));
   const light = (colour) => { const [r, g, b] = numbers(colour).map(v => { const s = v / 255;
     return s <= 0.03928 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const style = getComputedStyle(cell);

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from inductor_debug_jupyter import DeviceProfile, UnsupportedOpsConstraint, capture
+from inductor_debug_jupyter import DebugSession, DeviceProfile, UnsupportedOpsConstraint, capture
+from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.devices import JudgingContext, rules_for
 from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentRule
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs, problems_of
@@ -151,3 +152,22 @@ def test_no_view_says_that_all_is_supported_where_something_is_refused(fallback,
     assert ("runs on the CPU: " if fallback == "cpu" else "cannot run: ") + "30 is not a multiple of 64" in text
     fields = {field["op"]: field["now"] for field in form_view(record, profile, [], "")["ops"]}
     assert fields["addmm"] == ("on the CPU" if fallback == "cpu" else "refused")
+
+
+@pytest.mark.parametrize("target", ["stick128", "systolic128", "edge-int8", "default"])
+def test_the_overview_placement_and_what_if_tell_the_same_share(target, captured):
+    before = DebugSession.of_record(captured["mlp", "aot"])
+    trial = before.try_out(target=target)
+    record = trial.session.record
+    (tile,) = (each for each in overview_view(record)["tiles"] if each["title"] == "Coverage")
+    figure = trial.changes.figure("on the target").after
+    assert figure.startswith(f"{tile['value']} of ")
+    refused = any(finding.severity == "error" for finding in record.findings)
+    assert tile["value"].startswith("100") == (not refused)
+    assert tile["kind"] == ("error" if refused else "")
+
+
+def test_a_share_is_rounded_down():
+    assert [words.share(*each) for each in ((2999, 3000), (3000, 3000), (95, 98), (0, 5), (0, 0))] == [
+        "99.9%", "100%", "96.9%", "0%", "100%"
+    ]  # fmt: skip

@@ -111,6 +111,7 @@ def test_a_session_in_the_last_line_shows_the_panel(ready):
         ("--diff --candidate os:sep", "--candidate: os:sep is a str; allowed: an adapter, its class, or a backend"),
         ("--diff --candidate broken_chip:backend", "--candidate: broken_chip cannot be imported: OSError: no driver"),
         ("--diff --candidate my_chip", "allowed: eager, dynamo, aot_eager, cudagraphs, inductor"),
+        ("--diff --candidate tvm", "--candidate: tvm needs the package tvm, which is not installed"),
         ("--diff --rtol much", "--rtol: 'much' is not allowed; allowed: a number that is not negative"),
         ("--model blok", "--model: there is no variable 'blok'; did you mean block?"),
         ("--model x", "--model: x is a Tensor, which cannot be called; allowed: a model or a function"),
@@ -259,7 +260,11 @@ def test_tab_offers_no_backend_that_is_for_tests(ready):
     for option in ("--candidate ", "--diff "):
         matches = ready.client.complete(f"%%inductor_debug {option}", reply=True, timeout=30)["content"]["matches"]
         assert {"inductor", "aot_eager", "stick128", "mock"} <= set(matches)
-        assert not [each for each in matches if "TESTING" in each or "minifier" in each or "pre_dispatch" in each]
+        assert not [
+            each
+            for each in matches
+            if "TESTING" in each or "minifier" in each or "pre_dispatch" in each or each == "tvm"
+        ]
 
 
 def test_unloading_leaves_nothing(ready):

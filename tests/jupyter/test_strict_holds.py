@@ -68,15 +68,11 @@ def way(options: str = "", broken: Callable[[MONKEY], None] = lambda _: None, lo
 WAYS = {
     "nothing": way(lines=0),
     "comparing is fine": way("--diff --candidate eager", lines=0),
-    "no such module": way("--diff --candidate nowhere:backend"),
-    "a typo in a name": way("--diff --candidate gives_none:bakend"),
-    "raises at import": way("--diff --candidate raises_at_import:backend"),
     "too little time": way("--diff --candidate aot_eager --timeout 0.01", lines=0),
     "a backend that gives None": way("--diff --candidate gives_none:backend", lines=0),
     "a backend that raises": way("--diff --candidate interrupts_itself:backend", lines=0),
     "a backend that exits": way("--diff --candidate exits:backend", lines=0),
-    "exits at import": way("--diff --candidate exits_at_import:backend"),
-    "comparing": way("--diff", fails(cells, "_compare")),
+    "comparing": way("--diff", fails(cells.CellWatcher, "_compare")),
     "localizing": way("--diff --candidate gives_none:backend --localize", fails(DebugSession, "localize")),
     "binding": way("", fails(cells.CellWatcher, "_bind"), "bound"),
     "showing": way("", fails(cells, "show_session"), "shown"),
@@ -144,6 +140,30 @@ def test_whatever_fails(
     assert all("\n" not in line for line in said)
 
 
+@pytest.mark.parametrize("flag", ["--strict", ""], ids=["strict", "lenient"])
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("--diff --candidate nowhere:backend", "there is no module 'nowhere'"),
+        ("--diff --candidate gives_none:bakend", "gives_none has no 'bakend'; did you mean backend?"),
+        ("--diff --candidate raises_at_import:backend", "raises_at_import cannot be imported: RuntimeError: no driver"),
+        ("--diff --candidate exits_at_import:backend", "exits_at_import cannot be imported: SystemExit: 0"),
+        ("--model blokc", "there is no variable 'blokc'; did you mean block?"),
+    ],
+)
+def test_what_cannot_work_is_said_before_the_cell_runs(
+    shell: InteractiveShell, options: str, why: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = shell.run_cell(f"%%inductor_debug --target stick128 --lower dynamo {flag} {options}\nran = block(x)")
+    shown = capsys.readouterr()
+    assert result.error_before_exec is not None, "Run All stops"
+    assert why in shown.out + shown.err
+    assert "Traceback" not in shown.out + shown.err
+    assert "ran" not in shell.user_ns
+    assert shell.run_cell("ran = 1").success, "the next cell runs"
+    assert shell.user_ns["ran"] == 1
+
+
 def test_whatever_cannot_be_put_back_the_rest_is(shell: InteractiveShell, monkeypatch: MONKEY) -> None:
     """The line of progress once stayed for ever, since a hook of torch's could not be taken out before it."""
     stop = DebugSession.stop
@@ -172,7 +192,7 @@ await asyncio.sleep(0)
 UNSEEN = {
     "no model": ("1 + 1", ""),
     "a model that is not called": ("torch.nn.Linear(30, 64)", ""),
-    "--model with a typo": ("block(x)", "--model blokc"),
+    "--model of another": ("other = Block()\nblock(x)", "--model other"),
     "a stance": ("with torch.compiler.set_stance('force_eager'):\n    block(x)", ""),
     "Dynamo switched off": ("with torch._dynamo.config.patch(disable=True):\n    block(x)", ""),
     "jit.script": ("torch.jit.script(block)(x)", ""),

@@ -242,7 +242,7 @@ def test_the_snapshot_survives_sanitizers(make_record: Make) -> None:
         <= {"details", "summary", "pre", "p", "img", "b", "br", "code", "ul", "li"} | tables
     )
     assert "&lt;img src=x onerror=alert(1)&gt;" in html
-    assert set(re.findall(r'style="([^"]*)"', html)) <= {"text-align:left;vertical-align:top;overflow-wrap:anywhere"}
+    assert all(style.startswith("text-align:left;") for style in re.findall(r'style="([^"]*)"', html))
     data = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
     assert data is not None
     ElementTree.fromstring(b64decode(data.group(1)))

@@ -92,7 +92,7 @@ def test_tiles_lead_to_tabs_that_are_there(make_record: Make) -> None:
         "Graph breaks": ("1", "guards", "warning"),
         "Recompiles": ("1", "guards", "warning"),
         "Findings": ("✗ 1 ⚠ 1 ℹ 1", "findings", "error"),
-        "Coverage": ("99%", "placement", "error"),
+        "Coverage": ("99.9%", "placement", "error"),
         "Peak memory": ("38 MiB", "memory", ""),
         "KernelDiff": ("✗ 1 output differs", "diff", "error"),
         "Transfers": ("1", "transfers", ""),

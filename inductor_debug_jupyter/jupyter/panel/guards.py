@@ -89,7 +89,8 @@ class GuardsPane:
     def _figure(self) -> Any:
         import bqplot
 
-        x_scale, y_scale = bqplot.OrdinalScale(), bqplot.LinearScale(min=0)
+        longest = max(bar["seconds"] for bar in self._bars)
+        x_scale, y_scale = bqplot.OrdinalScale(), bqplot.LinearScale(min=0, max=1.3 * (longest or 1.0))  # for the title
         labels = [_label(bar) for bar in self._bars]
         bars = bqplot.Bars(
             x=labels,

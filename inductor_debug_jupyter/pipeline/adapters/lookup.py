@@ -98,6 +98,8 @@ BUILT_IN = {
     "stick128": f"{_HERE}.stick:StickAdapter",
 }
 """Adapters of ours by name. A new one is a line here."""
+_PACKAGES = {"tvm": "tvm", "openxla": "torch_xla", "openxla_eval": "torch_xla"}
+"""Backends that torch lists whether or not the package is there that they need."""
 
 
 def find_adapter(name: str, *args: Any, origin: str = "adapter", **kwargs: Any) -> AcceleratorAdapter:
@@ -157,6 +159,10 @@ def check_candidate(name: str, origin: str, *, imports: bool) -> None:
     """
     if ":" not in name:
         check_name(name, origin, also=("eager",))
+        if (package := _PACKAGES.get(name)) is not None and not is_there(package):
+            raise UsageError(f"{origin}: {name} needs the package {package}, which is not installed")
+        if imports and (point := _entry_points().get(name)) is not None:
+            _loaded(point, origin)
         return
     module = name.partition(":")[0]
     if not is_import_string(name):
@@ -173,8 +179,14 @@ def check_candidate(name: str, origin: str, *, imports: bool) -> None:
 
 
 def offered_names() -> tuple[str, ...]:
-    """The names to suggest: adapters and backends, without what torch has for its own tests."""
-    return tuple(dict.fromkeys((*offered_backends(), *BUILT_IN, *registered_adapters())))
+    """The names to suggest: adapters and backends, but not torch's testing ones and those that are not installed."""
+    names = dict.fromkeys((*offered_backends(), *BUILT_IN, *registered_adapters()))
+    return tuple(name for name in names if name not in _PACKAGES or is_there(_PACKAGES[name]))
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    """Name → entry point of the backends and adapters that installed packages register."""
+    return {point.name: point for point in entry_points(group="torch_dynamo_backends")} | registered_adapters()
 
 
 def adapter_names() -> tuple[str, ...]:

@@ -217,7 +217,10 @@ class GraphView(Harmless):
         return list(dict.fromkeys(self.drawing.unit_at(position).id for position in positions))
 
     def search(self, text: str) -> Row:
-        """The nodes whose name, op or module has every word of ``text``: how many, the names of the first, where drawn.
+        """The nodes that every word of ``text`` names: how many, the names of the first, where drawn.
+
+        A word may be of a node's name or op (also that which it is a part of), of its module's path or class, or of
+        its line, as ``model.py:12``.
 
         ``of`` has the number of hits in each drawn shape that has any.
         """
@@ -252,11 +255,7 @@ class GraphView(Harmless):
 
     @cached_property
     def _search_texts(self) -> list[tuple[str, str]]:
-        return [
-            (node.name, f"{node.name} {node.target} {node.module_path} {node.origin}".lower())
-            for node in self.drawn.graph.nodes
-            if node.op != "output"
-        ]
+        return [(node.name, _names_of(node)) for node in self.drawn.graph.nodes if node.op != "output"]
 
     @cached_property
     def _positions_of_line(self) -> dict[str, list[int]]:
@@ -380,3 +379,10 @@ def _first_open(tree: Tree, limit: int, *, modules_only: bool = True) -> list[st
 def _lines_of(node: NodeRecord) -> list[str]:
     """The model's own line of a node and the cell's, each once."""
     return list(dict.fromkeys(line_key(line) for line in (node.source, node.cell) if line))
+
+
+def _names_of(node: NodeRecord) -> str:
+    """All that a person may call a node by, in lower case."""
+    names = [node.name, node.target, node.module_path, node.module_type, node.origin, node.composite, *node.origins]
+    names += [line_key(line) for line in (node.source, node.cell) if line]
+    return " ".join(names).lower()

@@ -42,6 +42,7 @@ _LIMITS = (FIRST_VIEW, 10)
 
 
 _LEFT = ' style="text-align:left;vertical-align:top;overflow-wrap:anywhere"'
+_FIRST = ' style="text-align:left;vertical-align:top;white-space:nowrap"'
 """Notebooks align cells right; where the style is stripped, that is all that changes."""
 
 
@@ -227,7 +228,9 @@ def _folded(title: str, body: str, *, is_open: bool = False) -> str:
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are HTML already, with as many rows as fit."""
     head = "".join(f"<th{_LEFT}>{_text(column)}</th>" for column in columns)
-    drawn = (f"<tr>{''.join(f'<td{_LEFT}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    drawn = (
+        f"<tr><td{_FIRST}>{row[0]}</td>{''.join(f'<td{_LEFT}>{cell}</td>' for cell in row[1:])}</tr>" for row in rows
+    )
     span = len(columns)
     body = _within(
         drawn, _TABLE_BYTES, lambda more: f'<tr><td colspan="{span}">… and {more:,} more; print(session)</td></tr>'

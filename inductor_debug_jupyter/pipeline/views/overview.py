@@ -114,7 +114,7 @@ def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> Row:
     total = sum(counts.values())
     on_target = counts["supported"] + counts["decomposable"]
     left = [words.count(counts[status], "op") + end for status, end in _LEFT.items() if counts[status]]
-    value = f"{100 * on_target // total}%" if total else "–"  # rounded down: 100% is all
+    value = words.share(on_target, total) if total else "–"
     kind = "" if on_target == total else "error" if text.severity_counts(record.findings)["error"] else "warning"
     note = ", ".join(left) or f"all {words.count(total, 'op')} on {plain(record.target)}"
     return Row(title="Coverage", value=value, note=note, tab="placement", kind=kind)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import one_line, plain
-from inductor_debug_jupyter.pipeline.records import Place, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import CoverageRecord, Place, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
 from inductor_debug_jupyter.pipeline.views.labels import label_of
@@ -58,15 +58,20 @@ def _tabs(record: SessionRecord) -> Iterator[TabView]:
         over = record.memory_limit is not None and (record.peak_memory or 0) > record.memory_limit
         yield _tab("memory", "Memory", *(("✗", "error") if over else ()))
     if record.coverage is not None and record.coverage.graphs:
-        left = record.coverage.count("fallback") + record.coverage.count("refused")
-        kind = "error" if text.severity_counts(record.findings)["error"] else "warning"
-        yield _tab("placement", "Placement", *((f"{left:,}", kind) if left else ()))
+        yield _placement_tab(record, record.coverage)
     if record.transfers or record.kernel_specs:
         yield _tab("transfers", "Transfers", f"{len(record.transfers):,}")
     if _has_guards(record):
         yield _tab("guards", "Guards", f"{len(record.guards):,}" if record.guards else "")
     if kind := _diff_tab_kind(record):
         yield _tab("diff", "KernelDiff", {**ICONS, "good": "✓"}[kind], kind)
+
+
+def _placement_tab(record: SessionRecord, coverage: CoverageRecord) -> TabView:
+    """With the number of ops that are not on the target; as bad as the findings are."""
+    left = coverage.count("fallback") + coverage.count("refused")
+    kind = "error" if text.severity_counts(record.findings)["error"] else "warning"
+    return _tab("placement", "Placement", *((f"{left:,}", kind) if left else ()))
 
 
 def _tab(name: str, title: str, badge: str = "", kind: str = "") -> TabView:

@@ -115,7 +115,7 @@ class Lookup:
             Row(
                 compile_id=compile_id,
                 stage=stage,
-                title=" · ".join(filter(None, [compile_id, names[compile_id], stage, count(len(graph.calls), "op")])),
+                title=" · ".join(filter(None, [stage, names[compile_id], count(len(graph.calls), "op"), compile_id])),
             )
             for (compile_id, stage), graph in self.graphs.items()
         ]

@@ -154,9 +154,10 @@ def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figur
         return [Figure("coverage", "coverage", texts[0], texts[1], kind="same" if texts[0] == texts[1] else "other")]
     shares = [_share(found) for found in (before.coverage, after.coverage)]
     moved = [_moved(found) for found in (before.coverage, after.coverage)]
-    texts = [f"{share:.3g} % of {words.count(total, 'op')}" for share, total in shares]
+    texts = [f"{words.share(on_target, total)} of {words.count(total, 'op')}" for on_target, total in shares]
+    points = [100.0 * on_target / total if total else 100.0 for on_target, total in shares]
     return [
-        _figure("coverage", "on the target", texts, shares[1][0] - shares[0][0], better="more", unit=" points"),
+        _figure("coverage", "on the target", texts, points[1] - points[0], better="more", unit=" points"),
         *(
             _count("coverage", name, before.coverage.count(status), after.coverage.count(status), better=better)
             for name, status, better in _COVERAGE
@@ -165,11 +166,10 @@ def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figur
     ]
 
 
-def _share(coverage: CoverageRecord) -> tuple[float, int]:
-    """The percentage of ops that the target runs, and the number of all ops."""
+def _share(coverage: CoverageRecord) -> tuple[int, int]:
+    """The number of ops that the target runs, and that of all ops."""
     total = sum(graph.nodes for graph in coverage.graphs)
-    on_target = coverage.count("supported") + coverage.count("decomposable")
-    return (100.0 * on_target / total if total else 100.0), total
+    return coverage.count("supported") + coverage.count("decomposable"), total
 
 
 def _moved(coverage: CoverageRecord) -> int | None:

@@ -12,6 +12,8 @@ export class Camera {
     this.svg = svg;
     this.area = area;
     this.scale = 1;
+    /** Called whenever something else is in sight. @type {(() => void)|null} */
+    this.onMove = null;
     this.x = x + width / 2;
     this.y = y + height / 2;
     svg.removeAttribute("width");
@@ -21,6 +23,7 @@ export class Camera {
   apply() {
     const width = this.area.clientWidth / this.scale;
     const height = this.area.clientHeight / this.scale;
+    this.onMove?.();
     this.svg.setAttribute("viewBox", `${this.x - width / 2} ${this.y - height / 2} ${width} ${height}`);
   }
   fitScale() {

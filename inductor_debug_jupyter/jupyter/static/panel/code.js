@@ -1,4 +1,4 @@
-import { make, closest } from "./dom.js";
+import { make, closest, copyButton } from "./dom.js";
 import { VirtualList } from "./list.js";
 import { changeRoom, splitters } from "./room.js";
 import { sourceLine } from "./source.js";
@@ -116,12 +116,16 @@ class CodePane {
     this.mentioned = new Set();
     this.lit = { lines: new Set(), names: new Set(), documents: new Set() };
     const right = make("div", "idj-column-body");
+    const copySource = copyButton(this.source.element, () => (store.get("sources")[this.label]?.lines ?? []).map((line) => line.text).join("\n"));
+    copySource.title = "Copy this source";
+    const copyText = copyButton(this.code.element, () => this.code.items.map((pieces) => pieces.map((piece) => piece[1]).join("")).join("\n"));
+    copyText.title = "Copy this kernel, IR or code";
     right.append(this.note, this.code.element);
     /** @type {Record<string, HTMLElement>} */
     this.columns = {
-      source: column("idj-code-source", [this.file], this.source.element),
+      source: column("idj-code-source", [this.file, copySource], this.source.element),
       nodes: column("idj-code-nodes", [this.stage], this.nodes.element),
-      text: column("idj-code-text", [this.title, this.search, this.tally], right),
+      text: column("idj-code-text", [this.title, this.search, this.tally, copyText], right),
     };
     const inner = make("div", "idj-columns");
     inner.append(...Object.values(this.columns));

@@ -52,10 +52,30 @@ function fact(name, text, cls = "") {
   return text ? [make("span", "idj-quiet", name), make("span", `idj-value ${cls}`, text)] : [];
 }
 
+/** A finding as Markdown, for an issue or a message. @param {any} finding @returns {string} */
+export function findingMarkdown(finding) {
+  const lines = [`### ${finding.icon} ${finding.title}`, "", `Rule \`${finding.rule_id}\`, ${finding.severity}${finding.count > 1 ? `, ${finding.count} places` : ""}`];
+  if (finding.explanation) lines.push("", finding.explanation);
+  lines.push("");
+  if (finding.observed) lines.push(`- Seen: ${finding.observed}`);
+  if (finding.allowed) lines.push(`- Allowed: ${finding.allowed}`);
+  for (const hint of [...finding.fixits, ...finding.hints]) lines.push(`- Do: ${hint}`);
+  for (const place of finding.places.slice(0, 10)) {
+    const where = place.line ? `${place.label}:${place.line}` : `${place.compile_id} ${place.stage}`;
+    lines.push(`- At ${where}${place.text ? `: \`${place.text.trim()}\`` : ""} (${[place.module_path, place.op || place.node].filter(Boolean).join(" · ")})`);
+  }
+  if (finding.count > 10) lines.push(`- … and ${finding.count - 10} more`);
+  return `${lines.join("\n")}\n`;
+}
+
 /** @param {any} finding @returns {HTMLElement[]} */
 function explanation(finding) {
   const title = make("div", "idj-finding-title");
-  title.append(make("span", `idj-icon idj-${finding.severity}`, finding.icon), make("span", "", finding.title));
+  const name = make("span", "idj-finding-name", finding.title);
+  const copy = copyButton(name, () => findingMarkdown(finding), "Copy");
+  copy.title = "Copy this finding as Markdown";
+  copy.setAttribute("data-idj", "copy-finding");
+  title.append(make("span", `idj-icon idj-${finding.severity}`, finding.icon), name, copy);
   const facts = make("div", "idj-facts");
   facts.append(...fact("Seen", finding.observed), ...fact("Allowed", finding.allowed));
   for (const hint of [...finding.fixits, ...finding.hints]) facts.append(...fact("Do", hint));
@@ -90,6 +110,11 @@ function rawDetail(node, finding, open) {
   if (finding) facts.append(...fact("rule", finding.rule_id, "idj-mono"));
   for (const [name, text] of node?.rows ?? []) facts.append(...fact(name, text, "idj-mono"));
   box.append(facts);
+  if (node) {
+    const copy = copyButton(facts, () => [`node: ${node.node}`, ...node.rows.map(([name, text]) => `${name}: ${text}`)].join("\n"), "Copy node");
+    copy.setAttribute("data-idj", "copy-node");
+    box.append(copy);
+  }
   return [box];
 }
 

@@ -1,5 +1,6 @@
 import { make, closest } from "./dom.js";
 import { Camera, READABLE } from "./camera.js";
+import { Minimap, savePng, saveSvg, svgText } from "./pictures.js";
 
 /**
  * The middle pane: one laid-out graph to pan, zoom, search and choose nodes in. Python lays out, opens and closes boxes,
@@ -38,14 +39,16 @@ function toolbar(parts) {
     return parts[name];
   };
   parts.stage = make("select", "", "", { "aria-label": "Graph and stage", "data-idj": "stage" });
-  parts.search = make("input", "", "", { type: "search", placeholder: "Search nodes", "aria-label": "Search nodes; Enter goes to the next", "data-idj": "search" });
+  parts.search = make("input", "", "", { type: "search", placeholder: "Search op, module, class, line", title: "Any name: an op (also one that was taken apart), a module's path or class, a line such as model.py:12; Enter goes to the next", "aria-label": "Search the graph; Enter goes to the next", "data-idj": "search" });
   parts.tally = make("span", "idj-quiet idj-tally", "", { "data-idj": "tally" });
   parts.colour = make("select", "idj-colour", "", { "aria-label": "Colour by", title: "Colour by", "data-idj": "colour" });
   const boxes = make("span", "idj-buttons");
   boxes.append(button("openAll", "⊞", "Open all boxes, as many as can be drawn", "expand-all"), button("closeAll", "⊟", "Close all boxes", "collapse-all"));
   const zoom = make("span", "idj-buttons");
-  zoom.append(button("out", "−", "Zoom out (−)", "zoom-out"), button("in", "+", "Zoom in (+)", "zoom-in"), button("fit", "Fit", "Whole graph (0)", "zoom-fit"));
-  bar.append(parts.stage, parts.search, parts.tally, parts.colour, boxes, zoom);
+  zoom.append(button("out", "−", "Zoom out (− or Ctrl + wheel)", "zoom-out"), button("in", "+", "Zoom in (+ or Ctrl + wheel)", "zoom-in"), button("fit", "Fit", "Whole graph (0)", "zoom-fit"));
+  parts.save = make("select", "idj-save", "", { "aria-label": "Save the picture", title: "Save the whole picture", "data-idj": "save-picture" });
+  for (const [value, text] of [["", "Save…"], ["svg", "as SVG"], ["png", "as PNG"]]) parts.save.append(make("option", "", text, { value }));
+  bar.append(parts.stage, parts.search, parts.tally, parts.colour, boxes, zoom, parts.save);
   return bar;
 }
 
@@ -67,6 +70,8 @@ class GraphPane {
     this.goal = null;
     /** @type {{box: string, px: number, py: number}|null} where the box that opens or closes was */
     this.held = null;
+    /** All boxes were opened: the new picture begins readable, wherever the old one was. */
+    this.openedAll = false;
     /** The shape that the arrow keys are on. */
     this.cursor = "";
     this.area = make("div", "idj-area", "", { tabindex: 0, role: "application", "data-idj": "graph",
@@ -76,7 +81,10 @@ class GraphPane {
     const foot = make("div", "idj-foot");
     foot.append(this.legend, this.status);
     const stack = make("div", "idj-stack");
-    stack.append(this.area);
+    this.minimap = new Minimap();
+    this.hint = make("div", "idj-hint-over", "Ctrl + wheel zooms; or click the graph first, then the wheel alone does", { "data-idj": "zoom-hint" });
+    this.hint.hidden = true;
+    stack.append(this.area, this.minimap.element, this.hint);
     el.replaceChildren(toolbar(this.parts), stack, foot);
   }
 
@@ -113,7 +121,8 @@ class GraphPane {
         for (const id of path.classList) if (this.groups.has(id)) this.arrows.set(id, [...(this.arrows.get(id) ?? []), path]);
       }
       this.camera = new Camera(svg, this.area);
-      if (same && this.area.clientWidth) this.keepPlace(this.camera, before);
+      this.camera.onMove = () => this.minimap.follow();
+      if (same && this.area.clientWidth && !this.openedAll) this.keepPlace(this.camera, before);
     }
     this.fillColours();
     this.light();
@@ -121,6 +130,24 @@ class GraphPane {
     this.showPaint();
     this.showFound();
     this.tell();
+    this.openedAll = false;
+  }
+
+  /** Tell once that the wheel can zoom: without Ctrl or a click it scrolls the notebook. */
+  hintAtZoom() {
+    this.hint.hidden = false;
+    clearTimeout(this.hinting);
+    this.hinting = setTimeout(() => (this.hint.hidden = true), 1600);
+  }
+
+  /** Save the whole picture. @param {string} kind */
+  async save(kind) {
+    const svg = this.area.querySelector("svg");
+    if (!svg || !this.camera || !kind) return;
+    const name = `${this.picture.stage}-${this.picture.compile_id}`.replace(/[^\w-]+/g, "_");
+    const text = svgText(svg, this.camera.whole);
+    if (kind === "svg") saveSvg(text, name);
+    else await savePng(text, this.camera.whole, name);
   }
 
   /** The same graph with a box opened or closed: nothing else moves more than it must. @param {Camera} camera @param {Camera} before */
@@ -167,6 +194,7 @@ class GraphPane {
     else this.camera.start();
     const first = this.placed ? null : this.shape('[data-idj="node"], [data-idj="group"]');
     this.placed = true;
+    this.minimap.draw(this.camera, this.groups.values());
     if (this.litShape()) this.reveal();
     else if (first && this.camera.scale >= READABLE) this.camera.reveal(first);
   }
@@ -394,7 +422,8 @@ function listenToMouse(pane) {
     if (id && !drag?.moved) pane.press(id);
   });
   area.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey && document.activeElement !== area) return;
+    if (!event.ctrlKey && !event.metaKey && document.activeElement !== area) return pane.hintAtZoom();
+    pane.hint.hidden = true;
     event.preventDefault();
     const box = area.getBoundingClientRect();
     pane.camera?.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - box.left, event.clientY - box.top);
@@ -429,10 +458,17 @@ function listenToKeys(pane) {
   parts.out.addEventListener("click", () => pane.camera?.zoom(0.8));
   parts.in.addEventListener("click", () => pane.camera?.zoom(1.25));
   parts.fit.addEventListener("click", () => pane.camera?.fit());
-  parts.openAll.addEventListener("click", () => pane.act("expand_all", {}, "Opening…"));
+  parts.openAll.addEventListener("click", () => {
+    pane.openedAll = true;
+    pane.act("expand_all", {}, "Opening…");
+  });
   parts.closeAll.addEventListener("click", () => pane.act("collapse_all", {}, "Closing…"));
   parts.colour.addEventListener("change", () => pane.act("colour", { by: parts.colour.value }));
   parts.stage.addEventListener("change", () => pane.want());
+  parts.save.addEventListener("change", () => {
+    pane.save(parts.save.value);
+    parts.save.value = "";
+  });
 }
 
 /** @param {import("./store.js").Context} context @returns {HTMLElement} */

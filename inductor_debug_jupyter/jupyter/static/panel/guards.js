@@ -274,7 +274,7 @@ export function guardsPane(context) {
     const still = row && row.selection.line === selection.line && row.selection.label === selection.label && row.selection.compile_id === selection.compile_id;
     if (!still) chosen = -1;
     drawEvents();
-    list.draw();
+    list.reveal(still ? undefined : list.items.findIndex((each) => sameLine(each.selection, selection)));
     explain();
   });
   return el;

@@ -17,7 +17,7 @@ export class VirtualList {
     this.options = options;
     /** @type {any[]} */
     this.items = [];
-    this.element = make("div", "idj-list", "", { role: "listbox", tabindex: 0, "aria-label": options.label, "data-idj": options.name });
+    this.element = make("div", "idj-list", "", { role: options.pick ? "listbox" : "region", tabindex: 0, "aria-label": options.label, "data-idj": options.name });
     this.sheet = make("div", "idj-sheet");
     this.element.append(this.sheet);
     this.element.addEventListener("scroll", () => this.draw());

@@ -47,6 +47,6 @@ export function memoryPane({ store, wire, signal, manager }) {
     title.textContent = memory.title;
     list.fill(memory.rows);
   });
-  store.follow(["selection"], signal, () => list.draw());
+  store.follow(["selection"], signal, () => list.reveal());
   return el;
 }

@@ -65,6 +65,7 @@ export function placementPane({ store, wire, signal }) {
   bar.append(chooser, filter);
   /** Whether a row stands for the chosen node. @param {any} row */
   const lit = (row) => Boolean(row.selection && row.selection.node && ["compile_id", "stage", "node"].every((key) => row.selection[key] === store.get("selection")[key]));
+  /** @param {string} name @param {string} label @param {number} height @param {(row: any, lit: boolean) => HTMLElement} build @returns {VirtualList} */
   const listed = (name, label, height, build) => {
     const list = new VirtualList({
       name, label, height,
@@ -115,8 +116,12 @@ export function placementPane({ store, wire, signal }) {
     redraw();
   });
   store.follow(["selection"], signal, () => {
-    ops.draw();
-    transfers.draw();
+    for (const list of [ops, transfers]) {
+      const { name } = list.options;
+      // Chosen elsewhere: the keys go on from there.
+      if (!lit(list.items[cursor.get(name) ?? -1] ?? {})) cursor.delete(name);
+      list.reveal();
+    }
   });
   return el;
 }

@@ -76,7 +76,7 @@ export function splitters(context, container, shown) {
     const { columns } = shown();
     const fits = shares?.length === columns.length;
     columns.forEach((column, at) => (column.style.flex = fits ? `0 1 ${100 * shares[at]}%` : ""));
-    container.classList.toggle("idj-split-set", fits);
+    handles.forEach((handle, at) => handle.setAttribute("aria-valuenow", String(Math.round((100 * columns[at].offsetWidth) / width()))));
   };
   /** @param {number[]} shares */
   const keep = (shares) => changeRoom(context, { widths: { ...store.get("room").widths, [shown().name]: shares.map((share) => Math.round(share * 1000) / 1000) } });
@@ -85,7 +85,7 @@ export function splitters(context, container, shown) {
     for (const handle of handles) handle.remove();
     for (const column of container.children) if (column instanceof HTMLElement) column.style.flex = "";
     handles = columns.slice(1).map((column, at) => {
-      const handle = make("div", "idj-split", "", { role: "separator", "aria-orientation": "vertical", "aria-label": "Width", tabindex: 0, title: "Drag to share the width; double-click for the usual sizes", "data-idj": "split" });
+      const handle = make("div", "idj-split", "", { role: "separator", "aria-orientation": "vertical", "aria-label": "Width", "aria-valuenow": 0, tabindex: 0, title: "Drag to share the width; double-click for the usual sizes", "data-idj": "split" });
       let shares = sharesNow();
       /** @type {number[]} */
       let from = shares;
@@ -177,12 +177,16 @@ async function openFromMenu(cell) {
   await new Promise((drawn) => setTimeout(drawn, 60));
   const item = document.querySelector(`.lm-Menu-item[data-command="${OUTPUT_VIEW}"]`);
   if (!item) {
-    document.body.dispatchEvent(new MouseEvent("mousedown", { ...at, clientX: 0, clientY: 0 }));
+    for (const Kind of [PointerEvent, MouseEvent]) document.body.dispatchEvent(new Kind(Kind === PointerEvent ? "pointerdown" : "mousedown", { ...at, clientX: 0, clientY: 0 }));
     return false;
   }
   const box = item.getBoundingClientRect();
   const on = { bubbles: true, cancelable: true, clientX: box.left + 8, clientY: box.top + box.height / 2, button: 0 };
-  for (const name of ["mousemove", "mouseup"]) item.dispatchEvent(new MouseEvent(name, on));
+  // Menus listened to the mouse once, and to pointers since Lumino 2.
+  for (const name of ["move", "up"]) {
+    item.dispatchEvent(new PointerEvent(`pointer${name}`, on));
+    item.dispatchEvent(new MouseEvent(`mouse${name}`, on));
+  }
   return true;
 }
 

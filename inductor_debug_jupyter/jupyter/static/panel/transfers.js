@@ -91,7 +91,7 @@ export function transfersPane({ store, wire, signal }) {
     // Chosen elsewhere: the row that was chosen here goes out, those of the same node light up.
     if (chosen?.selection && !isNear(chosen)) chosen = null;
     explain();
-    list.draw();
+    list.reveal(chosen ? list.items.indexOf(chosen) : list.items.findIndex(isNear));
   });
   return el;
 }

@@ -23,6 +23,7 @@ export class Wire {
     model.on("msg:custom", (message) => this.hear(message));
     // The front end says so when the kernel restarts or closes the comm; whatever comes from Python later takes it back.
     model.on("comm_live_update", () => this.disconnect());
+    model.on("change", () => store.put("connection", "live"));
   }
 
   /**
