@@ -192,7 +192,8 @@ class KernelDiffHarness:
             self.candidate,
             self.config,
             model_name=self.model_name,
-            held_as=self._held_as_recognised,
+            held_as=self.held_as or self._recognised_format,
+            only_products=self.held_as is None and not self._holds_all,
             free_running=free_running,
             timeout=self._limit_here(self.candidate),
             outputs_differ=lambda: not whole().passed,
@@ -246,10 +247,16 @@ class KernelDiffHarness:
         return self.config.held_as
 
     @property
-    def _held_as_recognised(self) -> torch.dtype | None:
-        """The format that single ops are judged by: the candidate's own, or that of its recognised arithmetic."""
+    def _recognised_format(self) -> torch.dtype | None:
+        """The 16-bit format of the candidate's recognised arithmetic, of all its results or of its products."""
         known = self._arithmetic.arithmetic if self._arithmetic is not None else None
-        return self.held_as or (None if known is None else known.held_as or known.multiplied_as)
+        return None if known is None else known.held_as or known.multiplied_as
+
+    @property
+    def _holds_all(self) -> bool:
+        """Whether the recognised arithmetic rounds every result."""
+        known = self._arithmetic.arithmetic if self._arithmetic is not None else None
+        return known is not None and known.held_as is not None
 
     @property
     def _recorded(self) -> bool:
@@ -329,8 +336,9 @@ class KernelDiffHarness:
         outputs, remarks = judge(held_as=self.held_as)
         if found := self._recognised(outputs, theirs, ours, config):
             notes += found.notes(self.candidate.name)
-            if found.arithmetic is not None and (found.arithmetic.held_as or found.arithmetic.multiplied_as):
-                outputs, remarks = judge(arithmetic=found.arithmetic)
+            known = None if found.wrong else found.arithmetic
+            if known is not None and (known.held_as or known.multiplied_as):
+                outputs, remarks = judge(arithmetic=known)
         outputs, unsteady = self._repeated(outputs, reference, candidate, config)
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)
         overwritten = candidate.overwritten - reference.overwritten

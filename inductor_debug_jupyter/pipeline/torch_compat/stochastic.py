@@ -300,6 +300,11 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return noise if self._loudness == 1.0 else noise * self._loudness
 
 
+def multiplies(target: Any) -> bool:
+    """Whether an op is a product of matrices, or a convolution."""
+    return bare_op(target) in _PRODUCTS
+
+
 def adds_up(target: Any) -> bool:
     """Whether each element of an op's result is a sum, or a sum of products."""
     return bare_op(target) in _PRODUCTS | _REDUCTIONS - {"prod"}
