@@ -153,6 +153,15 @@ def test_a_faulty_device_has_no_arithmetic(name: str, fault: str) -> None:
     assert "no known arithmetic explains" in found.reason
 
 
+@pytest.mark.parametrize("name", ["bfloat16 products", "float16", "int8 weights"])
+def test_a_faulty_function_hides_no_arithmetic(name: str) -> None:
+    device, arithmetic = DEVICES[name]
+    found = recognise(samples(lambda op, args: device(op, args) * (1.05 if op == "gelu" else 1.0), 0))
+    assert found.arithmetic == arithmetic
+    assert set(found.wrong) == {"gelu"}
+    assert "but no arithmetic explains gelu" in found.notes("chip")[0]
+
+
 def test_without_a_product_it_is_not_known() -> None:
     func, *args = inputs(0)["gelu"]
     found = recognise([OpSample(func, tuple(args), {}, torch.nn.functional.gelu(args[0]))])

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.diff.candidate_arithmetic import arithmetic_of, may_be_arithmetic
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.contract import Contract, Facts, is_layout
 from inductor_debug_jupyter.pipeline.diff.executions import (
@@ -32,6 +33,7 @@ from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_o
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport, is_empty, overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
+from inductor_debug_jupyter.pipeline.formats.recognition import Recognition
 from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.rerun.again import plain_model
 from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
@@ -117,6 +119,7 @@ class KernelDiffHarness:
         self._call = Call(model, args, named, backward, kept=CompiledGraphs(), calls=repeats)
         if self._recorded:
             self._call = replace(self._call, calls=1)
+        self._arithmetic: Recognition | None = None
 
     def _backend(self, value: Any, option: str) -> Backend:
         if self.isolate:
@@ -189,7 +192,8 @@ class KernelDiffHarness:
             self.candidate,
             self.config,
             model_name=self.model_name,
-            held_as=self.held_as,
+            held_as=self.held_as or self._recognised_format,
+            only_products=self.held_as is None and not self._holds_all,
             free_running=free_running,
             timeout=self._limit_here(self.candidate),
             outputs_differ=lambda: not whole().passed,
@@ -241,6 +245,18 @@ class KernelDiffHarness:
         if self.candidate.held_as is not None or self.candidate.is_torchs or self.candidate.name == INDUCTOR:
             return self.candidate.held_as
         return self.config.held_as
+
+    @property
+    def _recognised_format(self) -> torch.dtype | None:
+        """The 16-bit format of the candidate's recognised arithmetic, of all its results or of its products."""
+        known = self._arithmetic.arithmetic if self._arithmetic is not None else None
+        return None if known is None else known.held_as or known.multiplied_as
+
+    @property
+    def _holds_all(self) -> bool:
+        """Whether the recognised arithmetic rounds every result."""
+        known = self._arithmetic.arithmetic if self._arithmetic is not None else None
+        return known is not None and known.held_as is not None
 
     @property
     def _recorded(self) -> bool:
@@ -307,16 +323,22 @@ class KernelDiffHarness:
         """
         theirs, ours, notes = self._sides(reference, candidate)
         outputs = compare_flat(theirs, ours, config)
-        outputs, remarks = judge_outputs(
+        judge = partial(
+            judge_outputs,
             outputs,
             self._call,
             config,
             theirs,
             ours,
             reference_is_eager=self.reference.compiler is None and self.reference.recording is None,
-            held_as=self.held_as,
             only_whether=only_whether,
         )
+        outputs, remarks = judge(held_as=self.held_as)
+        if found := self._recognised(outputs, theirs, ours, config):
+            notes += found.notes(self.candidate.name)
+            known = None if found.wrong else found.arithmetic
+            if known is not None and (known.held_as or known.multiplied_as):
+                outputs, remarks = judge(arithmetic=known)
         outputs, unsteady = self._repeated(outputs, reference, candidate, config)
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)
         overwritten = candidate.overwritten - reference.overwritten
@@ -325,6 +347,25 @@ class KernelDiffHarness:
         pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else LivePairs()
         notes += [*reference.notes, *unsteady, *remarks, *broken, *self._remarks(outputs)]
         return outputs, pairs, notes
+
+    def _recognised(
+        self,
+        outputs: Iterable[OutputDiff],
+        theirs: Mapping[str, Any],
+        ours: Mapping[str, Any],
+        config: ComparisonConfig,
+    ) -> Recognition | None:
+        """The arithmetic of a candidate that does not say in which it computes, where an output looks like one."""
+        if self.held_as is not None or self.candidate.is_torchs or self.candidate.name == INDUCTOR or self._recorded:
+            return None
+        wrong = [output.path for output in outputs if output.verdict == "mismatch"]
+        pairs = [(theirs.get(path), ours.get(path)) for path in wrong]
+        if self.candidate.compiler is None or not any(may_be_arithmetic(*pair) for pair in pairs):
+            return None
+        if self._arithmetic is None:
+            once = replace(self._call, kept=None, calls=1, backward=False)
+            self._arithmetic = arithmetic_of(once, self.candidate, config, self._limit_here(self.candidate))
+        return self._arithmetic
 
     def _sides(self, reference: Execution, candidate: Execution) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
         """Everything to compare of the reference and of the candidate: outputs, gradients, and what either wrote to."""

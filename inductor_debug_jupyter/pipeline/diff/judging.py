@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -155,6 +156,7 @@ def confirm(
     spreads: Mapping[str, Spread],
     held_as: torch.dtype | None,
     again: Callable[[StochasticArithmetic], Mapping[str, Any]],
+    multiplied_as: torch.dtype | None = None,
 ) -> None:
     """Look twice at what is wrong in few places: rounding may be all that decides these.
 
@@ -167,12 +169,13 @@ def confirm(
         spreads: what rounding makes of them; they take in the louder runs.
         held_as: as for :func:`judge`.
         again: runs everything under that noise; what it raises ends the second look.
+        multiplied_as: as for :class:`StochasticArithmetic`.
     """
     doubtful = {name: found.places for name, found in judged.items() if is_doubtful(found, spreads[name])}
     floors = {name: _floor(spreads[name], held_as) for name in doubtful}
     pair = in_vain = 0
     while doubtful and pair < _PAIRS and in_vain < _IN_VAIN:
-        runs = _loud_runs(again, pair, held_as)
+        runs = _loud_runs(again, pair, held_as, multiplied_as)
         for name in doubtful:
             _add_loud(spreads[name], name, runs, floors[name])
             judged[name] = judge(candidate[name], spreads[name], held_as)
@@ -185,14 +188,15 @@ def _are_fewer(judged: Mapping[str, Judgement], places: Mapping[str, int]) -> bo
 
 
 def _loud_runs(
-    again: Callable[[StochasticArithmetic], Mapping[str, Any]], pair: int, held_as: torch.dtype | None
+    again: Callable[[StochasticArithmetic], Mapping[str, Any]],
+    pair: int,
+    held_as: torch.dtype | None,
+    multiplied_as: torch.dtype | None,
 ) -> list[Mapping[str, Any]]:
     """Two runs with the same noise, in one of them the other way round; none when the model raises on such numbers."""
     try:
-        return [
-            again(StochasticArithmetic(_LOUD_SEED + pair, held_as, loudness=_LOUDNESS, mirrored=mirrored))
-            for mirrored in (False, True)
-        ]
+        loud = partial(StochasticArithmetic, multiplied_as=multiplied_as, loudness=_LOUDNESS)
+        return [again(loud(_LOUD_SEED + pair, held_as, mirrored=mirrored)) for mirrored in (False, True)]
     except Exception:  # the first look stands then
         return []
 

@@ -58,6 +58,7 @@ def localize(
     *,
     model_name: str = "",
     held_as: torch.dtype | None = None,
+    only_products: bool = False,
     free_running: bool = True,
     timeout: float | None = None,
     outputs_differ: Callable[[], bool] = lambda: True,
@@ -70,6 +71,7 @@ def localize(
         config: how outputs are flattened; tolerances play no part.
         model_name: what to call the model.
         held_as: the format that the device holds everything in, if it is narrower than the tensors' own.
+        only_products: that format is the one of products alone.
         free_running: also run whole references, to tell what was amplified.
         timeout: seconds for the candidate's run, or for each part of it.
         outputs_differ: whether the candidate's outputs are wrong. Asked when every op by itself is right: only then is
@@ -88,7 +90,9 @@ def localize(
         search.compiles += more
         notes = [*search.notes, *_trouble(execution)]
     else:
-        search, found, notes, crashes = _by_ops(call, backend, config, held_as, free_running, timeout, outputs_differ)
+        search, found, notes, crashes = _by_ops(
+            call, backend, config, held_as, only_products, free_running, timeout, outputs_differ
+        )
     if not search.findings:
         notes.append("nothing was looked at: the candidate ran no kernel whose result could be told")
     record = LocalizationRecord(
@@ -110,6 +114,7 @@ def _by_ops(
     backend: Backend,
     config: ComparisonConfig,
     held_as: torch.dtype | None,
+    only_products: bool,
     free_running: bool,
     timeout: float | None,
     outputs_differ: Callable[[], bool],
@@ -119,7 +124,7 @@ def _by_ops(
     execution = call.execute(Backend("aot", keeper), config)
     assert backend.compiler is not None
     compiler = as_compiler(backend.compiler)
-    search = OpSearch(compiler, held_as, backend.sums_in, free_running=free_running, timeout=timeout)
+    search = OpSearch(compiler, held_as, backend.sums_in, only_products, free_running=free_running, timeout=timeout)
     try:
         with unnoticed(), as_aot_runs():
             for kept in keeper.graphs:

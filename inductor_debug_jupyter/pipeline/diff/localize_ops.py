@@ -49,6 +49,7 @@ class OpSearch:
         compiler: the backend.
         held_as: the format that the device holds floats in, if it is narrower than the tensors' own.
         sums_in: the format that it says it keeps running sums in.
+        only_products: whether ``held_as`` is the format of products alone.
         budget: bytes of values that one part may have.
         free_running: also run whole references beside the candidate.
         timeout: seconds for each part, in the main thread; a backend in a process of its own keeps its own time.
@@ -57,6 +58,7 @@ class OpSearch:
     compiler: Compiler
     held_as: torch.dtype | None = None
     sums_in: torch.dtype | None = None
+    only_products: bool = False
     budget: int = BUDGET
     free_running: bool = True
     timeout: float | None = None
@@ -81,7 +83,9 @@ class OpSearch:
         inputs = dict(zip(placeholders, kept.args, strict=True))
         parts = deque(windows(graph_module, self.budget))
         references = self._references(graph_module, inputs, parts)
-        self._go_through(kept.stage, Evaluator(graph_module), dict(inputs), parts, references)
+        self._go_through(
+            kept.stage, Evaluator(graph_module, only_products=self.only_products), dict(inputs), parts, references
+        )
         self.failures.settle(kept.stage)
         for reference in references:
             if reference.problem:
@@ -89,7 +93,7 @@ class OpSearch:
 
     def as_a_whole(self, kept: KeptGraph) -> list[Suspect]:
         """The outputs that are wrong when a graph is compiled in one piece, though each op by itself is right."""
-        evaluator = Evaluator(kept.graph_module)
+        evaluator = Evaluator(kept.graph_module, only_products=self.only_products)
         placeholders = [node.name for node in kept.graph_module.graph.nodes if node.op == "placeholder"]
         computing = [node for part in windows(kept.graph_module, math.inf, sys.maxsize) for node in part.nodes]
         wanted = {node for node in kept.graph_module.graph.output_node().all_input_nodes if node in set(computing)}

@@ -24,6 +24,7 @@ from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, is_doubtful, judge
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.outputs import call_number, own_path, unless_too_small
+from inductor_debug_jupyter.pipeline.formats.arithmetic import Arithmetic
 from inductor_debug_jupyter.pipeline.records.diff import VERDICTS, OutputDiff
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, seeds
 
@@ -40,6 +41,7 @@ def judge_outputs(
     *,
     reference_is_eager: bool = True,
     held_as: torch.dtype | None = None,
+    arithmetic: Arithmetic | None = None,
     only_whether: bool = False,
 ) -> tuple[tuple[OutputDiff, ...], list[str]]:
     """The outputs, each that is not equal judged by its floor, and notes on those that could not be.
@@ -53,6 +55,7 @@ def judge_outputs(
         reference_is_eager: whether the reference ran in eager mode. Eager mode runs once more, as what the runs with
             noise are compared with; what then is not as the reference has it does not repeat itself, and has no floor.
         held_as: the format that the candidate's device holds floats in, if it is narrower than their own.
+        arithmetic: the candidate's, where it was recognised and the candidate does not say so itself.
         only_whether: the caller asks only whether some output is wrong. Once one is beyond doubt, those that would be
             looked at twice are left out as not compared.
     """
@@ -60,7 +63,10 @@ def judge_outputs(
     suspects = [output.path for output in outputs if _is_open(output, config, reference, candidate)]
     if not suspects:
         return outputs, []
-    floors, notes = _floors(call, config, {path: reference[path] for path in suspects}, reference_is_eager, held_as)
+    multiplied_as = arithmetic.multiplied_as if arithmetic is not None else None
+    held_as = arithmetic.held_as if arithmetic is not None else held_as
+    wanted = {path: reference[path] for path in suspects}
+    floors, notes = _floors(call, config, wanted, reference_is_eager, held_as, multiplied_as)
     judged: dict[str, Judgement] = {}
     spreads: dict[str, Spread] = {}
     for path in suspects:
@@ -70,18 +76,21 @@ def judge_outputs(
             judged[path] = judge(candidate[path], spreads[path], held_as)
     left_out = _left_out(judged, spreads) if only_whether else frozenset()
     if not left_out:
-        confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config))
+        confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config), multiplied_as)
     unjudged = [path for path in suspects if path not in judged]
     if unjudged and not notes:
         notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
-    return tuple(_told(output, judged, left_out, held_as, reference, config) for output in outputs), notes
+    what = str(arithmetic) if arithmetic is not None else str(held_as or "rounding").removeprefix("torch.")
+    given = "rounding" if held_as is None else f"as {what} gives it"
+    words = (what, f"looks like {what}" if arithmetic is not None else given)
+    return tuple(_told(output, judged, left_out, words, reference, config) for output in outputs), notes
 
 
 def _told(
     output: OutputDiff,
     judged: Mapping[str, Judgement],
     left_out: Collection[str],
-    held_as: torch.dtype | None,
+    words: tuple[str, str],
     reference: Mapping[str, Any],
     config: ComparisonConfig,
 ) -> OutputDiff:
@@ -89,7 +98,7 @@ def _told(
     if output.path in left_out:
         return replace(output, verdict="not_compared", reason=_LEFT_OUT)
     if output.path in judged:
-        return _judged(output, judged[output.path], held_as)
+        return _judged(output, judged[output.path], *words)
     return unless_too_small(output, reference.get(output.path), config)
 
 
@@ -123,6 +132,7 @@ def _floors(
     reference: Mapping[str, Any],
     reference_is_eager: bool,
     held_as: torch.dtype | None,
+    multiplied_as: torch.dtype | None,
 ) -> tuple[Floors, list[str]]:
     """The floors of these values, and why there are none if there are none."""
     try:
@@ -135,7 +145,9 @@ def _floors(
         notes.append(f"bug or rounding is not known of what eager mode does not repeat: {', '.join(unlike[:5])}")
         base = {path: value for path, value in base.items() if path not in unlike}
     floors = Floors.of(
-        base, lambda seed: _under(StochasticArithmetic(seed, held_as), call, config), seeds(RUNS, held_as)
+        base,
+        lambda seed: _under(StochasticArithmetic(seed, held_as, multiplied_as=multiplied_as), call, config),
+        seeds(RUNS, held_as),
     )
     if floors.problems and not any(spread.runs for spread in floors.spreads.values()):
         notes.append(f"bug or rounding is not known: under stochastic arithmetic the model raised {floors.problems[0]}")
@@ -156,13 +168,11 @@ def _under(noise: StochasticArithmetic | None, call: Call, config: ComparisonCon
     return {**execution.after, **execution.values}
 
 
-def _judged(output: OutputDiff, found: Judgement, held_as: torch.dtype | None) -> OutputDiff:
-    """The output with the verdict that its floor gives, and why."""
-    what = "rounding" if held_as is None else str(held_as).removeprefix("torch.")
+def _judged(output: OutputDiff, found: Judgement, what: str, explained: str) -> OutputDiff:
+    """The output with the verdict that its floor gives, and why: ``what`` explains so much, ``explained`` says that."""
     figures = f"{found.floors:.3g}× what {what} explains at {list(found.index)}"
     if not found.wrong:
-        as_given = f"as {what} gives it" if held_as is not None else "rounding"
-        return replace(output, verdict="rounding", reason=f"{as_given}: at most {figures}")
+        return replace(output, verdict="rounding", reason=f"{explained}: at most {figures}")
     reason = f"{figures}: {found.expected!r} expected, {found.found!r} found"
     return replace(output, verdict="mismatch", reason="; ".join(filter(None, [output.reason, reason])))
 

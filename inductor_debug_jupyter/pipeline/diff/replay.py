@@ -19,7 +19,7 @@ from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, confirm, judge
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import has_zero_dropout, mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described_tensor
-from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, seeds
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, multiplies, seeds
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
 
@@ -38,10 +38,16 @@ def error_line(error: BaseException) -> str:
 
 
 class Evaluator:
-    """Computes single nodes of a graph."""
+    """Computes single nodes of a graph.
 
-    def __init__(self, graph_module: torch.fx.GraphModule) -> None:
+    Args:
+        graph_module: the graph.
+        only_products: the format that a device holds floats in (``held_as``) is that of its products alone.
+    """
+
+    def __init__(self, graph_module: torch.fx.GraphModule, *, only_products: bool = False) -> None:
         self.graph_module = graph_module
+        self._only_products = only_products
         self.nodes: dict[str, torch.fx.Node] = {node.name: node for node in graph_module.graph.nodes}
         self._order = {node: position for position, node in enumerate(graph_module.graph.nodes)}
 
@@ -101,6 +107,8 @@ class Evaluator:
         Raises:
             Exception: whatever an op raises; :class:`UnreplayableError` when it cannot be run again.
         """
+        if self._only_products and not any(multiplies(node.target) for node in nodes):
+            held_as = None
         if has_no_values(nodes[-1]):
             raise UnreplayableError(f"{nodes[-1].name} is memory that nobody has written to")
         own = self.evaluate(nodes, known)

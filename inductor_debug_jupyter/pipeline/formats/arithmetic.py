@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import torch
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.formats.rounding import Format, rounded, rounded_weight
+from inductor_debug_jupyter.pipeline.formats.rounding import NARROW, Format, rounded, rounded_weight
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing, written_to
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
@@ -72,6 +72,16 @@ class Arithmetic:
         sums = f"{self.results} sums" if self.sums == "narrow" else "float32 sums"
         products = "" if self.operands == self.results else f" with {self._products}"
         return f"{self.results} throughout{products}, {sums}"
+
+    @property
+    def held_as(self) -> torch.dtype | None:
+        """The 16-bit format that results are rounded to; None where they are not."""
+        return getattr(torch, self.results) if self.results in NARROW else None
+
+    @property
+    def multiplied_as(self) -> torch.dtype | None:
+        """The 16-bit format that operands of products are rounded to; None for any other."""
+        return getattr(torch, self.operands) if self.operands in NARROW else None
 
     @property
     def _products(self) -> str:

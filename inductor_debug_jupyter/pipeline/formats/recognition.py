@@ -9,7 +9,8 @@ the answer is "not known".
   all elements must be equal (:data:`_EQUAL`), and none further than a unit off.
 - A result with narrow sums depends on the order of the sum. Its error must have the size that such a sum gives
   (:data:`_SIZES`) and no direction of its own: an error that is proportional to the result is a fault, not rounding.
-- A sample says nothing about arithmetics that predict the same for it.
+- A sample says nothing about arithmetics that predict the same for it. Neither does an op that is no product and is
+  wrong in all of them, float32 too: that is a fault of the op.
 """
 
 from __future__ import annotations
@@ -66,11 +67,20 @@ class Recognition:
         arithmetic: the one that explains all samples; None when it is not known.
         reason: why it is not known; empty when it is.
         explained: sample → the arithmetics that explain it, in words.
+        wrong: ops that no arithmetic explains.
     """
 
     arithmetic: Arithmetic | None
     reason: str = ""
     explained: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+
+    def notes(self, candidate: str) -> list[str]:
+        """What to say of a candidate; nothing where it computes as torch does, or its arithmetic is not known."""
+        if self.arithmetic is None or self.arithmetic.is_exact:
+            return []
+        but = f", but no arithmetic explains {', '.join(self.wrong)}" if self.wrong else ""
+        return [f"{candidate} does not say how it computes; its single ops look like {self.arithmetic}{but}"]
 
 
 def recognise(samples: Iterable[OpSample], known: Sequence[Arithmetic] = KNOWN) -> Recognition:
@@ -82,17 +92,23 @@ def recognise(samples: Iterable[OpSample], known: Sequence[Arithmetic] = KNOWN) 
     """
     left, products = list(known), 0
     lines: list[str] = []
+    wrong: list[str] = []
     for sample in filter(_says_something, samples):
         explaining = _explaining(left, sample)
-        if not explaining:
+        if not explaining and (sample.is_product or _explains(Arithmetic(), sample)):
             return Recognition(None, f"no known arithmetic explains {sample.name}", tuple(lines))
+        if not explaining:  # an op that is wrong in any arithmetic says nothing about products
+            wrong.append(sample.name)
+            continue
         lines.append(f"{sample.name}: {', '.join(map(str, explaining))}")
         left = explaining
         products += sample.is_product
+        if products and left[0].is_exact:  # its products are exact, and devices round those first
+            break
     if not products:
         return Recognition(None, "no product of enough elements was seen", tuple(lines))
     if left[0].is_exact or len(left) == 1 or all(replace(each, before_bias=False) == left[0] for each in left):
-        return Recognition(left[0], "", tuple(lines))
+        return Recognition(left[0], "", tuple(lines), tuple(wrong))
     several = " or ".join(map(str, left))
     return Recognition(None, f"the samples do not tell {several} apart", tuple(lines))
 
@@ -122,14 +138,18 @@ def _says_something(sample: OpSample) -> bool:
 
 
 def _explains(arithmetic: Arithmetic, sample: OpSample) -> bool:
-    """Whether a device of that arithmetic would have given this result."""
-    result = sample.result.double()
+    """Whether a device of that arithmetic would have given this result, its inputs and bias rounded first or not."""
     if arithmetic.results in NARROW and not is_held_in(sample.result, arithmetic.results):
         return False
     try:
-        predicted = _predicted(arithmetic, sample)
+        return any(_predicts(arithmetic, sample, _predicted(arithmetic, sample, held)) for held in (True, False))
     except (RuntimeError, NotImplementedError):  # an op that has no float64 kernel
         return True
+
+
+def _predicts(arithmetic: Arithmetic, sample: OpSample, predicted: torch.Tensor) -> bool:
+    """Whether a prediction is the sample's result, as far as ties and float32 leave it open."""
+    result = sample.result.double()
     if predicted.shape != result.shape:
         return True
     error = (result - predicted).abs()
@@ -144,11 +164,15 @@ def _explains(arithmetic: Arithmetic, sample: OpSample) -> bool:
     return float(within.double().mean()) >= _EQUAL and bool((error <= allowance + tie).all())
 
 
-def _predicted(arithmetic: Arithmetic, sample: OpSample) -> torch.Tensor:
-    """The result in float64 arithmetic but for the roundings of the device."""
+def _predicted(arithmetic: Arithmetic, sample: OpSample, held: bool = True) -> torch.Tensor:
+    """The result in float64 arithmetic but for the roundings of the device.
+
+    ``held``: what it reads is rounded to the format of its results first, where that is not an operand of a product.
+    """
     wide = replace(arithmetic, sums="wide")
     args, kwargs = map_tensors(_widened, (sample.args, sample.kwargs))
-    made: Any = wide.compute(sample.func, args, kwargs)
+    operands = {id(args[at]) for at in OPERANDS.get(sample.name, ()) if at < len(args)}
+    made: Any = wide.compute(sample.func, args, kwargs, lambda value: not held and id(value) not in operands)
     first = made[0] if isinstance(made, tuple | list) else made
     return first.double()  # type: ignore[no-any-return]
 

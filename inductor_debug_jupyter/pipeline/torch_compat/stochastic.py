@@ -121,17 +121,26 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         held_as: the format that a device holds every float in, where that is narrower than the tensors' own: each
             result is rounded to it, and the unit is that format's. What is beyond its range becomes its largest
             number for an even seed and infinite for an odd one: devices do either.
+        multiplied_as: the format that a device rounds the operands and the results of products to, where it computes
+            all else in the tensors' own.
     """
 
     supports_higher_order_operators = True
 
     def __init__(
-        self, seed: int, held_as: torch.dtype | None = None, *, loudness: float = 1.0, mirrored: bool = False
+        self,
+        seed: int,
+        held_as: torch.dtype | None = None,
+        *,
+        multiplied_as: torch.dtype | None = None,
+        loudness: float = 1.0,
+        mirrored: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._random = random.Random(_SEED + seed)  # noqa: S311 - noise, not a secret
         self._loudness = 0.0 if seed == QUIET else -loudness if mirrored else loudness
         self._held_as = held_as
+        self._multiplied_as = multiplied_as
         self._saturates = seed % 2 == 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -145,7 +154,13 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*held, **kwargs)
         if name in _EXACT:
             return self._moved_data(name, func, args, kwargs)
-        return self._computed(name, func, args, kwargs)
+        if self._multiplied_as is None or name not in _PRODUCTS:
+            return self._computed(name, func, args, kwargs)
+        self._held_as, held = self._multiplied_as, self._held_as
+        try:
+            return self._computed(name, func, args, kwargs)
+        finally:
+            self._held_as = held
 
     def _moved_data(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """The result of an op that rounds only in a cast to a narrower format."""
@@ -283,6 +298,11 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             table = table.repeat(1 + (start + count) // len(table))
         noise = table[start : start + count].view(value.shape)
         return noise if self._loudness == 1.0 else noise * self._loudness
+
+
+def multiplies(target: Any) -> bool:
+    """Whether an op is a product of matrices, or a convolution."""
+    return bare_op(target) in _PRODUCTS
 
 
 def adds_up(target: Any) -> bool:
