@@ -4,8 +4,8 @@ A record is a copy: it outlives the model, the compile and the process. Trees, t
 
 - captured: compile (one compile, and a whole session), graph, guards, guard_expressions, deferred_texts (rendered on
   demand);
-- found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, bisect,
-  crash, conformance, benchmark;
+- found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, numerics
+  (error budget, prescription, tokens), bisect, crash, conformance, benchmark;
 - ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: its JSON Schema;
 - ``in_words``: the text by which a record is shown.
 """
@@ -38,6 +38,13 @@ from inductor_debug_jupyter.pipeline.records.graph import (
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.localization import Culprit, LocalizationRecord, NodeError, NodeStatus
 from inductor_debug_jupyter.pipeline.records.memory import EagerRun, EagerStorage, LiveTensor, MemoryRecord
+from inductor_debug_jupyter.pipeline.records.numerics import (
+    BudgetShare,
+    ErrorBudget,
+    Prescription,
+    TokenDiff,
+    TokenFlip,
+)
 from inductor_debug_jupyter.pipeline.records.placement import (
     OP_STATUSES,
     CoverageRecord,
@@ -59,6 +66,7 @@ __all__ = [
     "BackendTiming",
     "BenchmarkRecord",
     "BisectRecord",
+    "BudgetShare",
     "CheckRecord",
     "CompileCapture",
     "ConformanceRecord",
@@ -70,6 +78,7 @@ __all__ = [
     "DiffRecord",
     "EagerRun",
     "EagerStorage",
+    "ErrorBudget",
     "ErrorPlace",
     "Fallback",
     "GraphBreak",
@@ -92,6 +101,7 @@ __all__ = [
     "Phase",
     "Place",
     "PlannedTransfer",
+    "Prescription",
     "Recompile",
     "Rung",
     "Segment",
@@ -101,6 +111,8 @@ __all__ = [
     "SourceLine",
     "SymbolRecord",
     "TensorSpec",
+    "TokenDiff",
+    "TokenFlip",
     "Transfer",
     "Verdict",
     "Violation",

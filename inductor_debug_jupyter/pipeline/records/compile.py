@@ -13,6 +13,7 @@ from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.records.localization import LocalizationRecord
 from inductor_debug_jupyter.pipeline.records.memory import EagerRun, MemoryRecord
+from inductor_debug_jupyter.pipeline.records.numerics import ErrorBudget
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
@@ -215,6 +216,7 @@ class SessionRecord(InWords):
     diff: DiffRecord | None = None
     bisect: BisectRecord | None = None
     localization: LocalizationRecord | None = None
+    error_budget: ErrorBudget | None = None
     notes: tuple[Note, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     """Label (``In [4]``) → the whole text of every user file or cell with a captured line."""

@@ -15,11 +15,15 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
+from inductor_debug_jupyter.pipeline.diff.executions import Call
 from inductor_debug_jupyter.pipeline.diff.report import overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.formats.arithmetic import NAMED, Arithmetic, named_arithmetic
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
-from inductor_debug_jupyter.pipeline.records import BisectRecord, LocalizationRecord
+from inductor_debug_jupyter.pipeline.numerics.error_budget import error_budget
+from inductor_debug_jupyter.pipeline.numerics.prescription import prescribe
+from inductor_debug_jupyter.pipeline.records import BisectRecord, ErrorBudget, LocalizationRecord, Prescription
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, in_force
@@ -48,6 +52,11 @@ class Comparison:
         memory_limit = settings["memory_limit"] if self.memory_limit is None and isolate else self.memory_limit
         timeout = settings["timeout"] if self.timeout is None else self.timeout
         return {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+
+
+def _as_compared(call: ModelCall) -> Call:
+    """A kept call, to be run without gradients."""
+    return Call(call.model, call.args, call.kwargs)
 
 
 class Comparing:
@@ -123,6 +132,29 @@ class Comparing:
         found = replace(found, explanation=" ".join(filter(None, [found.explanation, *others])))
         self._record.update(bisect=found)
         return found
+
+    def error_budget(self, of: str | None, numerics: str | None) -> ErrorBudget:
+        """Share the deviation of an output out among the ops that make it."""
+        call, others = self._call_to_search()
+        with as_called(call):
+            found = error_budget(_as_compared(call), self._arithmetic(numerics), of)
+        found = replace(found, notes=(*found.notes, *others))
+        self._record.update(error_budget=found)
+        return found
+
+    def prescribe(self, of: str | None, numerics: str | None, goal: float) -> Prescription:
+        """Choose the ops to keep in float32."""
+        call, _ = self._call_to_search()
+        with as_called(call):
+            return prescribe(_as_compared(call), self._arithmetic(numerics), of, goal)
+
+    def _arithmetic(self, numerics: str | None) -> Arithmetic:
+        """The arithmetic of that name, or the one that the target says it computes in."""
+        name = numerics or self._context.profile.narrow.get("float32")
+        if name is None:
+            target = self._context.profile.name
+            raise UsageError(f"{target} does not say how it computes: give numerics=, one of {', '.join(NAMED)}")
+        return named_arithmetic(name)
 
     def reproduce(self, asked: Comparison, path: str | Path | None, setup: Sequence[str]) -> Path:
         """Write the smallest script that shows the difference."""

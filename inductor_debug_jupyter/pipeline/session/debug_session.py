@@ -33,12 +33,14 @@ from inductor_debug_jupyter.pipeline.records import (
     BisectRecord,
     CompileCapture,
     CoverageRecord,
+    ErrorBudget,
     GraphBreak,
     Guard,
     KernelSpec,
     LocalizationRecord,
     MemoryRecord,
     Note,
+    Prescription,
     Recompile,
     SessionRecord,
     Transfer,
@@ -405,6 +407,33 @@ class DebugSession:
         """
         asked = Comparison(candidate, backward, None, isolate, timeout, memory_limit)
         return self._comparing.localize(asked, pictures=generate_visualizations)
+
+    @stoppable
+    def error_budget(self, of: str | None = None, *, numerics: str | None = None) -> ErrorBudget:
+        """Which ops make the deviation of an output on a device of narrow arithmetic; ``.shares``, largest first.
+
+        ``of`` is the path of an output, as :meth:`diff` names it; the first when not said. ``numerics`` names the
+        arithmetic (``"float16"``, ``"bfloat16-products"``, …); the target's own when not said. No device is needed: its
+        arithmetic is computed here, op by op, and the prediction is checked by a run.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: there is no such output, the target does not say how it computes, or there is no derivative.
+        """
+        return self._comparing.error_budget(of, numerics)
+
+    @stoppable
+    def prescribe(self, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Prescription:
+        """The fewest ops to keep in float32 so that an output is as good as the device's format; verified by a run.
+
+        ``of`` and ``numerics`` are as in :meth:`error_budget`; ``goal`` is the deviation that the output may have, in
+        units of the format: 1 is the output rounded once.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: as for :meth:`error_budget`.
+        """
+        return self._comparing.prescribe(of, numerics, goal)
 
     @stoppable
     def bisect(
