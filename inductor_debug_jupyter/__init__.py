@@ -64,6 +64,7 @@ _NAMES = {
     "compare_tensors": f"{_PIPELINE}.diff",
     "tensors_are_close": f"{_PIPELINE}.diff",
     "GuardInspector": f"{_PIPELINE}.guards",
+    "compare_tokens": f"{_PIPELINE}.numerics.tokens",
     "Minifier": f"{_PIPELINE}.minify",
     "HTMLReportGenerator": f"{_PIPELINE}.reports",
     "Violation": f"{_PIPELINE}.records",

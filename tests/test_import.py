@@ -62,6 +62,7 @@ def test_public_names_are_exactly_these():
         "capture",
         "compare_recordings",
         "compare_tensors",
+        "compare_tokens",
         "create_mock_backend",
         "find_adapter",
         "last_session",

@@ -18,6 +18,7 @@ SUITES = {
     "fixits": "BERT and ResNet-18 onto stick128, Mamba onto systolic128: findings, memory, numbers around fix_all",
     "nodes": "a question about one node of a model: the first, later ones from checkpoints, and traced anew",
     "compare": "compare_tensors beside reading both once, assert_close, allclose and numpy, 1e4 to 1e9 elements",
+    "numerics": "devices that do not say how they compute, recognised; error budgets, predicted and seen",
     "truth": "a zoo of drawn faults: verdict, op and line right, nobody else blamed; the same models clean: no alarm",
 }
 
