@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from panel_requests import ask, open_tab
 
 from inductor_debug_jupyter.jupyter.panel import DebugPanel
+from inductor_debug_jupyter.jupyter.panel.diff_charts import powers_of_ten
 from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.records import (
@@ -128,3 +130,11 @@ def test_a_search_alone_has_its_tab_too() -> None:
     assert [tab["id"] for tab in panel.header["tabs"] if tab["kind"] == "error"] == ["diff"]
     assert "session.diff()" in panel.diff["notes"][0]
     assert set(panel.widgets) == {"error_curve"}
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [([1, 7], [1, 10]), ([1, 512], [1, 10, 100, 1000]), ([3e-7, 2e4], [1e-7, 1e-4, 1e-1, 1e2]), ([5.0], [10.0])],
+)
+def test_ticks_of_a_logarithmic_axis_are_few_powers_of_ten(values: list[float], ticks: list[float]) -> None:
+    assert powers_of_ten(values) == pytest.approx(ticks)

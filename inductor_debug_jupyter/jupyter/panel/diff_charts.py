@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from inductor_debug_jupyter.jupyter.panel.charts import axis, figure
 from inductor_debug_jupyter.pipeline.views.localization import CurvePoint
 
 _COLOURS = {"introduced": "#d55e00", "amplified": "#e69f00", "rounding": "#0072b2", "not_compared": "#999999"}
+_TICKS = 6
 _LEAST = 1e-12
 """Smaller errors are drawn here: a logarithmic axis has no zero."""
 
@@ -39,7 +40,8 @@ def error_chart(points: list[CurvePoint], pick: Callable[[int], None]) -> Any:
     )
     dots.on_element_click(lambda _, message: pick(int(message.get("data", {}).get("index", -1))))
     line = bqplot.Lines(x=xs, y=ys, scales=scales, colors=["#0072b2"], opacities=[0.4])
-    return _figure([allowed, line, dots], scales, "values, as they are computed", "error / largest element")
+    sizes = [*ys, *(_shown(point["allowed"]) for point in points)]
+    return _figure([allowed, line, dots], scales, "values, as they are computed", "error / largest element", sizes)
 
 
 def point_text(point: CurvePoint) -> str:
@@ -69,11 +71,22 @@ def histogram(output: Any) -> Any:
         base=0.8,
     )
     without = f" ({none:,} elements have none)" if none else ""
-    return _figure([bars], scales, f"log₁₀ of the error{without}", "elements")
+    counts = [1, *(count for _, _, count in bins)]
+    return _figure([bars], scales, f"log₁₀ of the error{without}", "elements", counts)
 
 
-def _figure(marks: list[Any], scales: dict[str, Any], x_label: str, y_label: str) -> Any:
-    form = ".0e" if "error" in y_label else ".1s"
-    x_axis = axis(scales["x"], x_label, label_offset="32px")
-    y_axis = axis(scales["y"], y_label, label_offset="46px", orientation="vertical", tick_format=form, num_ticks=6)
+def powers_of_ten(values: Sequence[float]) -> list[float]:
+    """At most :data:`_TICKS` powers of ten that span the values: bqplot's own ticks of a logarithmic axis overlap."""
+    first, last = (round(math.log10(edge)) for edge in (min(values), max(values)))
+    step = max(1, math.ceil((last - first) / (_TICKS - 1)))
+    return [10.0**power for power in range(first, last + 1, step)]
+
+
+def _figure(marks: list[Any], scales: dict[str, Any], x_label: str, y_label: str, values: Sequence[float]) -> Any:
+    form = ".0e" if "error" in y_label else ",.0f"
+    x_axis = axis(scales["x"], x_label, label_offset="32px", num_ticks=8)
+    ticks = powers_of_ten(values or [1.0])
+    y_axis = axis(
+        scales["y"], y_label, label_offset="46px", orientation="vertical", tick_format=form, tick_values=ticks
+    )
     return figure(marks, [x_axis, y_axis], height=230, margin=(10, 16, 44, 66))
