@@ -148,6 +148,11 @@ class CellWatcher:
         self._cleaning: list[CleanTracebacks] = []
         """For errors of line magics, which IPython shows after the magic has ended."""
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a cell runs under the magic just now."""
+        return any(run is not None for run in self._runs)
+
     def close_lost_runs(self) -> None:
         """IPython's ``pre_execute``: close the runs of cells whose end IPython never reported.
 
@@ -208,8 +213,12 @@ class CellWatcher:
         struck = isinstance(getattr(result, "error_in_exec", None), KeyboardInterrupt)
         ended_in = self.finish(run, run_again=not failed_itself, struck=struck)
         if ended_in is not None and not failed_itself:
-            self._shell.showtraceback((type(ended_in), ended_in, None))
-            result.error_in_exec = ended_in  # so that Run All stops
+            result.error_in_exec = ended_in  # so that Run All stops, whether or not it can be shown
+            self._attempt(
+                None,
+                "the error could not be shown",
+                lambda: self._shell.showtraceback((type(ended_in), ended_in, None)),
+            )
 
     def run_expression(self, settings: Settings, expression: str) -> Any:
         """``%inductor_debug EXPR``: evaluate it under a session of its own; returns its value."""
@@ -327,7 +336,7 @@ class CellWatcher:
         except KeyboardInterrupt as error:
             before.restore_after(error)
             return False
-        except (Exception, SystemExit) as error:  # foreign code may exit: the kernel must not
+        except (Exception, SystemExit, GeneratorExit) as error:  # foreign code may exit: the kernel must not
             self._warn(consequence, error)
             return False
         return True

@@ -40,9 +40,12 @@ def load(shell: Any) -> None:
 
 def unload(shell: Any) -> None:
     """Take everything away again."""
-    watcher = _loaded.pop(id(shell), None)
+    watcher = _loaded.get(id(shell))
     if watcher is None:
         return
+    if watcher.is_running:
+        raise UsageError(f"inductor_debug_jupyter cannot be unloaded by a cell that runs under %%{NAME}")
+    del _loaded[id(shell)]
     shell.input_transformers_cleanup.remove(strip_magic_line)
     shell.events.unregister("pre_execute", watcher.close_lost_runs)
     shell.events.unregister("pre_run_cell", watcher.before_cell)

@@ -347,3 +347,17 @@ HIDDEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str, Callable[..., 
 def test_what_rounding_cannot_do_is_wrong_however_well_it_hides(name: str) -> None:
     model, inputs, op, fault = HIDDEN[name]
     assert KernelDiffHarness(model, inputs, test_backend=wrong(op, fault)).compare().verdict == "mismatch"
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_float8_outputs_have_a_verdict() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x).to(torch.float8_e4m3fn)
+
+    def device(factor: float) -> Any:
+        return lambda graph, _: lambda *args: [(each.float() * factor).to(each.dtype) for each in graph(*args)]
+
+    verdicts = [
+        KernelDiffHarness(model, (torch.randn(64),), test_backend=device(by)).compare().verdict for by in (1, -1)
+    ]
+    assert verdicts == ["match", "mismatch"]

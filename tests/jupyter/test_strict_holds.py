@@ -34,6 +34,7 @@ CHIPS = {
     "gives_none": "def backend(gm, inputs):\n    return lambda *args: (None,)",
     "exits": "import sys\ndef backend(gm, inputs):\n    sys.exit(0)",
     "exits_at_import": "import sys\nsys.exit(0)",
+    "ends_a_generator": "def backend(gm, inputs):\n    raise GeneratorExit",
     "interrupts_itself": "def backend(gm, inputs):\n    raise SystemError('lost\\nsecond line')",
 }
 MONKEY = pytest.MonkeyPatch
@@ -72,6 +73,7 @@ WAYS = {
     "a backend that gives None": way("--diff --candidate gives_none:backend", lines=0),
     "a backend that raises": way("--diff --candidate interrupts_itself:backend", lines=0),
     "a backend that exits": way("--diff --candidate exits:backend", lines=0),
+    "a backend that raises GeneratorExit": way("--diff --candidate ends_a_generator:backend", lines=0),
     "comparing": way("--diff", fails(cells.CellWatcher, "_compare")),
     "localizing": way("--diff --candidate gives_none:backend --localize", fails(DebugSession, "localize")),
     "binding": way("", fails(cells.CellWatcher, "_bind"), "bound"),
@@ -193,8 +195,6 @@ UNSEEN = {
     "no model": ("1 + 1", ""),
     "a model that is not called": ("torch.nn.Linear(30, 64)", ""),
     "--model of another": ("other = Block()\nblock(x)", "--model other"),
-    "a stance": ("with torch.compiler.set_stance('force_eager'):\n    block(x)", ""),
-    "Dynamo switched off": ("with torch._dynamo.config.patch(disable=True):\n    block(x)", ""),
     "jit.script": ("torch.jit.script(block)(x)", ""),
     "a task that outlives the cell": (TASK, ""),
 }
@@ -206,6 +206,34 @@ def test_a_strict_cell_of_which_nothing_was_checked_does_not_pass(shell: Interac
     result = shell.run_cell(f"%%inductor_debug --target stick128 --lower dynamo --strict {options}\n{code}")
     assert isinstance(result.error_in_exec, ConstraintViolationError)
     assert "nothing was captured" in str(result.error_in_exec)
+
+
+SWITCHED_OFF = {
+    "a stance": "with torch.compiler.set_stance('force_eager'):\n    block(x)",
+    "Dynamo switched off": "with torch._dynamo.config.patch(disable=True):\n    block(x)",
+}
+
+
+@pytest.mark.parametrize("beside", ["", "torch.nn.Linear(64, 64)(torch.randn(8, 64))\n"], ids=["alone", "beside one"])
+@pytest.mark.parametrize("name", SWITCHED_OFF)
+def test_a_model_that_dynamo_does_not_look_at_does_not_pass(shell: InteractiveShell, name: str, beside: str) -> None:
+    code = f"{beside}{SWITCHED_OFF[name]}"
+    result = shell.run_cell(f"%%inductor_debug --target stick128 --lower dynamo --strict\n{code}")
+    assert isinstance(result.error_in_exec, ConstraintViolationError)
+    assert "call of Block: it ran, and Dynamo did not look at it" in str(result.error_in_exec)
+
+
+def test_a_cell_under_the_magic_cannot_unload_it(shell: InteractiveShell) -> None:
+    options = "--target stick128 --lower dynamo --strict"
+    for last in ("%unload_ext inductor_debug_jupyter", "%reload_ext inductor_debug_jupyter", ""):
+        result = shell.run_cell(f"%%inductor_debug {options}\nblock(x)\n{last}")
+        assert isinstance(result.error_in_exec, ConstraintViolationError), last
+
+
+def test_an_error_that_cannot_be_shown_still_stops_run_all(shell: InteractiveShell, monkeypatch: MONKEY) -> None:
+    fails(shell, "showtraceback")(monkeypatch)
+    result = shell.run_cell("%%inductor_debug --target stick128 --lower dynamo --strict\nblock(x)")
+    assert isinstance(result.error_in_exec, ConstraintViolationError)
 
 
 def test_the_magic_called_from_code_runs_its_body_and_stays_strict(shell: InteractiveShell) -> None:

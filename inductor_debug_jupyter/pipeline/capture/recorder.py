@@ -225,6 +225,11 @@ class Recorder:
         if compile_id := metadata["compile_id"]:
             self._trace(compile_id).add(metadata, payload)
 
+    @property
+    def compiles_heard(self) -> int:
+        """How many compiles torch has reported so far, those without a graph too."""
+        return len(self._traces)
+
     def failed(self, part: str, error: BaseException) -> None:
         """Keep what went wrong in here."""
         log.debug("capture of %s failed", part, exc_info=error)

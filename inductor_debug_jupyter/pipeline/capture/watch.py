@@ -175,14 +175,21 @@ class CaptureWatch:
                 self._recorder.note(part, f"it ran as it is, and was not captured: {instrument.reason}")
                 return call(module, *args, **kwargs)
             compiled = self._compiled.get(module)
-            if compiled is None:
-                try:
-                    compiled = PlainCall(self._compile_call(module, call, self._backend), call)
-                    self._compiled[module] = compiled
-                except Exception as error:
-                    self._recorder.failed(part, error)
-                    return call(module, *args, **kwargs)
-            return compiled.run(module, args, kwargs)
+            if compiled is not None:
+                return compiled.run(module, args, kwargs)
+            try:
+                compiled = PlainCall(self._compile_call(module, call, self._backend), call)
+                self._compiled[module] = compiled
+            except Exception as error:
+                self._recorder.failed(part, error)
+                return call(module, *args, **kwargs)
+            heard = self._recorder.compiles_heard
+            result = compiled.run(module, args, kwargs)
+            if self._recorder.compiles_heard == heard:
+                self._recorder.note(
+                    part, "it ran, and Dynamo did not look at it: a stance, a setting or a kind of model"
+                )
+            return result
 
 
 class _Observer:

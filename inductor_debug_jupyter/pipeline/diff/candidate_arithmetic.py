@@ -44,8 +44,9 @@ def may_be_arithmetic(reference: Any, candidate: Any) -> bool:
         return False
     if reference.shape != candidate.shape or reference.dtype is not torch.float32 or not reference.numel():
         return False
-    error = (candidate.double() - reference.double()).nan_to_num()
-    size = float(reference.double().nan_to_num().square().mean().sqrt())
+    reference, candidate = reference.detach().double(), candidate.detach().double()
+    error = (candidate - reference).nan_to_num()
+    size = float(reference.nan_to_num().square().mean().sqrt())
     share = float(error.square().mean().sqrt()) / size if size else 0.0
     least, most = _SIZES
     return least <= share <= most and float((error != 0).double().mean()) >= _MOST_ELEMENTS

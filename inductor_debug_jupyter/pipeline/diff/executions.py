@@ -384,7 +384,7 @@ class Call:
                     execution.incomplete += compiler.incomplete()
         except _NeedsGradientsError:
             return replace(self, differentiable=True).execute(backend, config, timeout)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, GeneratorExit) as error:
             log.debug("%s raised", backend.name, exc_info=True)
             execution.error = describe(error)
             execution.crash = getattr(getattr(error, "inner_exception", None) or error, "crash", None)

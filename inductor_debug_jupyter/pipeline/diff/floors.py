@@ -131,8 +131,13 @@ class Spread:
 
 
 def parts(value: torch.Tensor) -> torch.Tensor:
-    """The tensor, detached; the real and imaginary parts of a complex one, which are judged each by itself."""
+    """The tensor, detached; the real and imaginary parts of a complex one, which are judged each by itself.
+
+    Float8, which torch has no arithmetic for, is widened.
+    """
     value = value.detach()
+    if value.is_floating_point() and value.element_size() == 1:
+        return value.float()
     return torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
 
 

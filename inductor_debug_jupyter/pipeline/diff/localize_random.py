@@ -100,8 +100,8 @@ class _RandomSearch(torch.fx.Interpreter):
             self.found.append(culprit_of(node, self._stage, None, reason))
         else:
             self.notes.append(
-                f"{node.name} draws other random numbers than eager mode, of the same distribution as far as "
-                f"{pair.runs} runs tell: what is computed from them cannot be compared"
+                f"{node.name} draws other random numbers than eager mode; their sums, sizes and zeros agree over "
+                f"{pair.runs} runs, which does not show that each is right: what is computed from them was not compared"
             )
 
     def _pair(self, node: torch.fx.Node) -> _Pair:

@@ -174,7 +174,8 @@ def _judged(output: OutputDiff, found: Judgement, what: str, explained: str) -> 
     if not found.wrong:
         return replace(output, verdict="rounding", reason=f"{explained}: at most {figures}")
     reason = f"{figures}: {found.expected!r} expected, {found.found!r} found"
-    return replace(output, verdict="mismatch", reason="; ".join(filter(None, [output.reason, reason])))
+    beside = output.reason if output.verdict == "mismatch" else ""  # that it is within a tolerance means nothing here
+    return replace(output, verdict="mismatch", reason="; ".join(filter(None, [beside, reason])))
 
 
 def spread_of(first: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, float]:
