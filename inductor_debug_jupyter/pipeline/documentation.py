@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 
 _FOLDERS = ("rules", "topics")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Harmless):
     """One page: ``name`` (``align.innermost``), ``kind`` (``rules`` or ``topics``), title, and the whole Markdown."""
 
     name: str

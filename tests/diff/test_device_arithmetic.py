@@ -67,7 +67,9 @@ def test_a_session_judges_compares_searches_and_bisects_by_the_format(monkeypatc
 
 
 def test_a_backend_that_says_nothing_is_judged_by_what_the_target_or_the_user_says() -> None:
-    assert KernelDiffHarness(Net(), (X,), test_backend=held_in_float16()).compare().verdict == "mismatch"
+    unsaid = KernelDiffHarness(Net(), (X,), test_backend=held_in_float16()).compare()
+    assert unsaid.verdict == "rounding"
+    assert unsaid.outputs[0].reason.startswith("looks like float16 throughout")
     said = ComparisonConfig(numerics="float16")
     assert KernelDiffHarness(Net(), (X,), test_backend=held_in_float16(), comparison_config=said).compare().passed
     faulty = KernelDiffHarness(Net(), (X,), test_backend=held_in_float16(faulty=True), comparison_config=said)

@@ -76,7 +76,7 @@ def test_without_outputs_there_is_still_a_tab() -> None:
 
 def test_without_widgets_there_is_text() -> None:
     data, _ = opened(RECORD)._repr_mimebundle_()
-    assert "m: eager against inductor" in data["text/plain"]
+    assert "KernelDiff: 1 output differs" in data["text/plain"]
     assert "application/vnd.jupyter.widget-view+json" in data
 
 

@@ -63,27 +63,32 @@ def judge_outputs(
     suspects = [output.path for output in outputs if _is_open(output, config, reference, candidate)]
     if not suspects:
         return outputs, []
-    multiplied_as = arithmetic.multiplied_as if arithmetic is not None else None
-    held_as = arithmetic.held_as if arithmetic is not None else held_as
+    words, multiplied_as = _words(held_as, arithmetic), None
+    if arithmetic is not None:
+        held_as, multiplied_as = arithmetic.held_as, arithmetic.multiplied_as
     wanted = {path: reference[path] for path in suspects}
     floors, notes = _floors(call, config, wanted, reference_is_eager, held_as, multiplied_as)
-    judged: dict[str, Judgement] = {}
-    spreads: dict[str, Spread] = {}
-    for path in suspects:
-        spread = floors.spreads.get(path)
-        if spread is not None and spread.runs:
-            spreads[path] = replace(spread, base=reference[path])
-            judged[path] = judge(candidate[path], spreads[path], held_as)
+    spreads = {
+        path: replace(floors.spreads[path], base=reference[path])
+        for path in suspects
+        if path in floors.spreads and floors.spreads[path].runs
+    }
+    judged = {path: judge(candidate[path], spread, held_as) for path, spread in spreads.items()}
     left_out = _left_out(judged, spreads) if only_whether else frozenset()
     if not left_out:
         confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config), multiplied_as)
     unjudged = [path for path in suspects if path not in judged]
     if unjudged and not notes:
         notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
-    what = str(arithmetic) if arithmetic is not None else str(held_as or "rounding").removeprefix("torch.")
-    given = "rounding" if held_as is None else f"as {what} gives it"
-    words = (what, f"looks like {what}" if arithmetic is not None else given)
     return tuple(_told(output, judged, left_out, words, reference, config) for output in outputs), notes
+
+
+def _words(held_as: torch.dtype | None, arithmetic: Arithmetic | None) -> tuple[str, str]:
+    """What explains a deviation, and how that is said of one that it explains."""
+    if arithmetic is not None:
+        return str(arithmetic), f"looks like {arithmetic}"
+    what = str(held_as or "rounding").removeprefix("torch.")
+    return what, what if held_as is None else f"as {what} gives it"
 
 
 def _told(

@@ -15,6 +15,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.formats.rounding import NARROW, Format, rounded, rounded_weight
+from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing, written_to
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 
@@ -48,7 +49,7 @@ _STEP: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Harmless):
     """The formats of a device.
 
     Attributes:

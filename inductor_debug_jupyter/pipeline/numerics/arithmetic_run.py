@@ -6,7 +6,7 @@ A model of several graphs (graph breaks) has one :class:`ModelGraph`, of its lar
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,30 +49,13 @@ class ModelGraph:
             execution = call.execute(Backend("aot", keeper), config or ComparisonConfig())
         if execution.error:
             raise UsageError(f"the model raised {execution.error}")
-        found: list[ModelGraph] = []
-        for kept in keeper.graphs:
-            if kept.args is None:
-                continue
-            with torch.no_grad():
-                made = list(kept.graph_module(*map(copied, kept.args)))
-            outputs = {
-                path: at
-                for path, value in execution.values.items()
-                if isinstance(value, torch.Tensor) and value.is_floating_point()
-                for at, each in enumerate(made)
-                if isinstance(each, torch.Tensor) and each.shape == value.shape and same_values(each, value)
-            }
-            found.append(cls(kept, outputs))
+        found = [cls(kept, _outputs_of(kept, execution.values)) for kept in keeper.graphs if kept.args is not None]
         with_outputs = [each for each in found if each.outputs]
         if not with_outputs:
             raise UsageError("no graph of this model gives one of its outputs as it is")
         largest = max(with_outputs, key=lambda each: len(each.kept.graph_module.graph.nodes))
         notes = (f"{len(found) - 1} other graphs of the model are not in it",) if len(found) > 1 else ()
         return cls(largest.kept, largest.outputs, notes)
-
-    def rounding_ops(self) -> list[torch.fx.Node]:
-        """The nodes whose results a device rounds."""
-        return [node for node in self.kept.graph_module.graph.nodes if rounds(node)]
 
     def run(self, arithmetic: Arithmetic, exactly: Collection[str] = (), *, products_round: bool = False) -> list[Any]:
         """The graph's outputs in that arithmetic.
@@ -89,6 +72,20 @@ class ModelGraph:
         with torch.no_grad():
             interpreter = _WithOneError(self.kept.graph_module, node, errors)
             return list(interpreter.run(*map(copied, self.kept.args or ())))
+
+
+def _outputs_of(kept: KeptGraph, values: Mapping[str, Any]) -> dict[str, int]:
+    """The floating-point outputs of the model that a graph gives as they are, and at which position."""
+    with torch.no_grad():
+        made = list(kept.graph_module(*map(copied, kept.args or ())))
+    tensors = {path: value for path, value in values.items() if isinstance(value, torch.Tensor)}
+    return {
+        path: at
+        for path, value in tensors.items()
+        if value.is_floating_point()
+        for at, each in enumerate(made)
+        if isinstance(each, torch.Tensor) and each.shape == value.shape and same_values(each, value)
+    }
 
 
 class _WithOneError(torch.fx.Interpreter):
