@@ -77,10 +77,15 @@ def judge_outputs(
     left_out = _left_out(judged, spreads) if only_whether else frozenset()
     if not left_out:
         confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config), multiplied_as)
-    unjudged = [path for path in suspects if path not in judged]
-    if unjudged and not notes:
-        notes.append(f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}")
+    notes += _without_floors([path for path in suspects if path not in judged], notes)
     return tuple(_told(output, judged, left_out, words, reference, config) for output in outputs), notes
+
+
+def _without_floors(unjudged: list[str], notes: list[str]) -> list[str]:
+    """What to say of values that have no floor, unless notes tell already why."""
+    if not unjudged or notes:
+        return []
+    return [f"judged by tolerance alone, rounding was not measured: {', '.join(unjudged[:10])}"]
 
 
 def _words(held_as: torch.dtype | None, arithmetic: Arithmetic | None) -> tuple[str, str]:
