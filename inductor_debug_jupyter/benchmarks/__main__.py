@@ -15,7 +15,10 @@ SUITES = {
     "capture": "what seeing a compile costs: plain, our capture, TORCH_COMPILE_DEBUG, TORCH_TRACE + tlparse, depyf",
 }
 """Suite → one line for the help. A new one is a module in ``suites`` with ``add_arguments`` and ``run``."""
-PROOFS = ("stages", "devices", "ops", "simulator", "localize", "guards", "panel", "fixits", "nodes", "truth", "compare")
+PROOFS = (
+    *("stages", "devices", "ops", "simulator", "localize", "guards"),
+    *("panel", "fixits", "nodes", "numerics", "truth", "compare"),
+)
 """What proves this package lives under ``tests/``, which is not in the wheel; a checkout runs it by these names too."""
 
 
