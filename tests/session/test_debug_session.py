@@ -16,10 +16,10 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 MEMBERS = """
 applied apply bisect can_wait captures checkpoint_budget checkpoint_bytes choose close coverage diff diff_pairs
-error_budget findings fix_all fixits graph_breaks graph_views guards has_inputs id kernel_specs load localize memory node notes of_record
-on_change on_select open panel patch peak_memory prescribe profile recompiles record refusal reproduce rules save saved_once
-saving select selection settings stop strict trace transfers trials try_fixits try_out tryable undo what_if
-would_recompile would_recompile_of
+error_budget findings fix_all fixits graph_breaks graph_views guards has_inputs id kernel_specs load localize memory
+node notes of_record on_change on_select open panel patch peak_memory prescribe profile recompiles record refusal
+reproduce rules save saved_once saving select selection settings stop strict trace transfers trials try_fixits try_out
+tryable undo what_if would_recompile would_recompile_of
 """
 
 
