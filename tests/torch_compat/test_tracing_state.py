@@ -106,7 +106,7 @@ def state() -> dict[str, Any]:
     return {
         "calls": (torch.nn.Module.__call__, torch.nn.Module.__getattr__, graph_module._forward_from_src),
         "wrapped": [names.get(name) for (_, name), names in _symbolic_trace._wrapped_fns_to_patch.items()],
-        "fx": (_symbolic_trace._is_fx_tracing_flag, _symbolic_trace.CURRENT_PATCHER),
+        "fx": (_symbolic_trace.is_fx_tracing(), _symbolic_trace.CURRENT_PATCHER),
         "contexts": (TracingContext.try_get(), active_fake_mode(), compiled_autograd.active_disable_ctx),
         "make_fx": proxy_tensor._CURRENT_MAKE_FX_TRACER,
         "modes": (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()),
