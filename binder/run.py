@@ -2,9 +2,9 @@
 
 Needs Python 3.11 and nothing else. The active virtual environment is used; without one, ``.venv`` is made here. Into it
 goes the pinned set of the job: for the quickstart what the package needs, for the tests their tools as well. What the
-job needs of the system (a C++ compiler, Python's headers, Graphviz, for the tests Chromium) is brought with ``apt-get``
-where that can be done, as root or through sudo. Elsewhere it is said what to install: without a compiler the command
-stops, without the others it goes on, and tests that could not run are listed as NOT RUN and fail the command.
+job needs of the system (a C++ compiler, Python's headers, Graphviz, for the tests Chromium and npm) is brought with
+``apt-get`` where that can be done, as root or through sudo. Elsewhere it is said what to install: without a compiler the
+command stops, without the others it goes on, and tests that could not run are listed as NOT RUN and fail the command.
 
 Further arguments go to the job: ``… quickstart --headless``, ``… tests -k strict``.
 """
@@ -78,6 +78,7 @@ TOOLS = (
     Tool("Python's headers (Python.h)", "python3-dev", has_headers, is_essential=True),
     Tool("Graphviz (dot)", "graphviz", lambda: shutil.which("dot") is not None),
     Tool("Chromium", "chromium", has_chromium, jobs=("tests",)),
+    Tool("Node.js with npm", "npm", lambda: all(map(shutil.which, ("node", "npm"))), jobs=("tests",)),
 )
 
 

@@ -43,7 +43,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
     return make
 
 
-BRINGS = 'for name in chromium dot g++; do echo >"${0%/*}/$name"; /bin/chmod +x "${0%/*}/$name"; done'
+BRINGS = 'for name in chromium dot g++ node npm; do echo >"${0%/*}/$name"; /bin/chmod +x "${0%/*}/$name"; done'
 
 
 def test_what_is_missing_is_brought_and_the_tests_are_run(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def test_what_is_missing_is_brought_and_the_tests_are_run(machine: Any, monkeypa
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert names["main"](["tests", "-k", "strict"]) == 5, "pytest's own exit code"
     apt = [line for line in names["ran"]() if line.startswith("apt-get")]
-    assert apt == ["apt-get update", "apt-get install -y --no-install-recommends g++ graphviz chromium"]
+    assert apt == ["apt-get update", "apt-get install -y --no-install-recommends g++ graphviz chromium npm"]
     (pip,) = [line for line in names["ran"]() if line.startswith("python")]
     assert pip.startswith("python -m pip install --no-compile")
     assert pip.endswith("-r tests/requirements.txt -e .")
