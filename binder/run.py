@@ -3,7 +3,7 @@
 Needs Python 3.11 and nothing else. The active virtual environment is used; without one, ``.venv`` is made here. Into it
 goes the pinned set of the job: for the quickstart what the package needs, for the tests their tools as well. What the
 job needs of the system (a C++ compiler, Python's headers, Graphviz, for the tests Chromium and npm) is brought with
-``apt-get`` where that can be done, as root or through sudo. Elsewhere it is said what to install: without a compiler the
+``apt-get`` where that can be done, as root or through sudo. Elsewhere it says what to install: without a compiler the
 command stops, without the others it goes on, and tests that could not run are listed as NOT RUN and fail the command.
 
 Further arguments go to the job: ``… quickstart --headless``, ``… tests -k strict``.
