@@ -13,6 +13,7 @@ Importing this package loads neither torch nor Jupyter: names are looked up when
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ _NAMES = {
     "compare_tensors": f"{_PIPELINE}.diff",
     "tensors_are_close": f"{_PIPELINE}.diff",
     "GuardInspector": f"{_PIPELINE}.guards",
+    "compare_generation": f"{_PIPELINE}.numerics.generation",
     "compare_tokens": f"{_PIPELINE}.numerics.tokens",
     "Minifier": f"{_PIPELINE}.minify",
     "HTMLReportGenerator": f"{_PIPELINE}.reports",
@@ -77,8 +79,18 @@ def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_NAMES[name]), name)
+    if _NAMES[name] == f"{_PIPELINE}.session" and "marimo" in sys.modules:
+        _show_in_marimo()
     globals()[name] = value
     return value
+
+
+def _show_in_marimo() -> None:
+    """Let ``session.panel()`` make panels: marimo has no ``%load_ext``."""
+    from inductor_debug_jupyter.jupyter.display import make_panel
+    from inductor_debug_jupyter.pipeline.session import register_display
+
+    register_display(make_panel)
 
 
 def __dir__() -> list[str]:

@@ -60,6 +60,7 @@ def test_public_names_are_exactly_these():
         "aot_mock_backend",
         "bisect_stages",
         "capture",
+        "compare_generation",
         "compare_recordings",
         "compare_tensors",
         "compare_tokens",

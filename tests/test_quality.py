@@ -55,11 +55,12 @@ def test_no_function_has_a_cognitive_complexity_above_15(tmp_path: Path) -> None
 
 @pytest.mark.timeout(500)
 def test_the_panels_javascript_is_typed_linted_and_tested(request: pytest.FixtureRequest) -> None:
-    from inductor_debug_jupyter.jupyter.panel import assets  # with torch
+    from inductor_debug_jupyter.pipeline.reports import panel_assets as assets  # with torch
 
     folder = javascript_tools.tools_folder(request.config)
     javascript_tools.copy_modules(folder)
     (folder / "linked.js").write_text(assets.esm(), encoding="utf-8")
+    assert "</script" not in assets.esm(assets.OFFLINE), "it stands in a page"
     binaries = folder / "node_modules" / ".bin"
     javascript_tools.run(folder, str(binaries / "tsc"), "-p", ".")
     javascript_tools.run(folder, str(binaries / "eslint"), "panel", *(path.name for path in folder.glob("*.test.js")))

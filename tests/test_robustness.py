@@ -202,7 +202,7 @@ class TestGuardInspector:
 class TestCli:
     @pytest.fixture(autouse=True)
     def _captured(self):
-        with capture(eager=True, target="stick128"):
+        with capture(eager=True, target="stick128", lower="inductor"):
             Net()(torch.ones(2, 12))
 
     def test_incomplete_analyze_command(self, capsys):

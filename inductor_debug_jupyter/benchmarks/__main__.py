@@ -17,7 +17,7 @@ SUITES = {
 """Suite → one line for the help. A new one is a module in ``suites`` with ``add_arguments`` and ``run``."""
 PROOFS = (
     *("stages", "devices", "ops", "simulator", "localize", "guards"),
-    *("panel", "fixits", "nodes", "numerics", "truth", "compare"),
+    *("panel", "fixits", "nodes", "numerics", "truth", "compare", "screenshots", "matching", "first_answer"),
 )
 """What proves this package lives under ``tests/``, which is not in the wheel; a checkout runs it by these names too."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from inductor_debug_jupyter.pipeline.errors import InductorDebugError, UsageError
+from inductor_debug_jupyter.cli.factory import model_of
+from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.options import add_options, read_given
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|MODULE:ATTRIBUTE",
         help="the accelerator's adapter, or any torch.compile backend: the last rung",
     )
+    parser.add_argument(
+        "--beside",
+        metavar="NAME|MODULE:ATTRIBUTE",
+        help="another way to the same device: tells a bug of the adapter's front end from one behind both",
+    )
     add_options(parser, OPTIONS)
     parser.add_argument("--run-all", action="store_true", help="go on after the first rung that is not good")
 
@@ -40,8 +46,9 @@ def run(args: argparse.Namespace) -> int:
     isolate = bool(given.get("isolate"))
     if "memory_limit" in given and not isolate:
         raise UsageError("--memory-limit limits a process of its own: give --isolate as well")
-    model, inputs = _model_of(args.factory)
+    model, inputs = model_of(args.factory, "bisect")
     adapter = None if args.adapter is None else _adapter_of(args.adapter, isolate=isolate)
+    beside = None if args.beside is None else _adapter_of(args.beside, isolate=isolate)
     from inductor_debug_jupyter.pipeline.bisect import bisect_stages
     from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 
@@ -49,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         model,
         inputs,
         adapter=adapter,
+        beside=beside,
         backward=bool(given.get("backward")),
         run_all=args.run_all,
         isolate=isolate,
@@ -58,18 +66,6 @@ def run(args: argparse.Namespace) -> int:
     print(bisect_text(record))
     outcomes = {rung.outcome for rung in record.rungs}
     return 0 if "good" in outcomes and not outcomes & {"bad", "failed"} else 1
-
-
-def _model_of(name: str) -> tuple[Any, Any]:
-    from inductor_debug_jupyter.pipeline.isolation import imported
-
-    factory = imported(name, "bisect")
-    if not callable(factory):
-        raise UsageError(f"bisect: {name} must be a function that returns (model, inputs), not {_kind(factory)}")
-    made = _called(factory, name, "bisect")
-    if not isinstance(made, tuple | list) or len(made) != 2:
-        raise UsageError(f"bisect: {name}() must return (model, inputs); it returned {_kind(made)}")
-    return made[0], made[1]
 
 
 def _adapter_of(name: str, *, isolate: bool) -> AcceleratorAdapter | str:
@@ -82,16 +78,3 @@ def _adapter_of(name: str, *, isolate: bool) -> AcceleratorAdapter | str:
     if ":" not in name:
         check_name(name, "--adapter")
     return name
-
-
-def _kind(value: Any) -> str:
-    return f"a {type(value).__name__}"
-
-
-def _called(found: Any, name: str, origin: str) -> Any:
-    try:
-        return found()
-    except InductorDebugError:
-        raise
-    except Exception as error:  # the user's own code
-        raise UsageError(f"{origin}: {name}() failed: {type(error).__name__}: {error}") from error

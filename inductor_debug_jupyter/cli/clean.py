@@ -8,9 +8,9 @@ from collections import Counter
 
 from inductor_debug_jupyter.cli.command import chosen_store, parse_age
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.errors import UsageError
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import encodable, one_line
-from inductor_debug_jupyter.pipeline.options import add_options, whole_number
+from inductor_debug_jupyter.pipeline.options import add_options, parse_size, whole_number
 from inductor_debug_jupyter.pipeline.store import CleanReport
 from inductor_debug_jupyter.pipeline.store.cleaning import ORPHANED, UNFINISHED
 
@@ -19,6 +19,7 @@ SUMMARY = "delete captured sessions and their files (only what we wrote), and wh
 EXAMPLES = """\
   inductor-debug clean --dry-run --older-than 7d   # what would go
   inductor-debug clean --keep-last 20 --yes        # in a script: no question
+  inductor-debug clean --max-size 500MiB           # the oldest go until the rest fits
 """
 
 
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--older-than", metavar="AGE", help="only sessions older than this: 30m, 12h, 7d, 2w")
     parser.add_argument("--keep-last", metavar="N", help="keep the N newest sessions")
+    parser.add_argument("--max-size", metavar="SIZE", help="keep the newest sessions that fit into this: 500MiB, 2GiB")
     parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_options(parser, ["artifacts"])
@@ -36,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
     store = chosen_store(args)
     older_than = None if args.older_than is None else parse_age(args.older_than, "--older-than")
     keep_last = None if args.keep_last is None else whole_number(args.keep_last, "--keep-last", 0)
-    plan = store.clean(older_than, keep_last, dry_run=True)
+    max_bytes = None if args.max_size is None else _size(args.max_size)
+    plan = store.clean(older_than, keep_last, max_bytes=max_bytes, dry_run=True)
     if not plan.sessions and not plan.deleted:
         if not args.quiet:
             print(f"Nothing to delete in {one_line(str(store.folder))}.")
@@ -48,10 +51,17 @@ def run(args: argparse.Namespace) -> int:
     if not args.yes and not _confirmed(plan, str(store.folder)):
         print("Nothing was deleted.")
         return 0
-    done = store.clean(older_than, keep_last)
+    done = store.clean(older_than, keep_last, max_bytes=max_bytes)
     if not args.quiet:
         _print_report(done, "deleted")
     return 0
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise OptionError(f"--max-size: {text!r} is not allowed; {error}") from None
 
 
 def _confirmed(plan: CleanReport, folder: str) -> bool:

@@ -6,13 +6,17 @@ import argparse
 
 from inductor_debug_jupyter.cli.terminal import print_json
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.options import add_options, read_given
 
 SUMMARY = "compare two recordings (safetensors), such as a device's outputs and eager's, output by output"
 EXAMPLES = """\
   inductor-debug diff eager.safetensors device.safetensors
   inductor-debug diff eager.safetensors device.safetensors --rtol 1e-2 --pictures visualizations
+  inductor-debug diff eager.safetensors device.safetensors --require pcc=0.99,sqnr=40dB
   inductor-debug diff eager.safetensors device.safetensors --format json  # all figures
 """
+_SHARED = ("numerics", "require")
+"""Options that the magic has too."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, what in (("atol", "absolute"), ("rtol", "relative")):
         explained = f"the {what} tolerance; default that of torch.testing for the dtype"
         parser.add_argument(f"--{name}", metavar="NUMBER", help=explained)
+    add_options(parser, _SHARED)
     parser.add_argument(
         "--equal-nan", action=argparse.BooleanOptionalAction, help="NaN on both sides is equal; default that it is"
     )
@@ -34,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     atol, rtol = (_number(getattr(args, name), f"--{name}") for name in ("atol", "rtol"))
     from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, compare_recordings
 
-    config = ComparisonConfig(atol=atol, rtol=rtol, equal_nan=args.equal_nan)
+    given = read_given(args, _SHARED)
+    config = ComparisonConfig(atol=atol, rtol=rtol, equal_nan=args.equal_nan, **given)
     report = compare_recordings(args.reference, args.candidate, config)
     if args.pictures is not None:
         report = report.with_files(args.pictures, pictures=True)

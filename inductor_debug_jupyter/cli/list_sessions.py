@@ -69,6 +69,12 @@ def _chosen(sessions: Sequence[SavedSession], args: argparse.Namespace) -> list[
     ]
 
 
+def _folder_text(store: ArtifactStore) -> str:
+    """How large the folder is, and may get."""
+    limit = f"at most {words.size(store.limit)}, then the oldest go" if store.limit else "no limit"
+    return f"{one_line(str(store.folder))}: {words.size(store.total_bytes())} ({limit})"
+
+
 def _list_sessions(store: ArtifactStore, args: argparse.Namespace) -> None:
     sessions = store.sessions()
     chosen = _chosen(sessions, args)
@@ -78,6 +84,8 @@ def _list_sessions(store: ArtifactStore, args: argparse.Namespace) -> None:
         _print_sessions(chosen)
         if not args.quiet and len(chosen) < len(sessions):
             print(f"… and {words.count(len(sessions) - len(chosen), 'session')} that {_filter_text(args)} left out")
+        if not args.quiet:
+            print(_folder_text(store))
     elif not args.quiet:
         folder = one_line(str(store.folder))
         if sessions:

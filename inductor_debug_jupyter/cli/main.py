@@ -15,18 +15,23 @@ from typing import NoReturn
 from inductor_debug_jupyter.cli import (
     analyze,
     bisect,
+    bug_report,
     clean,
+    compare,
     config,
     conformance,
     diff,
     docs,
     doctor,
     explain,
+    history,
     list_sessions,
+    minify,
     quickstart,
     report,
     schema,
     show,
+    tour,
 )
 from inductor_debug_jupyter.cli.command import Command
 from inductor_debug_jupyter.cli.terminal import logs_on_stderr
@@ -39,12 +44,17 @@ PROGRAM = "inductor-debug"
 
 COMMANDS: dict[str, Command] = {
     "quickstart": quickstart,
+    "tour": tour,
     "list": list_sessions,
     "show": show,
     "analyze": analyze,
     "report": report,
+    "compare": compare,
+    "history": history,
     "diff": diff,
     "bisect": bisect,
+    "minify": minify,
+    "bug-report": bug_report,
     "conformance": conformance,
     "clean": clean,
     "config": config,
@@ -97,7 +107,7 @@ def build_parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
             name,
             help=command.SUMMARY,
             description=command.SUMMARY,
-            epilog=f"examples:\n{command.EXAMPLES}\n{EXIT_CODES}".replace("%", "%%"),
+            epilog=f"examples:\n{command.EXAMPLES}\n{EXIT_CODES}",
             formatter_class=raw,
             allow_abbrev=False,
         )

@@ -37,18 +37,28 @@ def run(args: argparse.Namespace) -> int:
     notebook = quickstart_notebook()
     environment = {OPTIONS["artifacts"].environment: str(chosen_store(args).folder.absolute())}
     if args.headless or not has_display(os.environ, terminal=sys.stdout.isatty()):
-        return _run_here(notebook, environment)
-    return _open_in_lab(working_copy(notebook, Path.cwd()), environment)
+        with tempfile.TemporaryDirectory(prefix="inductor-debug-", ignore_cleanup_errors=True) as name:
+            (path := Path(name) / COPY).write_bytes(notebook)
+            return run_here(path, environment, "inductor-debug quickstart")
+    return open_in_lab(working_copy(notebook, Path.cwd()), environment)
 
 
 def quickstart_notebook() -> bytes:
     """Read the notebook: from the installed package, or from the source checkout."""
-    packaged = resources.files("inductor_debug_jupyter.cli") / "notebooks" / NOTEBOOK
-    checkout = Path(__file__).resolve().parents[2] / "notebooks" / NOTEBOOK
-    for place in (packaged, checkout):
+    return shipped(NOTEBOOK)
+
+
+def shipped(name: str) -> bytes:
+    """One file of the notebooks: from the installed package, or from the source checkout.
+
+    Raises:
+        NotFoundError: it is in neither.
+    """
+    checkout = Path(__file__).resolve().parents[2] / "notebooks"
+    for place in (resources.files("inductor_debug_jupyter.cli") / "notebooks" / name, checkout / name):
         if place.is_file():
             return place.read_bytes()
-    raise NotFoundError(f"{NOTEBOOK} is neither in the package nor in {checkout.parent}; install the package again")
+    raise NotFoundError(f"{name} is neither in the package nor in {checkout}; install the package again")
 
 
 def has_display(environ: Mapping[str, str], *, terminal: bool) -> bool:
@@ -75,21 +85,18 @@ def working_copy(notebook: bytes, folder: Path) -> Path:
     return path
 
 
-def _run_here(notebook: bytes, environment: dict[str, str]) -> int:
+def run_here(path: Path, environment: dict[str, str], command: str) -> int:
+    """Run a notebook in its folder with this interpreter, and print what its cells show."""
     from inductor_debug_jupyter.cli.notebook_runner import run_notebook
 
-    with tempfile.TemporaryDirectory(prefix="inductor-debug-", ignore_cleanup_errors=True) as name:
-        path = Path(name) / COPY
-        path.write_bytes(notebook)
-        print(f"Running the quickstart notebook with {sys.executable}", flush=True)
-        print(f"Done: {run_notebook(path, Path(name), environment)}.")
-    print(
-        "What was captured: inductor-debug list. In a browser: inductor-debug quickstart, on a machine with a display."
-    )
+    print(f"Running {path.name} with {sys.executable}", flush=True)
+    print(f"Done: {run_notebook(path, path.parent, environment)}.")
+    print(f"What was captured: inductor-debug list. In a browser: {command}, on a machine with a display.")
     return 0
 
 
-def _open_in_lab(path: Path, environment: dict[str, str]) -> int:
+def open_in_lab(path: Path, environment: dict[str, str]) -> int:
+    """Open a notebook in JupyterLab; returns when its server ends."""
     command = [sys.executable, "-m", "jupyterlab", str(path)]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # it listens on this machine only, and wants a token

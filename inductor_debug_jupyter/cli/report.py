@@ -9,10 +9,11 @@ from inductor_debug_jupyter.cli.command import chosen_store
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.options import add_options
 
-SUMMARY = "write a report about the captured sessions and benchmarks: one HTML page, or JSON"
+SUMMARY = "write a report about the captured sessions and benchmarks: one HTML page, JSON, or Markdown for an issue"
 EXAMPLES = """\
   inductor-debug report                                         # everything, as one HTML page
   inductor-debug report --format json --output report.json last  # one session
+  inductor-debug report --format md last --output issue.md       # to be pasted into an issue
 """
 
 
@@ -21,9 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sessions", nargs="*", metavar="SESSION", help="only these: ids, their beginnings, or last; all by default"
     )
-    parser.add_argument("--format", choices=("html", "json"), default="html", help="default html")
+    parser.add_argument("--format", choices=("html", "json", "md"), default="html", help="default html")
     parser.add_argument("--output", metavar="FILE", help="write this file; default: reports/ in the artifact folder")
-    parser.add_argument("--output-dir", metavar="DIR", help="write debug_report_<time>.html or .json in this folder")
+    parser.add_argument(
+        "--output-dir", metavar="DIR", help="write debug_report_<time>.html, .json or .md in this folder"
+    )
     add_options(parser, ["artifacts"])
 
 

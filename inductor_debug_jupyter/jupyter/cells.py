@@ -208,6 +208,7 @@ class CellWatcher:
             self._cleaning.pop().remove()
         run = self._runs.pop() if self._runs else None
         if run is None:
+            self._saving.resume()
             return
         failed_itself = result is None or result.error_before_exec is not None or result.error_in_exec is not None
         struck = isinstance(getattr(result, "error_in_exec", None), KeyboardInterrupt)
@@ -316,7 +317,7 @@ class CellWatcher:
 
     def _say_if_not_called(self, session: DebugSession) -> None:
         name = session.settings["model"]
-        if name and not session.captures:
+        if name and not session.record.captures:
             log.warning("%%%%inductor_debug: --model %s: it was not called in this cell, so nothing was captured", name)
 
     def _bind(self, name: str, session: DebugSession) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from inductor_debug_jupyter.jupyter.cells import CellWatcher
+from inductor_debug_jupyter.jupyter.compare import compare_runs_of, runs_to_compare
 from inductor_debug_jupyter.jupyter.completion import magic_options
 from inductor_debug_jupyter.jupyter.display import make_panel, show_session
 from inductor_debug_jupyter.jupyter.help import magic_help, show_text
@@ -80,6 +81,8 @@ def _magic(shell: Any, watcher: CellWatcher) -> Any:
         if asks_for_text(line):
             show_text(shell, line)
             return None
+        if (runs := runs_to_compare(line)) is not None:
+            return compare_runs_of(shell, runs)
         options, expression = split_magic_line(line)
         if expression:
             return watcher.run_expression(read_options(options), expression)

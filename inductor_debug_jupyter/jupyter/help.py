@@ -29,6 +29,7 @@ Put it on top of a cell; the cell itself stays as it is:
 
     %inductor_debug --target stick128 model(x)      one expression; answers with its value
     %inductor_debug --last                          shows the last session again
+    %inductor_debug --compare before after          what changed between two sessions (variables, ids or files)
     %inductor_debug --explain align.innermost       explains a rule; alone it lists them
     %inductor_debug --help                          this text
 

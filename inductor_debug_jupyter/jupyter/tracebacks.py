@@ -9,28 +9,42 @@ without the magic there was no compile, and IPython would take seconds to print 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import traceback as python_traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from traceback import walk_tb
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.capture.sources import is_library, spellings
+from inductor_debug_jupyter.pipeline.torch_compat import patches
 
 _OURS = spellings(Path(__file__).parents[1])
 _DYNAMO = str(Path("torch") / "_dynamo")
 _COMPILES = str(Path("_dynamo") / "convert_frame.py")
+_WALKERS = ("walk_tb", "_walk_tb_with_full_positions")
+"""Through these Python's ``traceback`` reads a traceback, as for ``traceback.print_exc()`` in the cell."""
+
+
+class _IsOurs:
+    """Whether the next frame of a traceback was not there without the magic; to be asked of each in turn."""
+
+    def __init__(self) -> None:
+        self._dropping = False
+
+    def __call__(self, frame: FrameType) -> bool:
+        file = frame.f_code.co_filename
+        self._dropping = file.startswith(_OURS) or (self._dropping and _DYNAMO in file)
+        return self._dropping
 
 
 def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback, relinked around our frames."""
     kept: list[TracebackType] = []
-    dropping = False
+    is_ours = _IsOurs()
     while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        ours = file.startswith(_OURS)
-        dropping = ours or (dropping and _DYNAMO in file)
-        if not dropping:
+        if not is_ours(traceback.tb_frame):
             kept.append(traceback)
         traceback = traceback.tb_next
     for link, following in zip(kept, [*kept[1:], None], strict=False):
@@ -75,20 +89,35 @@ def _leave(error: BaseException) -> None:
                 frame.clear()
 
 
+@patches.around
+def _walk(original: Callable[..., Iterable[tuple[FrameType, Any]]], *args: Any) -> Iterator[tuple[FrameType, Any]]:
+    is_ours = _IsOurs()
+    return (each for each in original(*args) if not is_ours(each[0]))
+
+
 class CleanTracebacks:
-    """While installed, IPython shows errors without our frames; a handler that was there before gets its turn."""
+    """While installed, errors are shown without our frames, by IPython and by Python's ``traceback``.
+
+    A handler of IPython's that was there before gets its turn.
+    """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._before: tuple[tuple[type[BaseException], ...], Callable[..., Any] | None] | None = None
+        self._undo = ExitStack()
 
     def install(self) -> None:
         """Start cleaning."""
         self._before = (self._shell.custom_exceptions, getattr(self._shell, "CustomTB", None))
         self._shell.set_custom_exc((BaseException,), self._show)
+        for name in _WALKERS:
+            if hasattr(python_traceback, name):  # the second is Python's own, and private
+                self._undo.callback(patches.release, python_traceback, name)
+                patches.acquire(python_traceback, name, _walk, "tracebacks")
 
     def remove(self) -> None:
         """Restore the handler from before."""
+        self._undo.close()
         if self._before is None:
             return
         self._shell.custom_exceptions, handler = self._before

@@ -6,6 +6,7 @@
     ├── UsageError                 what the user asked for cannot be understood (exit code 2)
     │   ├── OptionError            an option, environment variable or setting has a bad value
     │   ├── ProfileError           a device profile is missing or malformed
+    │   ├── NothingFailsError      there is nothing to reduce: all is well
     │   └── CannotSendError        something cannot go to another process: a lambda, a class of a notebook
     ├── NotFoundError              nothing with that name or id was captured (exit code 3)
     ├── StoreError                 artifacts cannot be written or read (exit code 4)
@@ -14,6 +15,7 @@
     ├── LayoutError                graphviz could not lay a graph out
     ├── RewriteError               a fixed model cannot compute what the original does, for these inputs
     ├── ReproError                 a graph cannot be written as a standalone script
+    │   └── FlakyFailureError      what is to be reduced fails in some runs only
     ├── AdapterError               an accelerator's adapter could not compile a graph
     │   ├── BackendCrashError      a foreign process died, hung or ran out of memory
     │   └── RefusedError           the simulated device cannot run this
@@ -63,6 +65,10 @@ class ProfileError(UsageError):
     """A device profile is missing or malformed."""
 
 
+class NothingFailsError(UsageError):
+    """There is nothing to reduce: nothing fails."""
+
+
 class CannotSendError(UsageError):
     """A value cannot be sent to another process."""
 
@@ -97,6 +103,10 @@ class RewriteError(InductorDebugError):
 
 class ReproError(InductorDebugError):
     """A graph cannot be written as a standalone script."""
+
+
+class FlakyFailureError(ReproError):
+    """What is to be reduced fails in some runs only: a smaller graph that passes says nothing."""
 
 
 class AdapterError(InductorDebugError):

@@ -23,7 +23,11 @@ _SWITCH_WORDS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(
 LEAST_PROCESS_MEMORY = 512 * 1024**2
 """Torch and its compiler need some 350 MB before the first tensor."""
 
-LOWERINGS = ("dynamo", "aot", "inductor")
+NUMERICS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+"""The formats that a candidate's device may be said to compute in."""
+
+ON_DEMAND = "on-demand"
+LOWERINGS = ("dynamo", "aot", "inductor", ON_DEMAND)
 
 _SIZE_UNITS = {"": 1, "B": 1} | {
     f"{prefix}{suffix}": base ** (power + 1)
@@ -65,6 +69,40 @@ def parse_names(text: str) -> tuple[str, ...]:
     if not names:
         raise ValueError("allowed: one or more names, separated by commas")
     return names
+
+
+GATES: dict[str, str] = {
+    **dict.fromkeys(("pcc", "cosine", "sqnr"), "at least"),
+    **dict.fromkeys(("max_error", "rmse", "ulp"), "at most"),
+}
+"""A figure of a comparison that can be required, and on which side of the limit it has to be."""
+
+
+def read_gate(text: str) -> tuple[str, float]:
+    """One gate, ``sqnr=40dB``, as the figure's name and the limit.
+
+    Raises:
+        ValueError: there is no such figure, or its limit is no number.
+    """
+    name, _, value = (part.strip().lower() for part in text.partition("="))
+    if name not in GATES:
+        near = difflib.get_close_matches(name, GATES, n=1)
+        missing = f"there is no gate {quoted(name)}"
+        raise ValueError(f"{missing}; did you mean {near[0]}?" if near else f"allowed: {', '.join(GATES)}; {missing}")
+    number = value.removesuffix("db").strip() if name == "sqnr" else value
+    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", number):
+        raise ValueError(f"{name} needs a number; allowed: gates such as pcc=0.99,sqnr=40dB")
+    return name, float(number)
+
+
+def parse_gates(text: str) -> tuple[str, ...]:
+    """Figures that are required of every output: ``pcc=0.99,sqnr=40dB``."""
+    gates = tuple(filter(None, map(str.strip, text.split(","))))
+    if not gates:
+        raise ValueError("allowed: gates such as pcc=0.99,sqnr=40dB, of " + ", ".join(GATES))
+    for gate in gates:
+        read_gate(gate)
+    return gates
 
 
 def parse_folder(text: str) -> str:
@@ -131,15 +169,19 @@ parse_backend = _text(
 parse_target = _text(  # whether the profile exists is checked by devices
     lambda text: text.strip() and "\0" not in text, "the name of a built-in profile, such as default, or a TOML file"
 )
+parse_numerics = _text(NUMERICS.__contains__, ", ".join(NUMERICS))
+parse_calls = _text(
+    re.compile(r"first|last|all|[1-9][0-9]{0,5}").fullmatch, "first, last, all or a whole number above 0"
+)
 parse_variable = _text(str.isidentifier, "the name of a Python variable, such as session")
 parse_lowering = _text(LOWERINGS.__contains__, ", ".join(LOWERINGS))
 
 
 _TAKES: dict[Callable[[str], Any], tuple[type, ...]] = {
     **dict.fromkeys((parse_switch, parse_transfers), (bool, int)),
-    **dict.fromkeys((parse_alignment, parse_size, parse_process_memory, parse_limit), (int,)),
+    **dict.fromkeys((parse_alignment, parse_size, parse_process_memory, parse_limit, parse_calls), (int,)),
     **dict.fromkeys((parse_seconds, parse_tolerance), (int, float)),
-    parse_names: (list, tuple),
+    **dict.fromkeys((parse_names, parse_gates), (list, tuple)),
     **dict.fromkeys((parse_folder, parse_target), (PurePath,)),
 }
 """Parser → the types besides text that a config file or a call may give."""
@@ -258,9 +300,9 @@ OPTIONS: dict[str, Option] = {
         Option("deny", "ops that the target does not have, such as aten.convolution", parse_names, metavar="OP,…"),
         Option(
             "lower",
-            "how far to lower plain (not compiled) models: dynamo, aot or inductor",
+            "how far to lower plain (not compiled) models: dynamo, aot, inductor, or on-demand (inductor, once wanted)",
             parse_lowering,
-            default="inductor",
+            default=ON_DEMAND,
             metavar="STAGE",
         ),
         Option(
@@ -281,6 +323,29 @@ OPTIONS: dict[str, Option] = {
         _switch("backward", "with --diff: compare gradients too", "diff"),
         _tolerance("atol", "absolute"),
         _tolerance("rtol", "relative"),
+        Option(
+            "numerics",
+            "with --diff: the format that the candidate computes in, where it does not say so: " + ", ".join(NUMERICS),
+            parse_numerics,
+            metavar="FORMAT",
+            needs="diff",
+        ),
+        Option(
+            "require",
+            "with --diff: what every output must reach beside its verdict, of " + ", ".join(GATES),
+            parse_gates,
+            metavar="GATE=VALUE,…",
+            needs="diff",
+        ),
+        _switch("tokens", "with --diff: compare logits as next tokens too: flips, divergence, perplexity", "diff"),
+        Option(
+            "calls",
+            "with --diff: which calls of each model are compared: first, last, all, or a number for the first so many",
+            parse_calls,
+            default="first",
+            metavar="all|N|last",
+            needs="diff",
+        ),
         _switch(
             "localize", "with --diff: when outputs differ, also search for the op, the kernel and the line", "diff"
         ),
@@ -345,8 +410,21 @@ OPTIONS: dict[str, Option] = {
 CHECK_OPTIONS = ("strict", "target", "alignment", "max_memory", "dtypes", "deny")
 MAGIC_OPTIONS = (
     *CHECK_OPTIONS,
-    *("lower", "diff", "candidate", "backward", "atol", "rtol", "localize", "isolate", "timeout", "memory_limit"),
-    *("as", "model", "artifacts", "artifacts_limit", "transfers", "native", "faults", "no_panel", "quiet"),
+    *("lower", "diff", "candidate", "backward", "atol", "rtol", "numerics", "require", "localize"),
+    *(
+        "calls",
+        "tokens",
+        "isolate",
+        "timeout",
+        "memory_limit",
+        "as",
+        "model",
+        "artifacts",
+        "artifacts_limit",
+        "transfers",
+        "native",
+    ),
+    *("faults", "no_panel", "quiet"),
 )
 
 

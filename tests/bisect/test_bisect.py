@@ -5,11 +5,15 @@ import itertools
 import pytest
 import torch
 import torch._inductor.config as inductor_config
+from functorch.compile import make_boxed_func
 from stub_adapters import OffByOne, SilentAdapter
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor import decomposition
 
 from inductor_debug_jupyter.pipeline.adapters import MockAcceleratorAdapter
 from inductor_debug_jupyter.pipeline.bisect import STEPS, bisect_stages, is_rung
+from inductor_debug_jupyter.pipeline.diff import KernelDiffHarness
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.records import BisectRecord, Rung
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
@@ -46,20 +50,78 @@ def test_inductors_relu_fault_is_inductors():
         record = bisect_stages(Small(), torch.randn(4, 8), adapter=MockAcceleratorAdapter())
     assert record.first_bad == "inductor"
     assert "generated code" in record.explanation
+    assert [(each.op, each.source.text.strip()) for each in record.culprits if each.source] == [
+        ("aten.relu.default", "return torch.relu(self.proj(x)) * 2")
+    ]
+    assert f"in {record.culprits[0].kernel} at test_bisect.py" in record.explanation
     assert outcomes(record) == {
         "eager": "good",
         "dynamo": "good",
         "aot": "good",
         "aot_decomposed": "good",
+        "inductor_passes": "good",
         "inductor": "bad",
         "mock": "not_run",
     }
-    bad = record.rungs[4]
+    bad = record.rungs[5]
     assert bad.diff is not None
     assert bad.diff.outputs[0].max_absolute_error == pytest.approx(2, rel=0.01)  # relu + 1, times 2
     text = bisect_text(record)
     assert "Small: the first rung that is not good is inductor" in text
     assert "→ inductor" in text
+
+
+def without_relu(graph):
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.relu.default):
+        node.replace_all_uses_with(node.args[0])
+        graph.erase_node(node)
+
+
+def test_a_pass_is_named_with_its_author_and_the_line():
+    with inductor_config.patch(post_grad_custom_pre_pass=without_relu):
+        record = bisect_stages(Small(), torch.randn(4, 8))
+    assert record.first_bad == "inductor_passes"
+    assert [each.op for each in record.culprits] == ["aten.relu.default"]
+    assert "the pass post_grad_custom_pre_pass (without_relu, test_bisect.py line " in record.explanation
+    assert "generated code" not in record.explanation
+
+
+def test_a_decomposition_is_named(monkeypatch):
+    def wrong(x):
+        return x * torch.sigmoid(x) * 1.1
+
+    monkeypatch.setitem(decomposition.decompositions, torch.ops.aten.silu.default, wrong)
+    record = bisect_stages(nn.Sequential(nn.Linear(8, 8), nn.SiLU(), nn.ReLU()), torch.randn(4, 8))
+    assert record.first_bad == "aot_decomposed"
+    assert [each.op for each in record.culprits] == ["aten.silu.default"]
+    assert "its decomposition" in record.explanation
+
+
+def test_the_op_of_a_device_is_named():
+    def device(gm, inputs):
+        def compiler(graph, _):
+            for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.relu.default):
+                node.target = torch.ops.aten.sigmoid.default
+            graph.recompile()
+            return make_boxed_func(graph.forward)
+
+        return aot_autograd(fw_compiler=compiler)(gm, inputs)
+
+    record = bisect_stages(Small(), torch.randn(4, 8), adapter=device, steps=CHEAP)
+    assert record.first_bad == "device"
+    assert [each.op for each in record.culprits] == ["aten.relu.default"]
+    assert "It comes in at aten.relu.default" in record.explanation
+
+
+def test_a_search_that_fails_leaves_the_rung_and_says_so(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no\nluck")
+
+    monkeypatch.setattr(KernelDiffHarness, "localize", broken)
+    record = bisect_stages(Small(), torch.randn(4, 8), adapter=OffByOne(torch.relu), steps=CHEAP)
+    assert (record.first_bad, record.culprits) == ("off-by-one", ())
+    assert "could not be found: RuntimeError: no" in record.explanation
+    assert "\n" not in record.explanation
 
 
 def test_a_device_that_lies_is_named():
@@ -150,3 +212,27 @@ def test_text_from_the_model_stays_on_its_line():
     assert len(text.splitlines()) == 6
     assert "→ eager" in text
     assert "no rung was run" in bisect_text(BisectRecord("net", ()))
+
+
+@pytest.mark.parametrize(
+    ("beside", "adapter", "reading"),
+    [
+        (SilentAdapter(), OffByOne(torch.relu), "is right and off-by-one is not: the bug is in the front end"),
+        (OffByOne(torch.relu), OffByOne(torch.relu), "are both not good: the bug is in what both share"),
+        (OffByOne(torch.relu), MockAcceleratorAdapter(), "the bug is in what off-by-one alone does"),
+        (SilentAdapter(), MockAcceleratorAdapter(), "Both ways to the device agree with eager"),
+    ],
+)
+def test_two_ways_to_one_device_tell_whose_bug_it_is(beside, adapter, reading):
+    record = bisect_stages(Small(), torch.randn(4, 8), adapter=adapter, beside=beside, steps=CHEAP)
+    assert reading in record.explanation
+    assert len(record.rungs) == len(CHEAP) + 2
+    assert record.first_bad in {"", record.rungs[-1].name}
+
+
+def test_a_model_that_is_wrong_before_the_device_says_nothing_on_the_two_ways():
+    calls = itertools.count(1)
+    ways = {"adapter": OffByOne(torch.relu), "beside": SilentAdapter()}
+    record = bisect_stages(lambda x: x + next(calls), torch.ones(4), steps=CHEAP, **ways)
+    assert record.first_bad == "eager"
+    assert "both share" not in record.explanation

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import secrets
 import time
 import urllib.parse
 from collections.abc import Iterator, Sequence
@@ -45,9 +44,7 @@ class LabPage:
 
     def open(self, path: str, seconds: float = 60) -> None:
         """Open the notebook at ``path`` below the server's root and wait for its kernel."""
-        workspace = f"test-{secrets.token_hex(4)}"
-        address = f"{self.lab.url}/lab/workspaces/{workspace}/tree/{urllib.parse.quote(path)}?token={self.lab.token}"
-        self.page.goto(address, timeout=seconds * 1000)
+        self.page.goto(self.lab.page_of(path), timeout=seconds * 1000)
         self.page.wait_for_function(
             f"() => window.jupyterapp && {_PANEL} && {_PANEL}.sessionContext && {_PANEL}.context.isReady"
             f" && {_PANEL}.sessionContext.isReady && {_PANEL}.sessionContext.session?.kernel?.status === 'idle'",

@@ -78,3 +78,61 @@ def test_a_line_a_node_and_a_kernel_light_each_other(lab: LabPage) -> None:
     lab.cell(1)
     lab.screenshot("code-dark")
     lab.assert_clean()
+
+
+LIBRARY = """import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(16, 32)
+
+    def forward(self, x):
+        h = self.up(x)
+        return torch.relu(h) + 1
+"""
+
+
+def test_the_cells_line_lights_the_nodes_of_a_librarys_model(lab: LabPage) -> None:
+    (lab.lab.folder / "library").mkdir()
+    (lab.lab.folder / "library" / "a_library.py").write_text(LIBRARY)
+    cells = [
+        f"{CELLS[0]}\nfrom a_library import Net",
+        "%%inductor_debug --as session\nnet = Net()\nnet(torch.randn(4, 16))",
+    ]
+    panel = lab.panel_of("library/code.ipynb", cells, tab="code")
+    lit = panel.locator("[data-idj='code-node'].idj-lit")
+    panel.locator("[data-idj='code-file']").select_option("In [2]")
+    panel.locator("[data-idj='code-source'] [data-line='3']").click()
+    lit.first.wait_for()
+    lab.wait_idle()
+    assert {"addmm", "relu", "add"} <= set(lit.evaluate_all("rows => rows.map(row => row.dataset.node)"))
+    assert "● " in panel.locator("[data-idj='code-document']").inner_text()
+
+    # A node of the library: its own file is on show, and its line is lit there.
+    panel.locator("[data-idj='code-node'][data-node='relu']").click()
+    lab.wait_idle()
+    assert panel.locator("[data-idj='code-file']").input_value() == "a_library.py"
+    lines = panel.locator("[data-idj='code-source'] [data-idj='line'].idj-lit")
+    assert lines.evaluate_all("rows => rows.map(row => row.dataset.line)") == ["11"]
+    lab.assert_clean()
+
+
+def test_the_code_tab_opens_at_the_line_of_the_finding_and_guards_tell_of_no_finding(lab: LabPage) -> None:
+    (lab.lab.folder / "long").mkdir()
+    (lab.lab.folder / "long" / "a_long_library.py").write_text("# a long file\n" * 300 + LIBRARY)
+    run = "%%inductor_debug --target stick128 --as session\nnet = Net()\nnet(torch.randn(4, 16))"
+    panel = lab.panel_of("long/code.ipynb", [f"{CELLS[0]}\nfrom a_long_library import Net", run])
+    strip = panel.locator("[data-idj='fix-check']")
+    strip.wait_for()
+    lab.open_tab(panel, "code")
+    panel.locator("[data-idj='code-source'] [data-idj='line'].idj-lit[data-line='310']").wait_for()
+    assert panel.locator("[data-idj='code-file']").input_value() == "a_long_library.py"
+    assert not strip.is_visible(), "fix-its have nothing to do with this tab"
+
+    lab.open_tab(panel, "guards")
+    assert panel.locator(".idj-detail .idj-finding-title").count() == 0
+    lab.open_tab(panel, "findings")
+    panel.locator(".idj-detail .idj-finding-title").wait_for()
+    assert strip.is_visible()

@@ -38,6 +38,22 @@ def test_the_tab_goes_from_the_whole_to_single_elements(lab: LabPage) -> None:
     assert "aten.clone" in (panel.locator("[data-idj='culprit']").first.text_content() or "")
     assert panel.locator("[data-idj='row_dim']").count() == 1
     lab.screenshot("diff-whole")
+    story = panel.locator("[data-idj='culprit-line']")
+    assert "Comes in at clone" in (story.text_content() or "")
+    assert "y = torch.clone(y)" in (story.text_content() or "")
+    top = panel.locator(".idj-diff").bounding_box()
+    seen = story.bounding_box()
+    assert top is not None
+    assert seen is not None
+    assert seen["y"] - top["y"] < 120, "the story comes before the figures"
+    story.click()
+    panel.locator("[data-idj='graph'] .idj-lit", has_text="clone").first.wait_for()
+    lab.open_tab(panel, "overview")
+    assert "the numbers are wrong: 1 output differs" in (
+        panel.locator("[data-idj='verdict']").first.text_content() or ""
+    )
+    panel.locator("[data-idj='next']", has_text="clone computes wrong numbers").click()
+    measure.wait_for()
 
     measure.select_option("signed")
     lab.wait_idle()

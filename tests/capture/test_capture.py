@@ -248,7 +248,7 @@ def test_a_lowering_that_fails_is_a_reason_and_the_run_goes_on(monkeypatch):
         raise RuntimeError("no lowering today\nsecond line")
 
     monkeypatch.setattr(lowering, "lower_with_inductor", broken)
-    with capture(eager=True) as session:
+    with capture(eager=True, lower="inductor") as session:
         out = nn.Linear(4, 4)(torch.randn(2, 4))
     assert out.shape == (2, 4)
     assert "no lowering today" in session.captures[0].missing["code"]

@@ -34,10 +34,11 @@ def one_error_line(result: Any) -> str:
 def test_list_shows_the_last_session_first(cli: Cli, store: ArtifactStore) -> None:
     result = cli("list")
     assert (result.code, result.err) == (0, "")
-    header, first, second = result.out.splitlines()
+    header, first, second, folder = result.out.splitlines()
     assert header.split() == ["id", "age", "name", "target", "graphs", "findings", "size"]
     assert first.startswith("second-2")
     assert second.startswith("first-1")
+    assert folder.endswith("(at most 2 GiB, then the oldest go)")
     assert first.split()[1:8] == ["now", "In", "[4]", "default", "1", "1", first.split()[7]]
 
 
@@ -71,7 +72,7 @@ def test_names_cannot_steer_the_terminal(cli: Cli, save: Callable[[str, str], No
     assert "\x1b" not in out
     assert "\x07" not in out
     assert "[red]" in out, "not read as markup"
-    assert len(out.splitlines()) == 2
+    assert len(out.splitlines()) == 3
 
 
 def test_the_folder_comes_from_the_option_or_the_environment(
@@ -157,7 +158,7 @@ def test_clean_dry_run_and_rules(cli: Cli, store: ArtifactStore) -> None:
         (["lst"], "unknown command 'lst'; did you mean list?"),
         (
             ["xyzzy"],
-            "unknown command 'xyzzy'; allowed: quickstart, list, show, analyze, report, diff, bisect, conformance",
+            "unknown command 'xyzzy'; allowed: quickstart, tour, list, show, analyze, report, compare, history, diff",
         ),
         (["list", "--artifcts", "x"], "unknown option '--artifcts'; did you mean --artifacts?"),
         (["clean", "--dryrun"], "unknown option '--dryrun'; did you mean --dry-run?"),

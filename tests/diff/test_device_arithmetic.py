@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from inductor_debug_jupyter import ComparisonConfig, KernelDiffHarness, StickAdapter, capture
+from inductor_debug_jupyter import ComparisonConfig, KernelDiffHarness, StickAdapter, capture, compare_tensors
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -80,6 +80,52 @@ def test_a_backend_that_says_nothing_is_judged_by_what_the_target_or_the_user_sa
     assert session.diff(candidate=held_in_float16()).verdict == "rounding"
     with pytest.raises(OptionError, match="numerics='float17'; allowed: float64, float32"):
         ComparisonConfig(numerics="float17")
+
+
+@pytest.mark.parametrize(
+    ("stated", "verdict", "note"),
+    [
+        ("float16", "rounding", ""),
+        ("bfloat16", "rounding", "said to compute in bfloat16, but its single ops look like float16 throughout"),
+        ("float32", "mismatch", "said to compute in float32, but its single ops look like float16 throughout"),
+    ],
+)
+def test_a_stated_format_is_the_users_word_and_what_speaks_against_it_is_said(
+    stated: str, verdict: str, note: str
+) -> None:
+    config = ComparisonConfig(numerics=stated)
+    report = KernelDiffHarness(Net(), (X,), test_backend=held_in_float16(), comparison_config=config).compare()
+    assert report.verdict == verdict
+    assert f"what {stated} explains" in report.outputs[0].reason
+    against = [each for each in report.record.notes if "is said to compute" in each]
+    assert len(against) == bool(note)
+    assert note in "".join(against)
+
+
+def test_a_device_that_rounds_nothing_contradicts_a_stated_format() -> None:
+    def plain(graph_module: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
+        return lambda *args: [each * (1 + 2.0**-22) for each in graph_module(*args)]
+
+    config = ComparisonConfig(numerics="float16")
+    report = KernelDiffHarness(Net(), (X,), test_backend=plain, comparison_config=config).compare()
+    assert report.passed
+    assert any("but its single ops look like float32" in note for note in report.record.notes), report.record.notes
+
+
+def test_a_format_that_is_not_used_is_said() -> None:
+    config = ComparisonConfig(numerics="bfloat16")
+    for backend, own in (("aot_eager", "the tensors' own formats"), ("stick128", "float16")):
+        harness = KernelDiffHarness(Net(), (X,), test_backend=backend, comparison_config=config)
+        assert f"numerics=bfloat16 was not used: {backend} computes in {own}" in harness.compare().record.notes
+
+
+def test_without_a_model_the_formats_tolerances_decide() -> None:
+    held = X.bfloat16().float()
+    assert compare_tensors(X, held).verdict == "mismatch"
+    assert compare_tensors(X, held, ComparisonConfig(numerics="bfloat16")).verdict == "rounding"
+    assert compare_tensors(X, held, ComparisonConfig(numerics="float16")).verdict == "mismatch"
+    whole = torch.tensor([1000])
+    assert compare_tensors(whole, whole + 1, ComparisonConfig(numerics="bfloat16")).verdict == "mismatch"
 
 
 def test_torchs_own_backends_are_not_judged_by_the_targets_format() -> None:

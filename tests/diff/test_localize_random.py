@@ -76,7 +76,7 @@ def _own_generator(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     return op(x, *args, **kwargs)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("op", "model"),
     [
@@ -88,9 +88,28 @@ def _own_generator(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
 )
 def test_another_generator_is_told_and_no_fault(op: str, model: Model, seed: int) -> None:
     torch.manual_seed(seed)
-    found = KernelDiffHarness(model, torch.randn(16, 8 + seed), test_backend=wrong(op, _own_generator)).localize()
+    harness = KernelDiffHarness(model, torch.randn(16, 8 + seed), test_backend=wrong(op, _own_generator))
+    report = harness.compare()
+    assert (report.verdict, report.passed) == ("not_compared", False)
+    assert "draws random numbers of its own" in report.outputs[0].reason
+    found = harness.localize()
+    assert found.verdict == "not_compared"
     assert not found.culprits
     assert "which does not show that each is right" in " ".join(found.notes)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_beside_another_generator_what_draws_nothing_is_still_compared(seed: int) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return _dropped(x), torch.sigmoid(x)
+
+    def backend(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return _own_generator(op, x, *args, **kwargs) if args else op(x) * 1.01
+
+    torch.manual_seed(seed)
+    for name, verdicts in (("native_dropout", ["not_compared", "match"]), ("sigmoid", ["mismatch", "match"])):
+        report = KernelDiffHarness(model, torch.randn(16, 8), test_backend=wrong(name, backend)).compare()
+        assert [output.verdict for output in report.outputs] == verdicts
 
 
 def test_a_random_op_that_the_candidate_refuses_is_named_once() -> None:

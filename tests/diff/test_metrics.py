@@ -327,3 +327,23 @@ def test_nested_tensors_are_not_compared_and_it_is_said(layout):
         result = compare_tensors(*pair)
         assert (result.verdict, result.passed) == ("not_compared", False)
         assert "nested tensor" in result.reason
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64])
+@pytest.mark.parametrize("size", [3e-4, 1e-6, 1e-8])
+@pytest.mark.parametrize("wrong", [0.0, 0.9, 1.1])
+def test_small_numbers_do_not_pass_for_being_small(dtype: torch.dtype, size: float, wrong: float) -> None:
+    reference = (torch.rand(100, dtype=torch.float64) + 0.5).mul(size).to(dtype)
+    candidate = (reference.to(torch.complex128 if dtype.is_complex else torch.float64) * wrong).to(dtype)
+    exact = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    if 0.1 * size > 2 * exact:
+        assert compare_tensors(reference, candidate).verdict == "mismatch"
+        assert not tensors_are_close(reference, candidate)
+    assert tensors_are_close(reference, candidate, atol=size * 2), "the user's own tolerance is the user's word"
+    assert tensors_are_close(reference, reference * (1 + torch.finfo(dtype).eps))
+
+
+def test_beside_a_zero_reference_the_usual_tolerance_holds() -> None:
+    found = compare_tensors(torch.zeros(8), torch.full((8,), 1e-6))
+    assert (found.verdict, found.atol) == ("rounding", 1e-5)
+    assert compare_tensors(torch.ones(8), torch.ones(8) + 1e-6).atol == 1e-5

@@ -99,3 +99,77 @@ def test_a_plain_fault_looks_like_no_arithmetic(model: nn.Module) -> None:
         report = KernelDiffHarness(model, (torch.randn(32, 96),), test_backend=device).compare()
     assert report.verdict == "mismatch"
     assert not any("does not say" in note for note in report.record.notes)
+
+
+class Many(nn.Module):
+    """More kinds of ops than a few."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.norm, self.down = nn.Linear(96, 64), nn.LayerNorm(64), nn.Linear(64, 48)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.norm(torch.tanh(self.up(x)))
+        h = h + torch.sigmoid(h) * torch.nn.functional.gelu(h)
+        return torch.softmax(self.down(h), -1)
+
+
+def with_nan(op: str) -> Callable[[str, Any], Any]:
+    def spoiled(name: str, made: Any) -> Any:
+        return made.index_fill(0, torch.tensor([3]), float("nan")) if op in name else made
+
+    return spoiled
+
+
+def noisy(share: float) -> Callable[[str, Any], Any]:
+    return lambda name, made: made * (1 + share * torch.randn_like(made)) if "mm" in name else made
+
+
+def one_row(op: str) -> Callable[[str, Any], Any]:
+    return lambda name, made: made * (1 + 0.3 * (torch.arange(len(made)) == 5))[:, None] if op in name else made
+
+
+def stored(op: str, dtype: torch.dtype) -> Callable[[str, Any], Any]:
+    return lambda name, made: made.to(dtype).float() if op in name else made
+
+
+BRAIN, HALF, FULL = torch.bfloat16, torch.float16, torch.float32
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize(
+    "device",
+    [
+        chip(HALF, HALF, off("softmax", 1.02)),  # of a kind that comes late among the ops
+        chip(BRAIN, FULL, off("sigmoid", 1.02)),
+        chip(BRAIN, BRAIN, one_row("tanh")),
+        chip(BRAIN, FULL, with_nan("tanh")),
+        chip(HALF, HALF, off("tanh", float("inf"))),
+        chip(FULL, FULL, noisy(2e-3)),  # of the size of bfloat16's rounding, and none
+        chip(FULL, FULL, stored("addmm", BRAIN)),  # one op in another format than all others
+        chip(BRAIN, FULL, stored("sigmoid", HALF)),
+    ],
+    ids=["softmax", "sigmoid", "a row", "nan", "inf", "noise", "one op's format", "another op's format"],
+)
+def test_nothing_that_is_no_arithmetic_looks_like_one(device: Any) -> None:
+    with torch.no_grad():
+        report = KernelDiffHarness(Many().eval(), (torch.randn(32, 96),), test_backend=device).compare()
+    assert report.verdict == "mismatch"
+    assert not report.outputs[0].reason.startswith("looks like")
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("device", [chip(HALF, HALF), chip(BRAIN, BRAIN), chip(BRAIN), chip(HALF)])
+def test_a_healthy_chip_of_many_ops_is_not_red(device: Any) -> None:
+    with torch.no_grad():
+        report = KernelDiffHarness(Many().eval(), (torch.randn(32, 96),), test_backend=device).compare()
+    assert report.verdict == "rounding"
+    assert report.outputs[0].reason.startswith("looks like")
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_a_model_that_is_too_small_to_tell_says_so() -> None:
+    with torch.no_grad():
+        report = KernelDiffHarness(nn.Linear(4, 4), (torch.randn(2, 4),), test_backend=chip(BRAIN)).compare()
+    assert any("is not known: no product of enough elements was seen" in note for note in report.record.notes)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import pytest
+
+from inductor_debug_jupyter.pipeline.diff.report import overall_verdict
 from inductor_debug_jupyter.pipeline.records import (
     CrashRecord,
     Culprit,
@@ -12,6 +16,7 @@ from inductor_debug_jupyter.pipeline.records import (
     LocalizationRecord,
     NodeError,
     OutputDiff,
+    SourceLine,
 )
 from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_summary, diff_text, diff_view, worst_first
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
@@ -43,8 +48,8 @@ def test_the_worst_comes_first() -> None:
 def test_the_text_has_the_verdict_the_place_and_the_notes() -> None:
     text = diff_text(record(FINE, WRONG, notes=("careful",), images=("a.png",)))
     lines = text.splitlines()
-    assert lines[0] == "✗ m: eager against inductor · 2 outputs: 1 mismatch, 1 equal"
-    assert lines[2] == "✗ logits · mismatch · float32 2×2×6"
+    assert lines[1] == "✗ m: eager against inductor · 2 outputs: 1 mismatch, 1 equal"
+    assert lines[3] == "✗ logits · mismatch · float32 2×2×6"
     assert "  far off" in lines
     assert "largest error 5.000e-01" in text
     assert text.index("logits") < text.index("fine")
@@ -125,3 +130,38 @@ def test_a_search_is_told_in_the_tab_with_its_crashes_and_notes() -> None:
     unexplained = LocalizationRecord("m", "chip", crashes=(CRASH,))
     assert "NOTHING WAS COMPARED" in localization_text(unexplained)
     assert "| unit 3" in localization_text(unexplained)
+
+
+CULPRIT = Culprit("aten.relu.default", "relu", "forward", "cpp_fused_3", "up", SourceLine("net.py", 12, "relu(x)"))
+MISSED = replace(FINE, path="gate", verdict="mismatch", missed_gates=("pcc 0.9, required at least 0.99",))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "culprits", "sentence"),
+    [
+        ((FINE,), (), "Equal to the bit."),
+        ((replace(FINE, verdict="rounding", reason="as float16 gives it: at most 0.8× what float16 explains"),), (),
+         "As float16 gives it: nothing is wrong."),
+        ((replace(FINE, verdict="rounding", reason="rounding: at most 1× what rounding explains at [0]"),), (),
+         "Rounding only: nothing is wrong."),
+        ((WRONG, FINE), None, f"Wrong: {WRONG.path}; localize() names the op."),
+        ((WRONG, FINE), (), f"Wrong: {WRONG.path}; no op was found that explains it."),
+        ((WRONG, FINE), (CULPRIT,),
+         "Wrong: `relu` in net.py, line 12, in kernel cpp_fused_3, introduced here; 1 output inherits it."),
+        ((WRONG, SHAPES), (CULPRIT, CULPRIT),
+         ("Wrong: `relu` in net.py, line 12, in kernel cpp_fused_3, introduced here, and 1 other op; 2 outputs "
+          "inherit it.")),
+        ((replace(MISSED, reason="pcc 0.9, required at least 0.99; as float16 gives it: at most 1× what"),), None,
+         "Not as required: gate (pcc 0.9, required at least 0.99), though rounding explains the difference."),
+        ((FINE, replace(FINE, verdict="not_compared")), None,
+         "Not known: 1 output not compared, and none that was compared is wrong."),
+    ],
+)  # fmt: skip
+def test_the_story_comes_first(
+    outputs: tuple[OutputDiff, ...], culprits: tuple[Culprit, ...] | None, sentence: str
+) -> None:
+    found = None if culprits is None else LocalizationRecord("m", "inductor", culprits=culprits)
+    told = record(*outputs)
+    told = replace(told, verdict=overall_verdict(told.outputs))
+    assert diff_text(told, localization=found).splitlines()[0] == sentence
+    assert diff_view(told, localization=found)["story"] == sentence

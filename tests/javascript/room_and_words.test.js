@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findingMarkdown } from "./panel/detail.js";
+import { findingMarkdown, selectCall } from "./panel/detail.js";
 import { boxInMap } from "./panel/pictures.js";
 import { moved } from "./panel/room.js";
 
@@ -23,4 +23,8 @@ test("a finding is copied as Markdown that stands for itself", () => {
   assert.match(text, /Rule `align.innermost`, error, 12 places/);
   assert.match(text, /- At net.py:1: `h = self.up\(x\)` \(up · addmm\)/);
   assert.match(text, /- … and 2 more\n$/);
+});
+
+test("a link to a finding is the call that chooses it", () => {
+  assert.equal(selectCall("mine", { index: 3, rule_id: "align.innermost", title: "70 is not a multiple of 64" }), "mine.select(finding=3)  # align.innermost: 70 is not a multiple of 64");
 });

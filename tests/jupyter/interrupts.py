@@ -254,7 +254,7 @@ class Target:
         struck = time.time()
         replies = {}
         while len(replies) < 2:
-            reply = client.get_shell_msg(timeout=60)
+            reply = client.get_shell_msg(timeout=280)
             if (parent := reply["parent_header"].get("msg_id")) in (first, second):
                 replies[parent] = reply["content"]
                 if parent == first:

@@ -65,6 +65,22 @@ EFFECTS = {
     "artifacts": ("--artifacts elsewhere", "Path('elsewhere').is_dir()", "True"),
     "atol": ("--diff --candidate wrong:relu --atol 100", "session.record.diff.verdict", "'rounding'"),
     "rtol": ("--diff --candidate wrong:relu --rtol 1", "session.record.diff.verdict", "'rounding'"),
+    "numerics": (
+        "--diff --candidate wrong:relu --numerics float16",
+        "session.record.diff.verdict, 'what float16 explains' in session.record.diff.outputs[0].reason",
+        "('mismatch', True)",
+    ),
+    "require": (
+        "--diff --candidate wrong:relu --rtol 1 --require sqnr=40dB",
+        "session.record.diff.verdict, session.record.diff.outputs[0].missed_gates",
+        "('mismatch', ('sqnr 6.0206, required at least 40 dB',))",
+    ),
+    "tokens": ("--diff --candidate aot_eager --tokens", "len(session.record.diff.tokens)", "0"),
+    "calls": (
+        "--diff --candidate aot_eager --calls all",
+        "session.settings['calls'], session.record.diff.verdict",
+        "('all', 'match')",
+    ),
     "artifacts_limit": ("--artifacts-limit 3GiB", "session.settings['artifacts_limit']", "3221225472"),
     "transfers": ("--transfers values", "session.settings['transfers']", "'values'"),
     "native": ("--no-native --diff --candidate aot_eager", "session.settings['native']", "False"),

@@ -32,7 +32,8 @@ def test_the_timeline_is_drawn_when_the_tab_is_opened_and_a_bar_selects():
     open_tab(panel, "guards")
     assert len(panel.guards["rows"]) > 1
     bars = panel.widgets["timeline"].marks[0]
-    assert list(bars.x) == [f"{each.compile_id} · call {at}" for at, each in enumerate(session.captures, 1)]
+    names = [f"{each.compile_id} · call {at}" for at, each in enumerate(session.captures, 1)]
+    assert list(bars.x) == [names[0], *(f"↻ {name}" for name in names[1:])]
     assert all(seconds > 0 for seconds in bars.y)
     bars._handle_custom_msgs(bars, {"event": "element_click", "data": {"index": 1}})
     assert session.selection["compile_id"] == session.captures[1].compile_id

@@ -81,3 +81,16 @@ def test_options_without_an_expression_are_not_ignored(ready):
     outcome = ready.run("%inductor_debug --target stick128")
     assert "nothing to run: put an expression behind the options" in outcome.stderr + outcome.error
     assert outcome.displays == []
+
+
+def test_compare_takes_variables_and_files(ready):
+    ready.run("%inductor_debug --lower aot --no-panel --as before small(torch.ones(2, 3))")
+    ready.run("%inductor_debug --lower aot --no-panel --as after small(torch.ones(4, 3))\nafter.save('after.json')")
+    assert ready.value("'float32[2, 3] → float32[4, 3]' in str(before.compare(after))") == "True"
+    shown = ready.run("%inductor_debug --compare before after").results
+    assert "nodes-changed" in shown[0]
+    assert ready.run("%inductor_debug --compare before after.json").results == shown
+    for bad, told in (("before", "give two runs"), ("before nothing", "no session 'nothing'"), ("x y.json", "cannot")):
+        outcome = ready.run(f"%inductor_debug --compare {bad}")
+        assert "--compare: " in outcome.stderr + outcome.error
+        assert told in outcome.stderr + outcome.error or bad == "x y.json"

@@ -319,7 +319,7 @@ def test_a_full_disk_is_said_and_the_cells_results_stay(ready):
     finally:
         ready.run("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
     assert (outcome.results, outcome.error) == (["torch.Size([3, 512])"], "")
-    assert ready.value("len(session.captures)") == "1"
+    assert ready.value("len(session.record.captures)") == "1"
     notes = ready.value("[str(note) for note in session.notes]")
     assert notes.count("nothing was saved") == 1
     assert outcome.stderr.count("nothing was saved") == 1

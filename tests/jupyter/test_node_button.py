@@ -10,7 +10,7 @@ from panel_requests import ask
 from torch import nn
 
 from inductor_debug_jupyter import DebugSession, capture
-from inductor_debug_jupyter.jupyter.panel import DebugPanel
+from inductor_debug_jupyter.jupyter.panel import DebugPanel, node_binder
 from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
 from inductor_debug_jupyter.jupyter.panel.node_binder import NodeBinder
 
@@ -64,6 +64,13 @@ def test_a_name_of_the_users_and_a_node_that_is_not_there(session: DebugSession)
     assert "has a node 'nobody'" in bind(panel, "nobody")
     assert panel.bound == {}
     assert "missing required field" in ask(panel, "bind_node", node="relu")
+
+
+def test_without_ipython_nothing_is_said_to_be_bound(session: DebugSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_binder, "get_ipython", lambda: None)
+    panel = DebugPanel(session.record, LiveParts(binder=NodeBinder(session)))
+    assert bind(panel, "relu") == "no IPython here, so no variables to bind; session.node('relu') has the same"
+    assert panel.bound == {}
 
 
 def test_a_panel_of_a_record_alone_has_no_button(session: DebugSession) -> None:

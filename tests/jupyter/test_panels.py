@@ -18,7 +18,10 @@ from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
+    Culprit,
+    GraphBreak,
     GraphRecord,
+    LocalizationRecord,
     NodeRecord,
     Place,
     SessionRecord,
@@ -305,3 +308,39 @@ def test_the_front_end_is_offline_and_never_parses_data_as_html() -> None:
             assert forbidden not in code, f"{path.name}: {forbidden}"
     for path in STATIC.glob("*.css"):
         assert not re.search(r"@import|url\(", path.read_text(encoding="utf-8")), path.name
+
+
+def test_a_rules_page_is_sent_when_it_is_asked_for_and_a_rule_of_ones_own_has_none() -> None:
+    panel = DebugPanel(
+        record(findings=(Violation("align.innermost", "error", "x", ()), Violation("mine", "error", "y", ())))
+    )
+    assert [finding["has_page"] for finding in panel.findings] == [True, False]
+    assert panel.page["blocks"] == []
+    assert ask(panel, "explain_rule", rule_id="align.innermost") == ""
+    assert panel.page["title"].startswith("align.innermost: ")
+    assert "no rule is called 'mine'" in ask(panel, "explain_rule", rule_id="mine")
+
+
+def test_a_report_is_written_by_the_session_and_a_record_alone_has_none(tmp_path: Path) -> None:
+    assert "only its record" in ask(DebugPanel(record()), "write_report")
+    page = tmp_path / "page.html"
+    page.write_text("<p>all of it ✓</p>", encoding="utf-8")
+    panel = DebugPanel(record(), LiveParts(report=lambda: page, variable="mine"))
+    assert ask(panel, "write_report") == ""
+    assert panel.report == {"path": str(page), "name": "page.html", "text": "<p>all of it ✓</p>"}
+    assert panel.header["variable"] == "mine"
+
+
+def test_without_findings_the_culprit_or_the_first_break_is_chosen() -> None:
+    at = SourceLine("c", 1, "x = 1", label=LABEL)
+    broken = GraphBreak("0/0", "print", at)
+    panel = DebugPanel(record(findings=(), graph_breaks=(broken,)))
+    assert (panel.selection["node"], panel.selection["label"], panel.selection["line"]) == ("", LABEL, 1)
+    found = LocalizationRecord("m", "chip", (Culprit("aten.add.Tensor", "add", "forward"),))
+    panel = DebugPanel(record(findings=(), graph_breaks=(broken,), localization=found))
+    assert (panel.selection["compile_id"], panel.selection["stage"], panel.selection["node"]) == (
+        "0/0",
+        "forward",
+        "add",
+    )
+    assert DebugPanel(record(findings=())).selection["line"] == 0

@@ -22,7 +22,7 @@ def impatient(kernel):
 
 
 def test_a_busy_cell_says_which_graph_which_stage_how_long_and_then_nothing(impatient):
-    outcome = impatient.run(CELL.format(magic="%%inductor_debug"))
+    outcome = impatient.run(CELL.format(magic="%%inductor_debug --lower inductor"))
     told = [one["text/html"] for one in (*outcome.displays, *outcome.updates) if "⏳" in one.get("text/html", "")]
     assert any("Linear (" in text and "generating code" in text for text in told)
     assert all(re.search(r" · \d+ s<", text) for text in told), "the seconds are of what is named"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from IPython.core.interactiveshell import InteractiveShell
 
 from inductor_debug_jupyter.jupyter import cells, extension
@@ -195,7 +196,6 @@ UNSEEN = {
     "no model": ("1 + 1", ""),
     "a model that is not called": ("torch.nn.Linear(30, 64)", ""),
     "--model of another": ("other = Block()\nblock(x)", "--model other"),
-    "jit.script": ("torch.jit.script(block)(x)", ""),
     "a task that outlives the cell": (TASK, ""),
 }
 
@@ -221,6 +221,161 @@ def test_a_model_that_dynamo_does_not_look_at_does_not_pass(shell: InteractiveSh
     result = shell.run_cell(f"%%inductor_debug --target stick128 --lower dynamo --strict\n{code}")
     assert isinstance(result.error_in_exec, ConstraintViolationError)
     assert "call of Block: it ran, and Dynamo did not look at it" in str(result.error_in_exec)
+
+
+BESIDE = "torch.nn.Linear(64, 64)(torch.randn(8, 64))\n"
+PRODUCT = """class Product(torch.nn.Module):
+    def __init__(self, size=30):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(size, 64))
+"""
+EARLIER = """import queue, threading
+work, results = queue.Queue(), queue.Queue()
+earlier = torch.compile(lambda x: x * 2, dynamic=False, backend="eager")
+earlier(torch.randn(8, 64))
+def serve():
+    while (item := work.get()) is not None:
+        results.put(block(item))
+    while (item := work.get()) is not None:
+        results.put(earlier(item))
+threading.Thread(target=serve, daemon=True).start()
+"""
+AHEAD = """import torch._inductor
+from torch.fx.experimental.proxy_tensor import make_fx
+graph = make_fx(lambda x: (x @ x.t(),))(torch.randn(8, 30))
+compiled_ahead = torch._inductor.standalone_compile(graph, [torch.randn(8, 30)])
+"""
+UNCHECKED = {
+    "TorchScript": ("torch.jit.script(torch.nn.Linear(30, 64))(torch.randn(8, 30))", "it is TorchScript"),
+    "a sparse input": ("torch.nn.Linear(30, 64)(torch.randn(8, 30).to_sparse())", "sparse"),
+    "a nested input": (
+        "torch.nn.Linear(30, 64)(torch.nested.nested_tensor([torch.randn(3, 30), torch.randn(4, 30)]))",
+        "NestedTensor",
+    ),
+    "an LSTM": ("torch.nn.LSTM(30, 64)(torch.randn(8, 2, 30))", "LSTM"),
+    "Inductor without Dynamo": (
+        ("import torch._inductor\nx = torch.randn(8, 30)\n"
+        "torch._inductor.compile(torch.fx.symbolic_trace(torch.nn.Linear(30, 64)), [x])(x)"),
+        "did not come from Dynamo",
+    ),
+    "fake tensors": (
+        ("from torch._subclasses import FakeTensorMode\n"
+        "with FakeTensorMode():\n    torch.nn.Linear(30, 64)(torch.randn(8, 30))"),
+        "its tensors are fake",
+    ),
+    "a compiled model on the meta device": (
+        "torch.compile(torch.nn.Linear(30, 64, device='meta'))(torch.randn(8, 30, device='meta'))",
+        "meta device",
+    ),
+    "more recompiles than torch allows": (
+        ("double = torch.compile(lambda x: x * 2, dynamic=False, backend='eager')\n"
+        "for size in range(64, 64 * 12, 64):\n    double(torch.randn(64, size))"),
+        "recompile limit",
+    ),
+    "a break in a loop": (
+        (PRODUCT + "    def forward(self, x):\n        for _ in range(2):\n            print(end='')\n"
+        "            y = x @ self.weight\n        return y\nProduct()(torch.randn(8, 30))"),
+        "it ran as it is, and not compiled",
+    ),
+    "an op between two graphs": (
+        PRODUCT + "    def forward(self, x):\n        return x.nonzero().float() * 2\nProduct()(torch.randn(64, 64))",
+        "aten.nonzero",
+    ),
+    "a function that is switched off": (
+        "@torch.compiler.disable\ndef off(x):\n    return x @ torch.randn(30, 64)\n"
+        + PRODUCT + "    def forward(self, x):\n        return off(x[:, :30]) + x\nProduct()(torch.randn(64, 64))",
+        "torch.compiler.disable",
+    ),
+    "a __call__ that may end in torch's": (
+        (PRODUCT + "    def __call__(self, x):\n        return super().__call__(x) if x is None else x @ self.weight\n"
+        "Product()(torch.randn(8, 30))"),
+        "its own __call__ does without nn.Module's",
+    ),
+    "a __call__ from a class that is no module": (
+        ("class Mixed:\n    def __call__(self, x):\n        return x @ self.weight\n"
+        "class Both(Mixed, torch.nn.Linear):\n    pass\nBoth(64, 30)(torch.randn(8, 30))"),
+        "30 is not a multiple of 64",
+    ),
+    "a __call__ that is no function": (
+        ("import functools\n" + PRODUCT + "    def run(self, _, x):\n        return x @ self.weight\n"
+        "    __call__ = functools.partialmethod(run, 1)\nProduct()(torch.randn(8, 30))"),
+        "its own __call__ does without nn.Module's",
+    ),
+    "a __call__ that is given later": (
+        PRODUCT + "Product.__call__ = lambda self, x: x @ self.weight\nProduct()(torch.randn(8, 30))",
+        "it was given a __call__ of its own later",
+    ),
+    "a hook that is added later": (
+        ("model, other = torch.nn.Linear(64, 64), torch.nn.Linear(30, 64)\nmodel(torch.randn(8, 64))\n"
+        "model.register_forward_hook(lambda _, __, made: made + other(torch.randn(8, 30)))\nmodel(torch.randn(8, 64))"),
+        "30 is not a multiple of 64",
+    ),
+    "a stance that compiles nothing new": (
+        ("earlier(torch.randn(8, 64))\nwith torch.compiler.set_stance('eager_on_recompile'):\n"
+        "    earlier(torch.randn(8, 30))"),
+        "ran without the compiler: a stance or a setting",
+    ),
+    "compiled, with Dynamo switched off": (
+        ("with torch._dynamo.config.patch(disable=True):\n"
+        "    torch.compile(torch.nn.Linear(30, 64), backend='eager')(torch.randn(8, 30))"),
+        "ran without the compiler: a stance or a setting",
+    ),
+    "a branch that the graph takes": (
+        (PRODUCT + "    def forward(self, x):\n        return torch.cond(x.sum() > 0, lambda x: x[:, :30] @"
+        " self.weight, lambda x: x[:, :30] @ self.weight + 1, (x,))\nProduct()(torch.randn(8, 64))"),
+        "rule for cond: what it calls is a graph of its own",
+    ),
+    "what was compiled ahead of time": (
+        "compiled_ahead(torch.randn(8, 30))", "CacheCompiledArtifact: it was compiled ahead of time"
+    ),
+    "a compiled function on a thread of an earlier cell": (
+        "work.put(None)\nwork.put(torch.randn(8, 30))\nresults.get()",
+        "and not captured: that thread was started before",
+    ),
+    "a thread of an earlier cell": ("work.put(x)\nresults.get()", "and not captured: that thread was started before"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("beside", ["", BESIDE], ids=["alone", "beside one"])
+@pytest.mark.parametrize("name", UNCHECKED)
+def test_what_no_rule_has_seen_does_not_pass(shell: InteractiveShell, name: str, beside: str) -> None:
+    code, why = UNCHECKED[name]
+    assert shell.run_cell(EARLIER + (AHEAD if "compiled_ahead" in code else "")).success
+    options = "--target stick128 --strict --no-panel --lower dynamo"
+    result = shell.run_cell(f"%%inductor_debug {options}\n{beside}{code}")
+    shell.run_cell("work.put(None); work.put(None)")
+    assert isinstance(result.error_in_exec, ConstraintViolationError)
+    assert why in str(result.error_in_exec)
+    assert "could not be checked" in str(result.error_in_exec) or why.startswith("30 is not")
+
+
+SEEN = {
+    "a __call__ of its own": PRODUCT + "    def __call__(self, x):\n        return x @ self.weight\nProduct({})({})",
+    "a graph of torch.fx": "torch.fx.symbolic_trace(torch.nn.Linear({}, 64))({})",
+    "the meta device": "torch.nn.Linear({}, 64, device='meta')({}.to('meta'))",
+    "a hook that calls another": (
+        "other, model = torch.nn.Linear({}, 64), torch.nn.Linear(64, 64)\n"
+        "model.register_forward_hook(lambda _, __, made: made + other({}))\nmodel(torch.randn(8, 64))"
+    ),
+    "a backend that returns a module": (
+        "torch.compile(torch.nn.Linear({}, 64), backend=lambda graph, _: graph)({}).sum().backward()"
+    ),
+    "an export": "torch.export.export(torch.nn.Linear({0}, 64), ({1},)).module()({1})",
+}
+
+
+@pytest.mark.parametrize("size", [30, 64], ids=["refused", "taken"])
+@pytest.mark.parametrize("name", SEEN)
+def test_what_is_called_in_an_unusual_way_is_checked(shell: InteractiveShell, name: str, size: int) -> None:
+    code = SEEN[name].replace("{}", str(size), 1).replace("{}", f"torch.randn(8, {size})")
+    code = code.replace("{0}", str(size)).replace("{1}", f"torch.randn(8, {size})")
+    result = shell.run_cell(f"%%inductor_debug --target stick128 --strict --no-panel\n{BESIDE}{code}")
+    if size == 64:
+        assert result.success
+    else:
+        assert isinstance(result.error_in_exec, ConstraintViolationError)
+        assert "30 is not a multiple of 64" in str(result.error_in_exec)
+    assert "__init_subclass__" not in vars(torch.nn.Module)
 
 
 def test_a_cell_under_the_magic_cannot_unload_it(shell: InteractiveShell) -> None:

@@ -351,15 +351,15 @@ def test_autocast_goes_into_the_script(tmp_path, fault):
     assert [line[0] for line in run_all([text, text.replace(repr(FAULT), "'none'")], tmp_path)] == ["0", "1"]
 
 
-def test_large_inputs_come_from_a_seed_unless_that_hides_the_failure(tmp_path, fault):
+def test_large_inputs_are_made_small_with_values_that_still_fail(tmp_path, fault):
     scripts = []
     for op, model, written in (
-        ("aten.tanh.default", lambda x: torch.tanh(x) * 2, "dense(["),
-        ("aten.threshold.default", lambda x: F.threshold(x + 9, 8.0, 0.0) * 2, "packed("),  # a seed gives only zeros
+        ("aten.tanh.default", lambda x: torch.tanh(x) * 2, "listed([1.0, 1.0, 1.0, 1.0], [2, 2]"),
+        ("aten.threshold.default", lambda x: F.threshold(x + 9, 8.0, 0.0) * 2, ", [2, 2]"),  # ones give only zeros
     ):
         fault(op)
         text = Minifier.of_model(model, torch.rand(80, 80) + 0.5, fails=Differs(device)).repro_script()
-        assert f"        {written}" in text
+        assert written in text
         scripts += [text, text.replace(repr(op), "'none'")]
     assert [line[0] for line in run_all(scripts, tmp_path)] == ["0", "1"] * 2
 
@@ -395,7 +395,9 @@ def test_a_reader_sees_what_was_written_before(fault):
     fault("aten.tanh.default")
     minimal = Minifier.of_model(model, torch.randn(3), fails=Differs(device)).minify()
     assert "tanh" in ops(minimal.gm)
-    assert torch.equal(minimal.inputs[0], torch.ones(3))
+    written = minimal.inputs[0]  # and fewer of them: inputs are made small
+    assert written.numel() >= 1
+    assert torch.equal(written, torch.ones_like(written))
 
 
 def test_as_many_models_as_one_likes_are_traced_in_a_process():

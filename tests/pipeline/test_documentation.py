@@ -71,6 +71,9 @@ def test_topics_name_only_options_and_rules_that_there_are():
         "--format",
         "--to",
         "--type",
+        "--compare",
+        "--fail-on",
+        "--stages",
     }
     for page in pages("topics").values():
         assert set(re.findall(r"--[a-z][a-z-]*", page.text)) <= flags, page.name

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.options import OPTIONS, parse_magic_line, parse_size
+from inductor_debug_jupyter.pipeline.options import OPTIONS, parse_gates, parse_magic_line, parse_size
 from inductor_debug_jupyter.pipeline.settings import resolve, unknown_variables
 
 
@@ -66,7 +66,7 @@ def test_call_beats_environment_beats_file_beats_default(tmp_path):
     (tmp_path / "inductor_debug.toml").write_text('alignment = 8\nmax_memory = "1KiB"\ntarget = "stick128"\n')
     settings = resolve({"alignment": 2}, environ={"MOCK_ALIGNMENT": "4", "MOCK_MAX_MEMORY": "2048"}, folder=tmp_path)
     assert (settings["alignment"], settings["max_memory"], settings["target"]) == (2, 2048, "stick128")
-    assert settings["lower"] == "inductor"
+    assert settings["lower"] == "on-demand"
     assert settings.values["alignment"].origin == "call (--alignment)"
     assert settings.values["max_memory"].origin == "MOCK_MAX_MEMORY"
     assert settings.values["target"].origin.endswith("inductor_debug.toml, target")
@@ -104,7 +104,11 @@ GOOD = {
     "backward": ("yes", True, ["true"]),
     "atol": ("1e-3", 1e-3, ["1e-3", '"0.001"']),
     "rtol": ("0", 0.0, ["0", "0.0"]),
+    "numerics": ("float16", "float16", ['"float16"']),
+    "require": ("pcc=0.99", parse_gates("pcc=0.99"), ['"pcc=0.99"']),
     "localize": ("1", True, ["true"]),
+    "tokens": ("1", True, ["true"]),
+    "calls": ("7", "7", ['"7"', "7"]),
     "isolate": ("1", True, ["true"]),
     "timeout": ("2.5", 2.5, ["2.5", '"2.5"']),
     "memory_limit": ("4GiB", 4 * 1024**3, ["4294967296", '"4GiB"']),
@@ -148,7 +152,7 @@ def test_every_option_can_come_from_everywhere(name, tmp_path):
     assert resolve(environ={variable: ""}, folder=tmp_path).values[name].origin.endswith(f"toml, {name}")
 
 
-@pytest.mark.parametrize("name", sorted(set(GOOD) - {"target", "deny", "dtypes", "artifacts", "faults"}))
+@pytest.mark.parametrize("name", sorted(set(GOOD) - {"target", "deny", "dtypes", "artifacts", "faults", "require"}))
 def test_a_bad_value_names_where_it_stands_what_it_is_and_what_is_allowed(name, tmp_path):
     bad = "what is this?"
     sentence = f": '{bad}' is not allowed; allowed: "

@@ -15,9 +15,12 @@ SUITES = {
     "localize": "seeded faults found by op, kernel and line on BERT, ResNet-18 and Mamba; clean runs; smallest fault",
     "guards": "what inspecting guards costs over the compile it watches, and a table of thousands of guards",
     "panel": "the panel in JupyterLab and Chromium: time until it is usable, click to highlight, notebook growth",
+    "screenshots": "every tab of the panel as a picture, 4 subjects, 3 widths, light and dark, to be looked at",
     "fixits": "BERT and ResNet-18 onto stick128, Mamba onto systolic128: findings, memory, numbers around fix_all",
     "nodes": "a question about one node of a model: the first, later ones from checkpoints, and traced anew",
+    "matching": "the nodes of two programs, matched: 1,000 to 100,000 nodes, and whether time is linear",
     "compare": "compare_tensors beside reading both once, assert_close, allclose and numpy, 1e4 to 1e9 elements",
+    "first_answer": "seconds until a plain model's findings are there, beside a plain compile and Inductor at once",
     "numerics": "devices that do not say how they compute, recognised; error budgets, predicted and seen",
     "truth": "a zoo of drawn faults: verdict, op and line right, nobody else blamed; the same models clean: no alarm",
 }

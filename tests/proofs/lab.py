@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,8 @@ def find_chromium() -> str | None:
 class JupyterLab:
     """The server. ``folder`` is its root: notebooks go there."""
 
+    module, app = "jupyterlab", "LabApp"
+
     def __init__(self, home: Path) -> None:
         self.folder = home / "notebooks"
         self.token = secrets.token_hex(16)
@@ -58,10 +61,10 @@ class JupyterLab:
         """Start the server and wait until it answers."""
         self.folder.mkdir(parents=True)
         command = [
-            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+            *(sys.executable, "-m", self.module, "--no-browser", "--allow-root"),
             *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0"),
             *(f"--IdentityProvider.token={self.token}", f"--ServerApp.root_dir={self.folder}"),
-            *("--LabApp.expose_app_in_browser=True", f"--LabApp.app_settings_dir={self._settings()}"),
+            *(f"--{self.app}.expose_app_in_browser=True", f"--{self.app}.app_settings_dir={self._settings()}"),
             "--LabApp.news_url=None",
         ]
         with self._log.open("wb") as log:
@@ -74,6 +77,11 @@ class JupyterLab:
                 self.stop()
                 raise RuntimeError(f"JupyterLab did not start:\n{self.log()[-4000:]}")
             time.sleep(0.1)
+
+    def page_of(self, path: str) -> str:
+        """The address of a notebook, in a workspace of its own."""
+        address = f"{self.url}/lab/workspaces/test-{secrets.token_hex(4)}/tree/{urllib.parse.quote(path)}"
+        return f"{address}?token={self.token}"
 
     def stop(self) -> None:
         """End the server, which ends its kernels; only processes that we started."""
@@ -141,6 +149,16 @@ class JupyterLab:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
+
+
+class Notebook7(JupyterLab):
+    """Jupyter Notebook 7: the same server with one notebook to a page."""
+
+    module, app = "notebook", "JupyterNotebookApp"
+
+    def page_of(self, path: str) -> str:
+        """The address of a notebook."""
+        return f"{self.url}/notebooks/{urllib.parse.quote(path)}?token={self.token}"
 
 
 def free_port() -> int:

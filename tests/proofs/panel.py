@@ -41,6 +41,10 @@ from inductor_debug_jupyter.pipeline.session import DebugSession
 captured = synthetic_capture({size})
 session = DebugSession.of_record(SessionRecord("s", "", "synthetic", "", False, "", "", captures=(captured,)))"""
 _SHOW = "nodes = {size}\nended = time.time()\nsession.panel().show()"
+_MANY = "nodes = {size}\nended = time.time()\nfor _ in range({panels}):\n    display(session.panel())"
+_WIDGETS = "len(__import__('ipywidgets').widgets.widget._instances)"
+_MOST_HEAP = 200
+"""MB of JavaScript heap with every panel in the page."""
 _SMALL = "num_hidden_layers=3, hidden_size=32, num_attention_heads=2, intermediate_size=64, vocab_size=1000"
 _COMPILE_SECONDS = 560.0
 
@@ -79,6 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lower", default="inductor", metavar="STAGE", help="for bert: aot or inductor (default)")
     parser.add_argument("--small", action="store_true", help="a tiny bert, to try this out")
     parser.add_argument("--peer-seconds", default="60", metavar="N", help="time limit of dot and Model Explorer; 60")
+    parser.add_argument(
+        "--many", default="50", metavar="N", help="so many panels in one notebook; default 50, 0 for none"
+    )
     parser.add_argument("--no-peers", action="store_true", help="measure the panel only")
 
 
@@ -87,9 +94,10 @@ def run(args: argparse.Namespace) -> int:
     cases = [_case(part.strip()) for part in args.graphs.split(",")]
     lower = one_of(args.lower, "--lower", _LOWER)
     limit = whole_number(args.peer_seconds, "--peer-seconds", 1)
-    executable = _needs(bert="bert" in cases)
+    many = whole_number(args.many, "--many", 0)
+    executable = browser_for("playwright", *(["transformers"] if "bert" in cases else []))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and browsers end with us
-    results = []
+    results, heap = [], 0.0
     with tempfile.TemporaryDirectory(prefix="inductor-debug-panel-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         with Progress(len(cases) * 3 + 1) as progress:
@@ -104,8 +112,34 @@ def run(args: argparse.Namespace) -> int:
                 other = explorer.seconds(graph, limit) if explorer else "–"
                 goal = Goal(usable=1.0) if case == "bert" else Goal(usable=2.0)
                 results.append(Result(_name(case, panel), panel, goal, dot, other))
+            if many:
+                heap = _heap_of(many, folder, executable)
     _print(results)
-    return 0 if all(result.held for result in results) else 1
+    return 0 if all(result.held for result in results) and heap <= _MOST_HEAP else 1
+
+
+def _heap_of(panels: int, folder: Path, executable: str) -> float:
+    """Show so many panels of 1,000 nodes in one notebook; answers the MB of JavaScript heap in use."""
+    lab = JupyterLab(folder / "lab-many")
+    lab.start()
+    setup = [_SETUP, _SYNTHETIC.format(size=1_000, root=str(Path(__file__).parents[2]))]
+    try:
+        with chromium(executable) as browser:
+            window = LabWindow(lab, browser.new_page(viewport={"width": 1400, "height": 1000}))
+            window.run("one", [*setup, _MANY.format(size=1_000, panels=1)], seconds=_COMPILE_SECONDS)
+            window.settle()
+            widgets, one = window.python(_WIDGETS), window.heap()
+            window.run("many", [*setup, _MANY.format(size=1_000, panels=panels)], seconds=_COMPILE_SECONDS)
+            window.page.wait_for_function(f"() => document.querySelectorAll('.idj-frame').length >= {panels}")
+            window.settle()
+            heap = window.heap()
+    finally:
+        lab.stop()
+    print_line(
+        f"{panels} panels: {_goal(heap, _MOST_HEAP)} MB of JavaScript heap, JupyterLab with it; one: {one:.0f} MB"
+    )
+    print_line(f"a panel is {widgets} widgets, each a comm: itself, its layout and its style at most")
+    return heap
 
 
 def _case(text: str) -> str:
@@ -114,14 +148,13 @@ def _case(text: str) -> str:
     return text
 
 
-def _needs(*, bert: bool) -> str:
-    """The browser.
+def browser_for(*modules: str) -> str:
+    """The browser of a suite that needs these modules, too.
 
     Raises:
         UsageError: something is not installed; the message says what to do.
     """
-    wanted = ["playwright", *(["transformers"] if bert else [])]
-    if missing := [name for name in wanted if importlib.util.find_spec(name) is None]:
+    if missing := [name for name in modules if importlib.util.find_spec(name) is None]:
         raise UsageError(f"this suite needs {' and '.join(missing)}: pip install {' '.join(missing)}")
     if (executable := find_chromium()) is None:
         raise UsageError(f"this suite needs Chromium: {INSTALL}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,8 @@ from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from tests.proofs.lab import CHROMIUM_FLAGS, JupyterLab
 
 _CURRENT = "window.jupyterapp.shell.currentWidget"
+
+_IDLE = f"{_CURRENT}.sessionContext.session?.kernel?.status === 'idle'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,7 @@ class LabWindow:
         Raises:
             InductorDebugError: a cell failed, or nothing was shown in time.
         """
-        path = self._lab.write_notebook(f"{name}.ipynb", cells)
-        self.page.goto(f"{self._lab.url}/lab/workspaces/b-{secrets.token_hex(4)}/tree/{path}?token={self._lab.token}")
-        idle = f"{_CURRENT}.sessionContext.session?.kernel?.status === 'idle'"
-        self._wait(
-            f"window.jupyterapp && {_CURRENT}?.context?.isReady && {_CURRENT}.sessionContext.isReady && {idle}", 120
-        )
-        self.page.evaluate((files("tests.proofs") / "panel_page.js").read_text(encoding="utf-8"))
-        self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
-        self._wait(f"window.idjPanel.usable || {_FAILED}", seconds)
-        if failed := self.page.evaluate(f"() => {_FAILED}"):
-            raise InductorDebugError(f"{name}: a cell failed: {failed}")
+        path = self.run(name, cells, seconds=seconds)
         usable = self.page.evaluate("() => window.idjPanel.usable") - self.python("ended")
         shapes = self.page.evaluate("() => document.querySelectorAll('[data-idj=\"graph\"] g.node').length")
         found = self.page.evaluate("() => window.idjPanel.use()")
@@ -76,9 +67,44 @@ class LabWindow:
             shapes=shapes or self.page.evaluate("() => document.querySelectorAll('g.node').length"),
         )
 
+    def run(self, name: str, cells: list[str], *, seconds: float) -> str:
+        """Write and run a notebook until its panel is usable; answers with the notebook's path.
+
+        Raises:
+            InductorDebugError: a cell failed, or nothing was shown in time.
+        """
+        path = self._lab.write_notebook(f"{name}.ipynb", cells)
+        self.page.goto(self._lab.page_of(path))
+        self._wait(
+            f"window.jupyterapp && {_CURRENT}?.context?.isReady && {_CURRENT}.sessionContext.isReady && {_IDLE}", 120
+        )
+        self.page.evaluate((files("tests.proofs") / "panel_page.js").read_text(encoding="utf-8"))
+        self.command("notebook:run-all-cells")
+        self._wait(f"window.idjPanel.usable || {_FAILED}", seconds)
+        if failed := self.page.evaluate(f"() => {_FAILED}"):
+            raise InductorDebugError(f"{name}: a cell failed: {failed}")
+        return path
+
+    def command(self, name: str, **arguments: str) -> None:
+        """Run a command of JupyterLab; does not wait for its end."""
+        self.page.evaluate("([name, given]) => { window.jupyterapp.commands.execute(name, given); }", [name, arguments])
+
+    def settle(self, seconds: float = 60) -> None:
+        """Wait until the kernel has nothing to do and the page has drawn its answers."""
+        self.page.wait_for_timeout(250)
+        self._wait(_IDLE, seconds)
+        self.page.wait_for_timeout(350)
+
+    def heap(self) -> float:
+        """MB of JavaScript heap that are in use after a garbage collection."""
+        tools = self.page.context.new_cdp_session(self.page)
+        tools.send("HeapProfiler.collectGarbage")
+        used: float = tools.send("Runtime.getHeapUsage")["usedSize"]
+        return used / 1e6
+
     def _growth(self, path: str) -> int:
         """What the last cell's outputs take in the saved notebook."""
-        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+        self.command("docmanager:save")
         file = self._lab.folder / path
         for _ in range(100):
             outputs = json.loads(file.read_text(encoding="utf-8"))["cells"][-1].get("outputs")

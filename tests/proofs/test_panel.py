@@ -78,7 +78,7 @@ def test_a_peer_that_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: p
 def test_in_a_browser(nodes: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     # Times are no matter of a test: a busy machine would miss them.
     monkeypatch.setattr(panel, "Goal", lambda usable: Goal(usable=1e6, told=1e6))
-    assert main(["panel", "--graphs", nodes, "--no-peers"]) == 0
+    assert main(["panel", "--graphs", nodes, "--no-peers", "--many", "0"]) == 0
     told = capsys.readouterr().out
     assert f"{int(nodes):,} nodes" in told
     assert "cell end → panel usable" in told

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import zlib
-from base64 import b64decode
+from base64 import b64decode, b64encode
+from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
+from inductor_debug_jupyter.pipeline.comparing import compare_runs
+from inductor_debug_jupyter.pipeline.comparing.ci_formats import junit, sarif
+from inductor_debug_jupyter.pipeline.comparing.gates import check, read_gates
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, StoreError
-from inductor_debug_jupyter.pipeline.records import Heatmap
+from inductor_debug_jupyter.pipeline.records import (
+    CoverageRecord,
+    Culprit,
+    EnvironmentRecord,
+    Fallback,
+    GraphBreak,
+    GraphCoverage,
+    Guard,
+    Heatmap,
+    LocalizationRecord,
+    MemoryRecord,
+    Phase,
+    SessionRecord,
+    SourceLine,
+    Violation,
+)
 from inductor_debug_jupyter.pipeline.reports import HTMLReportGenerator, html_report
+from inductor_debug_jupyter.pipeline.reports.comparison_page import comparison_page
 from inductor_debug_jupyter.pipeline.reports.html_report import code
 from inductor_debug_jupyter.pipeline.reports.images import heatmap_image, stored_image
 from inductor_debug_jupyter.pipeline.store import ArtifactStore, save_benchmark
@@ -32,6 +55,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.wrong: list[str] = []
         self.text = ""
+        self.scripts: list[str] = []
         self.feed(html)
         self.close()
 
@@ -45,11 +69,25 @@ class Page(HTMLParser):
             self.wrong.append(tag)
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if "style" not in self.open and "script" not in self.open:
             self.text += data
+        elif "script" in self.open:
+            self.scripts.append(data)
 
     def tags(self, name: str) -> list[dict[str, str | None]]:
         return [attrs for tag, attrs in self.elements if tag == name]
+
+
+def assert_only_our_script(page: Page) -> None:
+    """The page's own script, which its policy knows by its hash, and data that can be no markup."""
+    (policy,) = [str(attrs["content"]) for attrs in page.tags("meta") if "http-equiv" in attrs]
+    code = [text for attrs, text in zip(page.tags("script"), page.scripts, strict=True) if attrs["type"] == "module"]
+    data = [text for attrs, text in zip(page.tags("script"), page.scripts, strict=True) if attrs["type"] != "module"]
+    assert len(code) == 1
+    assert f"script-src 'sha256-{b64encode(sha256(code[0].encode()).digest()).decode()}';" in policy
+    assert all(re.fullmatch(r"[\w+/=]+", text.strip()) for text in data)
+    assert {attrs["type"] for attrs in page.tags("script")} <= {"module", "application/gzip"}
+    assert not [attrs for attrs in page.tags("script") if "src" in attrs]
 
 
 def test_transfers_and_kernel_specs_are_in_the_page(full_store: ArtifactStore) -> None:
@@ -62,7 +100,7 @@ def test_hostile_names_stay_text(full_store: ArtifactStore) -> None:
     html = html_report(full_store)
     page = Page(html)
     assert (page.wrong, page.open) == ([], []), "a name closed or opened an element"
-    assert page.tags("script") == []
+    assert_only_our_script(page)
     assert not [name for _, attrs in page.elements for name in attrs if name.startswith("on")]
     assert {str(attrs["src"])[:14] for attrs in page.tags("img")} <= {
         "data:image/svg+",
@@ -80,10 +118,11 @@ def test_nothing_is_loaded_from_elsewhere(full_store: ArtifactStore) -> None:
     addresses = [str(attrs[name]) for _, attrs in page.elements for name in ("src", "href") if attrs.get(name)]
     assert addresses
     assert all(address.startswith(("data:", "#")) for address in addresses)
-    assert "url(" not in html
+    assert not re.search(r"url\((?!\))", re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL))
     assert "@import" not in html
     (policy,) = [attrs["content"] for attrs in page.tags("meta") if "http-equiv" in attrs]
-    assert str(policy).startswith("default-src 'none'; img-src data:")
+    assert str(policy).startswith("default-src 'none'; script-src 'sha256-")
+    assert "img-src data: blob:;" in str(policy)
     anchors = {attrs["href"] for attrs in page.tags("a")}
     ids = {f"#{attrs['id']}" for _, attrs in page.elements if attrs.get("id")}
     assert anchors <= ids
@@ -104,16 +143,24 @@ def test_every_part_is_there(full_store: ArtifactStore) -> None:
 
 
 def test_the_summary_counts_only_what_was_compared(store: ArtifactStore) -> None:
-    store.save_session(plain_session("one"))
+    for name in ("one", "two"):
+        store.save_session(plain_session(name))
     text = Page(html_report(store)).text
     assert "KernelDiff–nothing was compared" in text
-    assert "Without errors100%1 of 1 checked session" in text
-    assert "No benchmark was run" in text
-    assert "No guards were recorded" in text
+    assert "Without errors100%2 of 2 checked sessions" in text
+    assert "Benchmarks" not in text
     store.save_session(hostile_session())
     text = Page(html_report(store)).text
     assert "KernelDiff0%0 of 1 comparison" in text
-    assert "Without errors50%1 of 2 checked sessions" in text
+    assert "Without errors67%2 of 3 checked sessions" in text
+
+
+def test_a_report_of_one_session_is_about_that_session(store: ArtifactStore) -> None:
+    store.save_session(plain_session("one"))
+    page = Page(html_report(store))
+    assert page.text.strip().startswith("MLP on default")
+    for absent in ("Sessions", "Models", "Benchmarks", "Without errors", "KernelDiff", "No guards"):
+        assert absent not in page.text
 
 
 def test_a_finding_of_several_sessions_is_told_once(store: ArtifactStore) -> None:
@@ -234,3 +281,74 @@ def test_only_pictures_of_the_folder_are_taken_in(tmp_path: Path) -> None:
     assert stored_image(str(folder / "a.png"), folder).startswith("data:image/png;base64,")
     for name in ("fake.png", "link.png", "../secret.png", "missing.png", "nul\0.png"):
         assert stored_image(f"{folder}/{name}", folder) == ""
+
+
+def test_the_page_has_what_was_searched_planned_and_timed(store: ArtifactStore) -> None:
+    record = plain_session("one")
+    culprit = Culprit("aten.sin.default", "sin", "0/0 forward", module_path="net.3", error=0.5, allowed=1e-6)
+    fallback = Fallback("erfinv", "the target has no erfinv", 1, 128)
+    capture = replace(record.captures[0], phases=(Phase("Scheduler.codegen", 0.0, 2.5),))
+    record = replace(
+        record,
+        captures=(capture,),
+        localization=LocalizationRecord("Net", "chip", (culprit,), verdict="mismatch"),
+        coverage=CoverageRecord("chip", (GraphCoverage("0/0", "forward", 1, (), fallbacks=(fallback,)),)),
+        memory=(MemoryRecord("0/0", "forward", 4096, "sin", (4096,), ()),),
+        environment=EnvironmentRecord(python="CPython 3.11", settings={"torch.x": EVIL}),
+    )
+    store.save_session(record)
+    path = store.write("repros", "repro.py", "print('smallest script')", "one")
+    store.save_session(replace(record, repros=(str(path),)))
+    text = Page(html_report(store)).text
+    for told in ("sin", "net.3", "the target has no erfinv", "peak 4 KiB", "generating code: 2.5 s", "CPython 3.11"):
+        assert told in text
+    assert "smallest script" in text
+    assert EVIL in text
+    bare = Page(html_report(store_of(store, plain_session("two")))).text
+    for title in ("Where the error comes in", "Memory", "Environment", "Time to compile"):
+        assert title in text
+        assert title not in bare
+
+
+def store_of(store: ArtifactStore, record: SessionRecord) -> ArtifactStore:
+    other = ArtifactStore(store.folder.with_name("other"))
+    other.save_session(record)
+    return other
+
+
+def test_a_cell_that_ran_again_is_not_added_up(store: ArtifactStore) -> None:
+    for number in range(5):
+        store.save_session(hostile_session(f"run-{number}"))
+    assert "Findings2✗ 1 error" in Page(html_report(store)).text
+
+
+@pytest.mark.parametrize(
+    "evil", [EVIL, EVIL_CLOSER, "a\0b", "\u202egnp.exe", "\x1b[31mred\x1b]0;title\x07", "x" * 1_000_000, "\ud800"]
+)
+def test_a_comparison_shows_hostile_names_as_text(evil: str) -> None:
+    line = SourceLine(evil, 3, evil, evil, evil)
+    before = hostile_session()
+    after = replace(
+        before,
+        id=evil,
+        name=evil,
+        target=evil,
+        graph_breaks=(GraphBreak(evil, evil, line),),
+        guards=(Guard(evil, evil, evil, (f"x == {evil}",), line),),
+        findings=(Violation(evil, "error", evil, ()),),
+        environment=EnvironmentRecord(python=evil, settings={evil: evil}),
+    )
+    comparison = compare_runs(before, after)
+    results = check(comparison, read_gates("any"))
+    assert results[0].failures
+    html = comparison_page(comparison, (before, after), results)
+    page = Page(html)
+    assert page.wrong == []
+    assert {tag for tag, _ in page.elements}.isdisjoint({"script", "img"}), "the graphs are the same"
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    ElementTree.fromstring(junit(comparison, results))
+    json.loads(json.dumps(sarif(comparison, results)))
+    shown = str(comparison)
+    assert shown.replace("\n", "").isprintable()
+    assert len(shown) < 20_000
+    assert len(html) < 100_000

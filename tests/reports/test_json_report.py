@@ -5,19 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import jsonschema
+import pytest
+
 from inductor_debug_jupyter.pipeline.records import DiffRecord
 from inductor_debug_jupyter.pipeline.reports import json_report
+from inductor_debug_jupyter.pipeline.reports.json_report import report_schema
 from inductor_debug_jupyter.pipeline.store import ArtifactStore, load_benchmarks, save_benchmark
 
 from .conftest import EVIL, benchmark, hostile_session, plain_session
 
-KEYS = {"model", "timestamp", "summary", "guards", "constraints", "kernel_diff", "artifacts"}
+KEYS = {
+    *("model", "timestamp", "summary", "guards", "constraints", "kernel_diff", "artifacts", "localization", "bisect"),
+    *("error_budget", "prescription", "coverage", "memory", "breaks", "recompiles", "timings", "environment", "repros"),
+}
 
 
 def test_one_session_has_exactly_the_documented_keys(store: ArtifactStore) -> None:
     store.save_session(hostile_session())
     report = json.loads(json.dumps(json_report(store)))
-    assert set(report) == KEYS
+    assert set(report) == KEYS | {"schema_version"}
+    assert report["schema_version"] == 1
     assert report["model"] == EVIL
     assert report["timestamp"] == "2026-01-02T03:04:05+00:00"
     assert report["summary"] == {
@@ -35,11 +43,24 @@ def test_one_session_has_exactly_the_documented_keys(store: ArtifactStore) -> No
 
 def test_several_sessions_the_last_on_top(full_store: ArtifactStore) -> None:
     report = json_report(full_store)
-    assert set(report) == KEYS | {"sessions", "benchmarks"}
+    assert set(report) == KEYS | {"schema_version", "sessions", "benchmarks"}
     assert [one["id"] for one in report["sessions"]] == ["s-evil", "s-plain"]
     assert {key: report[key] for key in KEYS} == {key: report["sessions"][0][key] for key in KEYS}
     assert [one["speedup"] for one in report["benchmarks"]] == [3.0, 2.0]
-    assert set(json_report(full_store, ["last"])) == KEYS | {"benchmarks"}
+    assert set(json_report(full_store, ["last"])) == KEYS | {"schema_version", "benchmarks"}
+
+
+def test_reports_are_as_the_schema_says(full_store: ArtifactStore) -> None:
+    schema = json.loads(json.dumps(report_schema()))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    check = jsonschema.Draft202012Validator(schema).validate
+    report = json.loads(json.dumps(json_report(full_store)))
+    check(report)
+    check(json.loads(json.dumps(json_report(full_store, ["s-plain"]))))
+    assert set(report) <= set(schema["properties"])
+    for damage in ({"schema_version": 2}, {"guards": {}}, {"model": 3}):
+        with pytest.raises(jsonschema.ValidationError):
+            check({**report, **damage})
 
 
 def test_what_was_not_compared_is_null(store: ArtifactStore) -> None:

@@ -1,6 +1,7 @@
 """What a user holds: it saves, loads, selects, and ends in an error when it is strict."""
 
 import gc
+import json
 import weakref
 
 import pytest
@@ -8,18 +9,19 @@ import torch
 from torch import nn
 
 from inductor_debug_jupyter import ConstraintViolationError, DebugSession, capture
-from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, StoreError
 from inductor_debug_jupyter.pipeline.session.debug_session import finished as last_session_holder
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 MEMBERS = """
-applied apply bisect can_wait captures checkpoint_budget checkpoint_bytes choose close coverage diff diff_pairs
+bug_report compare compare_stages minify report
+applied apply bisect can_wait captures checkpoint_budget checkpoint_bytes choose close complete coverage diff diff_pairs
 error_budget findings fix_all fixits graph_breaks graph_views guards has_inputs id kernel_specs load localize memory
-node notes of_record on_change on_select open panel patch peak_memory prescribe profile recompiles record refusal
-reproduce rules save saved_once saving select selection settings stop strict trace transfers trials try_fixits try_out
-tryable undo what_if would_recompile would_recompile_of
+narrow node notes of_record on_change on_select open panel patch peak_memory prescribe profile recompiles record refusal
+report reproduce rules save saved_once saving select selection settings stop strict trace transfers trials try_fixits
+try_out tryable undo what_if would_recompile would_recompile_of
 """
 
 
@@ -87,6 +89,28 @@ def test_an_unwritable_folder_is_a_note_and_the_run_goes_on(tmp_path, caplog):
     (note,) = session.notes
     assert "nothing was saved" in str(note)
     assert caplog.text.count("nothing was saved") == 1
+
+
+def test_a_report_is_written_where_the_user_says_or_to_the_artifact_folder(tmp_path):
+    with capture(eager=True, target="stick128", artifacts=str(tmp_path / "artifacts")) as session:
+        nn.Linear(70, 64)(torch.randn(2, 70))
+    page = session.report()
+    assert page.is_relative_to(tmp_path / "artifacts")
+    assert "align.innermost" in page.read_text()
+    assert session.report(tmp_path / "mine.html").read_text().startswith("<!doctype html>")
+    data = json.loads(session.report(tmp_path / "deeper" / "mine.json").read_text())
+    assert data["summary"]["constraint_violations"] == len(session.findings)
+    with pytest.raises(StoreError, match=r"cannot write .*choose another file"):
+        session.report(page / "inside of a file.html")
+
+
+def test_a_report_needs_no_artifact_folder(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with capture(eager=True, artifacts=str(tmp_path / "taken")) as session:
+        nn.Linear(4, 4)(torch.randn(2, 4))
+    assert "Linear" in session.report(tmp_path / "mine.html").read_text()
+    with pytest.raises(StoreError, match="taken"):
+        session.report()
 
 
 def test_what_a_user_can_ask_is_written_down():

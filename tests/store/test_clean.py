@@ -56,6 +56,17 @@ def test_rules_protect_sessions(store: ArtifactStore) -> None:
         store.load("old")
 
 
+def test_the_newest_that_fit_into_a_size_stay(store: ArtifactStore) -> None:
+    whole = store.total_bytes()
+    assert whole == sum((store.folder / path).stat().st_size for path in rest(store))
+    assert store.clean(max_bytes=whole, dry_run=True).sessions == ()
+    report = store.clean(max_bytes=whole - 1)
+    assert report.sessions == ("old",)
+    assert set(report.kept_sessions.values()) == {"one of the newest that fit"}
+    assert store.total_bytes() < whole
+    assert set(store.clean(max_bytes=1).sessions) == {"new", "middle"}
+
+
 def test_a_dry_run_deletes_nothing_and_says_the_same(store: ArtifactStore) -> None:
     before = rest(store)
     plan = store.clean(keep_last=1, dry_run=True)

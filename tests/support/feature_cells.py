@@ -112,6 +112,14 @@ print(traced.graph)
     "jit.script": """
 scripted = torch.jit.script(net)
 print(scripted.code)
+print(nn.Sequential(scripted)(x))
+class Holds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = scripted
+    def forward(self, v):
+        return self.inner(v) + 1
+print(Holds()(x))
 scripted(x)
 """,
     "profiler": """
@@ -563,6 +571,42 @@ class Plain(nn.Module):
 for _ in range(3):
     warn()
     Plain()(x)
+""",
+    "warnings given to a caller": """
+class Warns(nn.Module):
+    def __init__(self, level):
+        super().__init__()
+        self.level = level
+    def forward(self, v):
+        warnings.warn("to a caller", UserWarning, stacklevel=self.level)
+        return v * 2
+class Around(Warns):
+    def forward(self, v):
+        return Warns(self.level)(v)
+def told(model):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model(x)
+    return [(each.filename.rpartition("site-packages/")[2], each.lineno) for each in caught]
+for level in range(1, 7):
+    print(level, told(Warns(level)), told(nn.Sequential(Warns(level))), told(Around(level)))
+""",
+    "traceback.print_exc": """
+import traceback
+class Fails(nn.Module):
+    def forward(self, v):
+        v = v + 1
+        raise ValueError("on purpose")
+def printed(error):
+    print(error, [(each.name, each.lineno) for each in traceback.extract_tb(error.__traceback__)])
+    print([(frame.f_code.co_name, line) for frame, line in traceback.walk_tb(error.__traceback__)])
+    print(traceback.format_exc().count("File "))
+for model in (Fails(), nn.Sequential(Fails()), net, nn.Linear(3, 4)):
+    try:
+        model(torch.ones(2, 3))
+    except Exception as error:
+        printed(error)
+net(x)
 """,
     "warnings once a line": """
 class Warns(nn.Module):

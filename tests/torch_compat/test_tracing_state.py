@@ -66,7 +66,7 @@ PUT_BACKS: dict[str, list[CodeType]] = {
     "settings": codes_named("__exit__", _config_module.ConfigModule.patch.__code__),
 }
 """What is put back → the functions that do so. Ctrl-C strikes in each of their lines."""
-IN_THE_SUITE = {"fx patches", "fx flag", "dynamo"}
+IN_THE_SUITE = {"dynamo"}
 
 
 class Striker:

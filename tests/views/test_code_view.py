@@ -70,7 +70,7 @@ def test_nodes_know_their_line_and_their_kernels_in_every_graph(record):
         ("post_grad:backward", "where", ["0/0|kernel|1"]),
     ):
         (row,) = code.node_list_view(lookup, "0/0", stage)["rows"]
-        assert (row["name"], row["line"], row["documents"]) == (name, "In [4]:3", documents)
+        assert (row["name"], row["lines"], row["documents"]) == (name, ["In [4]:3"], documents)
 
 
 def test_a_long_document_is_cut_and_says_so(record, monkeypatch):

@@ -7,6 +7,7 @@ import time
 import pytest
 import torch
 
+from inductor_debug_jupyter.pipeline.drawing.colours import Measured
 from inductor_debug_jupyter.pipeline.drawing.drawing import Shape
 from inductor_debug_jupyter.pipeline.drawing.graph_view import MAX_SHAPES, GraphView, GraphViews
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
@@ -250,7 +251,9 @@ def test_colours_by_placement_and_error_where_they_are_known() -> None:
     coverage = CoverageRecord("t", (GraphCoverage("0/0", "forward", 3, (), segments),))
     record = SessionRecord(**{**{f: getattr(record, f) for f in record.__dataclass_fields__}, "coverage": coverage})
     errors = {("0/0", "forward"): {"a": 1e-7, "b": float("nan")}}
-    view = GraphView(Lookup(record), "0/0", "forward", errors=errors)
+    shares = {("0/0", "forward"): {"a": 0.97, "b": 0.03, "c": 0.0}}
+    view = GraphView(Lookup(record), "0/0", "forward", measured=Measured(errors, shares))
+    assert classes(view, "budget") == {"a": "> 20%", "b": "≤ 5.0%", "c": "≤ 0.1%"}
     assert classes(view, "placement") == {"a": "runs on t", "b": "runs on t", "c": "falls back to the CPU"}
     assert classes(view, "error")["b"] != classes(view, "error")["a"]
     with pytest.raises(UsageError, match=r"'error'; allowed here: nothing, dtype, memory"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -9,14 +10,17 @@ from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     CoverageRecord,
+    Culprit,
     DiffRecord,
     GraphCoverage,
+    LocalizationRecord,
     MemoryRecord,
     OpRow,
     OutputDiff,
     Phase,
     Place,
     SessionRecord,
+    SourceLine,
     Transfer,
     Violation,
 )
@@ -52,9 +56,47 @@ def test_every_figure_leads_to_a_tab_that_is_there(make_record: Make) -> None:
 
 
 def test_the_overview_never_passes_what_was_not_checked(make_record: Make) -> None:
-    assert overview_view(make_record(findings=()))["kind"] == "good"
-    assert overview_view(make_record(findings=(), captures=()))["kind"] == "warning"
-    assert overview_view(make_record(findings=(), target=""))["kind"] == ""
+    whole = {"findings": (), "graph_breaks": (), "recompiles": ()}
+    assert overview_view(make_record(**whole))["kind"] == "good"
+    assert overview_view(make_record(**whole, captures=()))["kind"] == "warning"
+    assert overview_view(make_record(**whole, target=""))["kind"] == ""
+
+
+def test_the_verdict_tells_of_wrong_numbers_and_of_breaks(make_record: Make) -> None:
+    whole = {"findings": (), "graph_breaks": (), "recompiles": ()}
+    assert overview_view(make_record(**whole))["verdict"] == "✓ stick128 takes everything that was captured."
+    broken = overview_view(make_record(findings=()))
+    assert broken["verdict"] == (
+        "⚠ stick128 takes everything that was captured, in 1 graph: 1 graph break, 1 recompile."
+    )
+    assert broken["kind"] == "warning"
+    wrong = DiffRecord("MLP", "eager", "chip", "mismatch", (OutputDiff("out", "mismatch"),))
+    view = overview_view(make_record(**whole, diff=wrong))
+    assert view["verdict"] == (
+        "✗ stick128 takes everything that was captured, but the numbers are wrong: 1 output differs."
+    )
+    assert (view["kind"], view["next"][0]["tab"]) == ("error", "diff")
+    assert "session.localize()" in view["next"][0]["hints"][0]
+    refused = overview_view(make_record(diff=wrong))["verdict"]
+    assert refused.startswith("stick128 refuses this: ✗ 1 error")
+    assert refused.endswith(", but the numbers are wrong: 1 output differs")
+    unknown = overview_view(make_record(**whole, diff=DiffRecord("MLP", "eager", "chip", "not_compared")))
+    assert unknown["verdict"].endswith("captured, but the numbers were not compared.")
+    assert unknown["kind"] == "warning"
+
+
+def test_the_op_that_brings_a_wrong_number_in_is_the_first_thing_to_do(make_record: Make) -> None:
+    line = SourceLine("net.py", 7, "  h = torch.clone(h)")
+    culprit = Culprit("aten.clone.default", "clone", "forward", module_path="norm", source=line, error=1.0, allowed=0.0)
+    found = LocalizationRecord("MLP", "chip", (culprit, replace(culprit, op="aten.mm.default", allowed=None)))
+    steps = overview_view(make_record(localization=found))["next"]
+    assert [step["text"] for step in steps[:2]] == [
+        "clone computes wrong numbers on chip",
+        "mm ends the process of chip",
+    ]
+    assert (steps[0]["where"], steps[0]["code"]) == ("net.py, line 7 · norm", "h = torch.clone(h)")
+    assert "session.reproduce()" in steps[0]["hints"][0]
+    assert steps[2]["kind"] == "error", "then the findings"
 
 
 def test_what_to_do_next_has_at_most_three_lines_worst_first(make_record: Make) -> None:
@@ -64,9 +106,10 @@ def test_what_to_do_next_has_at_most_three_lines_worst_first(make_record: Make) 
     assert steps[0]["text"].startswith(steps[0]["title"])
     assert not steps[0]["verified"]
     assert [step["text"] for step in overview_view(make_record(findings=()))["next"]] == [
-        "Remove the print.",
-        "0/1: size of x changed",
+        "Graph break: print was called",
+        "Recompile: size of x changed",
     ]
+    assert overview_view(make_record(findings=()))["next"][0]["hints"] == ["Remove the print."]
 
 
 def test_tiles_lead_to_tabs_that_are_there(make_record: Make) -> None:

@@ -16,6 +16,12 @@ def axis(scale: Any, label: str = "", **options: Any) -> Any:
     return made
 
 
+def whole_ticks(last: int) -> list[int]:
+    """At most ten whole numbers from 0 on, for an axis that counts: bqplot's own have halves where there are few."""
+    step = next(factor * 10**power for power in range(20) for factor in (1, 2, 5) if last < 10 * factor * 10**power)
+    return list(range(0, last + 1, step))
+
+
 def figure(marks: list[Any], axes: list[Any], *, height: int, margin: tuple[int, int, int, int], **options: Any) -> Any:
     """A transparent figure; ``height`` and ``margin`` (top, right, bottom, left) in pixels."""
     import bqplot

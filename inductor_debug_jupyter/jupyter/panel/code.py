@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from inductor_debug_jupyter.jupyter.panel import wire
-from inductor_debug_jupyter.jupyter.panel.parts import Parts
 from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
 from inductor_debug_jupyter.pipeline.views.panel import source_view
+from inductor_debug_jupyter.pipeline.views.panel_parts import NO_DOCUMENT, Parts
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 TAB = "code"
+BEING_MADE = "Inductor is making this now…"
 
 
 class CodePane:
@@ -26,6 +27,18 @@ class CodePane:
             wire.ShowNodes: lambda request: self._show_nodes(request.compile_id, request.stage),
             wire.ShowDocument: lambda request: self._show_document(request.document),
         }
+
+    def follow(self, record: SessionRecord, lookup: Lookup) -> None:
+        """Show this record from now on, which has stages that the one before did not have."""
+        self._record, self._lookup = record, lookup
+        self._parts["code_documents"] = []
+        self._parts["code_document"] = NO_DOCUMENT
+        if self._nodes["rows"]:  # they name the documents that they went into
+            self._parts["code_nodes"] = dict(node_list_view(lookup, self._nodes["compile_id"], self._nodes["stage"]))
+
+    def say_being_made(self) -> None:
+        """Say that the generated code is being made."""
+        self._parts["code_document"] = {**NO_DOCUMENT, "note": BEING_MADE}
 
     def show(self, chosen: dict[str, Any]) -> None:
         """Show the graph and the document of the selection; without one, nothing changes."""
@@ -51,7 +64,7 @@ class CodePane:
             return str(chosen["kernel"])
         line = f"{chosen['label']}:{chosen['line']}"
         for row in self._nodes["rows"]:
-            if row["documents"] and (row["name"] == chosen["node"] or (not chosen["node"] and row["line"] == line)):
+            if row["documents"] and (row["name"] == chosen["node"] or (not chosen["node"] and line in row["lines"])):
                 return str(row["documents"][0])
         return (
             None

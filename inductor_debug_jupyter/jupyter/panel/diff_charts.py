@@ -6,10 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from inductor_debug_jupyter.jupyter.panel.charts import axis, figure
+from inductor_debug_jupyter.jupyter.panel.charts import axis, figure, whole_ticks
 from inductor_debug_jupyter.pipeline.views.localization import CurvePoint
 
 _COLOURS = {"introduced": "#d55e00", "amplified": "#e69f00", "rounding": "#0072b2", "not_compared": "#999999"}
+LEGEND = (
+    "Red brings an error in, orange passes one on, blue is rounding; dashed is what rounding explains. "
+    "Click a point for its node."
+)
 _TICKS = 6
 _LEAST = 1e-12
 """Smaller errors are drawn here: a logarithmic axis has no zero."""
@@ -39,16 +43,16 @@ def error_chart(points: list[CurvePoint], pick: Callable[[int], None]) -> Any:
         display_names=False,
     )
     dots.on_element_click(lambda _, message: pick(int(message.get("data", {}).get("index", -1))))
-    line = bqplot.Lines(x=xs, y=ys, scales=scales, colors=["#0072b2"], opacities=[0.4])
+    line = bqplot.Lines(x=xs, y=ys, scales=scales, colors=["#0072b2"], opacities=[0.7])
     sizes = [*ys, *(_shown(point["allowed"]) for point in points)]
-    return _figure([allowed, line, dots], scales, "values, as they are computed", "error / largest element", sizes)
-
-
-def point_text(point: CurvePoint) -> str:
-    """What a point of the curve is, in one line."""
-    error = "not finite" if point["error"] is None else f"{point['error']:.2e}"
-    where = f" · {point['place']}" if point["place"] else ""
-    return f"{point['graph']} {point['node']} ({point['op']}): {error}, {point['words']}{where}"
+    x_axis = axis(
+        scales["x"],
+        "values, as they are computed",
+        label_offset="32px",
+        tick_values=whole_ticks(xs[-1]),
+        tick_format="d",
+    )
+    return _figure([allowed, line, dots], scales, x_axis, "error / largest element", sizes)
 
 
 def _shown(value: float | None) -> float:
@@ -72,7 +76,8 @@ def histogram(output: Any) -> Any:
     )
     without = f" ({none:,} elements have none)" if none else ""
     counts = [1, *(count for _, _, count in bins)]
-    return _figure([bars], scales, f"log₁₀ of the error{without}", "elements", counts)
+    x_axis = axis(scales["x"], f"log₁₀ of the error{without}", label_offset="32px", num_ticks=8)
+    return _figure([bars], scales, x_axis, "elements", counts)
 
 
 def powers_of_ten(values: Sequence[float]) -> list[float]:
@@ -82,9 +87,8 @@ def powers_of_ten(values: Sequence[float]) -> list[float]:
     return [10.0**power for power in range(first, last + 1, step)]
 
 
-def _figure(marks: list[Any], scales: dict[str, Any], x_label: str, y_label: str, values: Sequence[float]) -> Any:
+def _figure(marks: list[Any], scales: dict[str, Any], x_axis: Any, y_label: str, values: Sequence[float]) -> Any:
     form = ".0e" if "error" in y_label else ",.0f"
-    x_axis = axis(scales["x"], x_label, label_offset="32px", num_ticks=8)
     ticks = powers_of_ten(values or [1.0])
     y_axis = axis(
         scales["y"], y_label, label_offset="46px", orientation="vertical", tick_format=form, tick_values=ticks

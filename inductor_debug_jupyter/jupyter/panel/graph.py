@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from inductor_debug_jupyter.jupyter.panel import wire
-from inductor_debug_jupyter.jupyter.panel.parts import Parts
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView, GraphViews
+from inductor_debug_jupyter.pipeline.views.panel_parts import Parts
 from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
 
@@ -63,6 +63,15 @@ class GraphPane:
             note = f"{compile_id} {stage} could not be drawn: {error}"
             self._parts["graph"] = {**self._parts["graph"], "answers": answers, "note": note}
             raise
+
+    def colour(self, by: str) -> None:
+        """Colour the graph on show.
+
+        Raises:
+            UsageError: it does not offer that.
+        """
+        assert self._view is not None
+        self._view.colour(by)
 
     def light(self, selection: dict[str, Any]) -> None:
         """Show what is chosen: its graph, if it names one, and its node, if that is hidden in a closed box."""

@@ -11,17 +11,19 @@ from typing import Any, Protocol
 
 from inductor_debug_jupyter.jupyter.panel import wire
 from inductor_debug_jupyter.jupyter.panel.charts import INK, axis, figure
-from inductor_debug_jupyter.jupyter.panel.parts import Parts
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.labels import label_of
+from inductor_debug_jupyter.pipeline.views.panel_parts import Parts
 from inductor_debug_jupyter.pipeline.views.recompiles import CompileBar
 
 TAB = "guards"
 _COLORS = {"first": "#0072b2", "resumed": "#56b4e9", "recompile": "#d55e00", "refused": "#999999"}
 _WORDS = {"first": "first compile", "resumed": "after a break", "recompile": "recompile", "refused": "refused"}
+_SIGNS = {"first": "", "resumed": "✂ ", "recompile": "↻ ", "refused": "✗ "}
+"""Before the bar's name, so that colour alone says nothing."""
 _HEIGHT = 116
 _LEAST_BARS = 2
 
@@ -107,7 +109,7 @@ class GuardsPane:
             [axis(x_scale, num_ticks=min(len(labels), 12)), axis(y_scale, "s", orientation="vertical", num_ticks=3)],
             height=_HEIGHT,
             margin=(22, 12, 26, 52),
-            title=f"Compiles: {', '.join(_WORDS[kind] for kind in kinds)}",
+            title=f"Compiles: {', '.join(_SIGNS[kind] + _WORDS[kind] for kind in kinds)}",
             title_style={**INK, "font-size": "12px"},
             padding_y=0,
         )
@@ -131,4 +133,5 @@ def _answer_view(answer: Any) -> dict[str, str]:
 
 
 def _label(bar: CompileBar) -> str:
-    return f"{bar['compile_id']} · call {bar['call']}" if bar["call"] else bar["compile_id"]
+    call = f" · call {bar['call']}" if bar["call"] else ""
+    return f"{_SIGNS[bar['kind']]}{bar['compile_id']}{call}"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from inductor_debug_jupyter.jupyter.panel import wire
-from inductor_debug_jupyter.jupyter.panel.diff_charts import error_chart, histogram, point_text
-from inductor_debug_jupyter.jupyter.panel.parts import Parts
+from inductor_debug_jupyter.jupyter.panel.diff_charts import LEGEND, error_chart, histogram
 from inductor_debug_jupyter.jupyter.panel.widget_closing import close_all
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import DiffRecord, LocalizationRecord
 from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_view
-from inductor_debug_jupyter.pipeline.views.localization import CurvePoint, error_curve
+from inductor_debug_jupyter.pipeline.views.localization import CurvePoint, error_curve, point_text
+from inductor_debug_jupyter.pipeline.views.panel_parts import Parts
 
 TAB = "diff"
 
@@ -61,7 +61,7 @@ class KernelDiffPane:
         if self.points:
             chart = error_chart(self.points, lambda at: self._changed(lambda: self._pick(at)))
             self._parts["widgets"] = {**self._parts["widgets"], "error_curve": chart}
-            self._parts["diff_point"] = "Click a point for its node"
+            self._parts["diff_point"] = LEGEND
         if view["outputs"]:
             self.show(view["outputs"][0]["path"])
 

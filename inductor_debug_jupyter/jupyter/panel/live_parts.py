@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from inductor_debug_jupyter.jupyter.panel.fixes import FixController
@@ -28,6 +29,9 @@ class LiveParts:
         fixes: verifies and applies fix-its.
         binder: binds a node to variables of the user.
         trier: runs what-ifs for the What if tab; without one there is no such tab.
+        report: writes the report, and answers with its file.
+        complete: makes what Inductor has not made yet.
+        variable: what the user calls the session.
     """
 
     on_select: SelectCallback | None = None
@@ -37,6 +41,9 @@ class LiveParts:
     fixes: FixController | None = None
     binder: NodeBinder | None = None
     trier: WhatIfRunner | None = None
+    report: Callable[[], Path] | None = None
+    complete: Callable[[], Any] | None = None
+    variable: str = "session"
 
     @classmethod
     def of(cls, session: Any) -> LiveParts:
@@ -49,6 +56,9 @@ class LiveParts:
             fixes=FixController(session),
             binder=NodeBinder(session),
             trier=session,
+            report=session.report,
+            complete=session.complete,
+            variable=session.settings["as"] or "session",
         )
 
 

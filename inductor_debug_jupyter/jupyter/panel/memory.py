@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from inductor_debug_jupyter.jupyter.panel import wire
-from inductor_debug_jupyter.jupyter.panel.charts import axis, figure
-from inductor_debug_jupyter.jupyter.panel.parts import Parts
+from inductor_debug_jupyter.jupyter.panel.charts import axis, figure, whole_ticks
 from inductor_debug_jupyter.jupyter.panel.widget_closing import close_all
 from inductor_debug_jupyter.pipeline import harmless, words
 from inductor_debug_jupyter.pipeline.devices.memory import liveness_of
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.records import MemoryRecord
 from inductor_debug_jupyter.pipeline.views.memory import alive_view, memory_view
+from inductor_debug_jupyter.pipeline.views.panel_parts import Parts
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 TAB = "memory"
@@ -92,8 +92,12 @@ class MemoryPane:
             )
         ruler = bqplot.interacts.IndexSelector(scale=x_scale, marks=[curve], color=_LIMIT, line_width=1)
         ruler.observe(lambda change: self._pointed(record, change["new"]), names="selected")
-        axes = [axis(x_scale, "nodes, as they run", label_offset="32px"), axis(y_scale, unit, orientation="vertical")]
-        return figure(marks, axes, height=410, margin=(12, 16, 44, 62), interaction=ruler)
+        ticks = whole_ticks(int(xs[-1]))
+        axes = [
+            axis(x_scale, "nodes, as they run", label_offset="32px", tick_values=ticks, tick_format="d"),
+            axis(y_scale, unit, orientation="vertical", label_offset="44px"),
+        ]
+        return figure(marks, axes, height=410, margin=(12, 16, 44, 66), interaction=ruler)
 
     def _pointed(self, record: MemoryRecord, selected: Any) -> None:
         if selected is not None and len(selected):

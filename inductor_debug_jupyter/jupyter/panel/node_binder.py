@@ -8,6 +8,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from inductor_debug_jupyter.jupyter.panel import wire
+from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.nodes.handle import described
 
@@ -25,18 +26,20 @@ class NodeBinder:
     @property
     def compiled(self) -> list[str]:
         """The ids of compiles with kernels, whose nodes can be bound as kernels too."""
-        return [capture.compile_id for capture in self._session.captures if capture.kernels]
+        return [capture.compile_id for capture in self._session.record.captures if capture.kernels]
 
     def bind(self, request: wire.BindNode) -> dict[str, Any]:
         """Bind a node; what the page shows of it.
 
         Raises:
-            InductorDebugError: there is no such node, or it cannot be run.
+            InductorDebugError: there is no such node, it cannot be run, or there are no variables to bind.
         """
+        namespace = getattr(get_ipython(), "user_ns", None) if self._namespace is None else self._namespace
+        if namespace is None:
+            raise UsageError(f"no IPython here, so no variables to bind; session.node({request.node!r}) has the same")
         handle = self._session.node(
             request.node, request.stage, request.compile_id, candidate=_KERNEL if request.kernel else None
         )
-        namespace = getattr(get_ipython(), "user_ns", {}) if self._namespace is None else self._namespace
         bound = handle.into(namespace, prefix=_PREFIX if request.kernel else "")
         rows = [[plain(name), plain(_words(namespace[name]))] for name in bound.names.values()]
         notes = [f"{bound.instead_of} is yours and stays as it is: another name was chosen" if bound.instead_of else ""]

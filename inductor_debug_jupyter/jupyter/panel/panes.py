@@ -21,17 +21,20 @@ from inductor_debug_jupyter.jupyter.panel.kernel_diff import KernelDiffPane
 from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
 from inductor_debug_jupyter.jupyter.panel.memory import TAB as MEMORY
 from inductor_debug_jupyter.jupyter.panel.memory import MemoryPane
-from inductor_debug_jupyter.jupyter.panel.parts import NO_NODE, Parts
 from inductor_debug_jupyter.jupyter.panel.what_if import TAB as WHAT_IF
 from inductor_debug_jupyter.jupyter.panel.what_if import WhatIfPane
+from inductor_debug_jupyter.pipeline.documentation import explain
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
-from inductor_debug_jupyter.pipeline.records import BACKWARD, SessionRecord
+from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import without_outputs
+from inductor_debug_jupyter.pipeline.views.numerics import budget_view
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.panel import findings_view, header_view, node_view, source_view
+from inductor_debug_jupyter.pipeline.views.panel_parts import NO_NODE, Parts
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
+from inductor_debug_jupyter.pipeline.views.rule_page import page_view
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
 from inductor_debug_jupyter.pipeline.views.view_types import Selection, TabView
 
@@ -40,6 +43,7 @@ PLACES_SENT = 200
 TRANSFERS_SENT = 2_000
 """So many transfers, and so many kernels, go to the browser; the summary counts all."""
 
+BUDGET = "budget"
 Changed = Callable[[Callable[[], None]], None]
 """Calls a function that writes parts, shows what goes wrong in it, and sends what it changed."""
 
@@ -54,7 +58,7 @@ class Panes:
         changed: runs what a chart or a script causes (what the page asks comes through :meth:`answers`).
         report: sends what is being done for a request.
         tab: the tab to open, if there is such a one; else that with the worst news.
-        chosen: what is chosen; else the worst finding.
+        chosen: what is chosen; else the worst news.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Panes:
         header = header_view(record)
         if live.trier is not None and record.captures:
             header["tabs"].append(TabView(id=WHAT_IF, title="What if", badge="", kind=""))
+        header["variable"] = live.variable
         there = {each["id"] for each in header["tabs"]}
         views = live.views or GraphViews(record, lookup=self.lookup)
         self.graph = GraphPane(parts, views, changed)
@@ -88,6 +93,8 @@ class Panes:
             wire.OpenTab: lambda request: self.open_tab(request.tab),
             wire.SelectNode: self._select_node,
             wire.BindNode: self._bind,
+            wire.ExplainRule: self._explain,
+            wire.WriteReport: self._write_report,
             **self.graph.answers(),
         }
         self._add_tabs(there, changed, report)
@@ -100,8 +107,7 @@ class Panes:
             parts["binding"] = {"can_bind": True, "compiled": live.binder.compiled}
         self.show_findings(record)
         self.show_fixes()
-        ordered = self.lookup.ordered
-        self._choose(chosen or (self.lookup.of_finding(ordered[0][0]) if ordered else nothing()))
+        self._choose(chosen or self.lookup.first)
 
     def _add_tabs(self, there: set[str], changed: Changed, report: Callable[[wire.Request, str], None]) -> None:
         """The panes of tabs that not every session has."""
@@ -124,6 +130,8 @@ class Panes:
         if (diff := record.diff or (without_outputs(found) if found else None)) is not None:
             self.diff = KernelDiffPane(parts, diff, self.live.pairs, found, changed, self._choose_point)
             self._add(DIFF, self.diff.fill, self.diff.answers())
+        if record.error_budget is not None:
+            self._add(BUDGET, self._fill_budget, {})
 
     def _add(self, tab: str, fill: Callable[[], None], handlers: wire.Handlers) -> None:
         self._fill[tab] = fill
@@ -134,6 +142,17 @@ class Panes:
 
     def _fill_transfers(self) -> None:
         self.parts["transfers"] = dict(transfers_view(self.record, self.lookup, limit=TRANSFERS_SENT))
+
+    def _fill_budget(self) -> None:
+        """The shares, and the graph that has their ops coloured by them; chosen is the op with the largest share."""
+        assert self.record.error_budget is not None
+        view = budget_view(self.record.error_budget, self.lookup, self.record.prescription)
+        self.parts["budget"] = view
+        chosen = next((row["selection"] for row in view["rows"] if row["selection"]), None)
+        if chosen is not None:
+            self.graph.show(chosen["compile_id"], chosen["stage"])
+            self.graph.colour("budget")
+            self.select(chosen)
 
     def leave(self) -> None:
         """Stop following the session's graphs."""
@@ -182,15 +201,35 @@ class Panes:
         if tab not in tabs:
             raise NotFoundError(f"there is no tab {tab!r}; there are {', '.join(tabs)}")
         self.parts["tab"] = tab
-        chosen = self.parts["selection"]
         if (fill := self._fill.pop(tab, None)) is not None:
             fill()
-        if tab in ("findings", "graph"):
+        chosen = self.parts["selection"]
+        if tab in ("findings", "graph", BUDGET):
             self._show_first_graph(chosen)
-        if tab in ("findings", "graph", "guards", "placement", "transfers"):
+        if tab in ("findings", "graph", BUDGET, "guards", "placement", "transfers"):
             self._show_node(chosen)
         elif tab == CODE and self.code is not None:
-            self.code.show(chosen)
+            self._show_code(self.code, chosen)
+
+    def _show_code(self, code: CodePane, chosen: dict[str, Any]) -> None:
+        """Show the Code tab; what Inductor has not made yet is made now, and the session's news bring it."""
+        code.show(chosen)
+        if self.live.complete is not None and any(capture.rest for capture in self.record.captures):
+            code.say_being_made()
+            self.parts.flush()
+            self.live.complete()
+
+    def show_completed(self, record: SessionRecord) -> None:
+        """The same record with stages that were made since: what is on show stays as it is."""
+        self.record, self.lookup = record, Lookup(record)
+        self.parts["graph_choices"] = self.lookup.choices
+        self.parts["overview"] = overview_view(record, self.lookup)
+        if self.live.binder is not None:
+            self.parts["binding"] = {"can_bind": True, "compiled": self.live.binder.compiled}
+        if self.code is not None:
+            self.code.follow(record, self.lookup)
+            if self.parts["tab"] == CODE:
+                self.code.show(self.parts["selection"])
 
     def _show_first_graph(self, chosen: dict[str, Any]) -> None:
         if not self.graph.shown[1]:
@@ -223,12 +262,8 @@ class Panes:
 
     def _choose_point(self, graph: str, node: str) -> None:
         """A point of the error curve was clicked: choose its node, in the graph of the capture that has it."""
-        suffix = BACKWARD if graph == "backward" else ""
-        for stage in (f"post_grad{suffix}", graph):
-            for (compile_id, at), found in self.lookup.graphs.items():
-                if at == stage and (record := found.node(node)) is not None:
-                    self.select(self.lookup.of_node(compile_id, stage, record))
-                    return
+        if (found := self.lookup.of_searched(graph, node)) is not None:
+            self.select(found)
 
     def _show_node(self, chosen: dict[str, Any]) -> None:
         found = node_view(self.lookup, chosen["compile_id"], chosen["stage"], chosen["node"])
@@ -236,6 +271,16 @@ class Panes:
         label = chosen["label"]
         if label in self.record.sources and label not in self.parts["sources"]:  # a library's files are large
             self.parts["sources"] = {**self.parts["sources"], **source_view(self.record, self.lookup, [label])}
+
+    def _explain(self, request: wire.ExplainRule) -> None:
+        self.parts["page"] = dict(page_view(explain(request.rule_id)))
+
+    def _write_report(self, request: wire.WriteReport) -> None:
+        """Write it, and send it along: the browser may run where the file cannot be reached."""
+        if self.live.report is None:
+            raise UsageError("there is no session to report on, only its record")
+        path = self.live.report()
+        self.parts["report"] = {"path": str(path), "name": path.name, "text": path.read_text(encoding="utf-8")}
 
     def _bind(self, request: wire.BindNode) -> None:
         if self.live.binder is None:

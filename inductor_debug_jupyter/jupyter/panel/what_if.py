@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from inductor_debug_jupyter.jupyter.panel import wire
-from inductor_debug_jupyter.jupyter.panel.parts import Parts
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.views.panel_parts import Parts
 from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.trial import trial_view
 

@@ -22,15 +22,16 @@ import ipywidgets
 import traitlets
 from IPython.display import display
 
-from inductor_debug_jupyter.jupyter.panel import assets, wire
+from inductor_debug_jupyter.jupyter.panel import wire
 from inductor_debug_jupyter.jupyter.panel.live_parts import NOT_LIVE, LiveParts
 from inductor_debug_jupyter.jupyter.panel.panes import Panes
-from inductor_debug_jupyter.jupyter.panel.parts import EMPTY, Parts
 from inductor_debug_jupyter.jupyter.panel.widget_closing import close_all
 from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import SessionRecord
+from inductor_debug_jupyter.pipeline.reports import panel_assets
 from inductor_debug_jupyter.pipeline.reports.snapshot import Snapshot
+from inductor_debug_jupyter.pipeline.views.panel_parts import EMPTY, Parts
 from inductor_debug_jupyter.pipeline.views.short_text import short_text
 from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
@@ -50,8 +51,8 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
         live: what a living session has besides its record.
     """
 
-    _esm = assets.esm()
-    _css = assets.css()
+    _esm = panel_assets.esm()
+    _css = panel_assets.css()
     _room: ClassVar[dict[str, Any]] = {}
     """The sizes that the user chose in any panel of this kernel: new ones begin with them."""
 
@@ -251,6 +252,8 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
         elif record == replace(before, findings=record.findings) and len(record.findings) == len(before.findings):
             panes.show_findings(record)  # they name fix-its now, and nothing else is new
             self._update_snapshot()
+        elif record == replace(before, captures=record.captures, notes=record.notes) and _has_more(before, record):
+            panes.show_completed(record)
         else:
             live = replace(LiveParts.of(session), fixes=panes.live.fixes)
             kept = cast(Selection, panes.parts["selection"]) if record.captures is before.captures else None
@@ -277,3 +280,9 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
         parts = self.panes.parts
         others = {name: widget for name, widget in parts["widgets"].items() if name != "quick_run"}
         parts["widgets"] = {**others, "quick_run": self._form} if self._form is not None else others
+
+
+def _has_more(before: SessionRecord, record: SessionRecord) -> bool:
+    """Whether the record has the captures from before, with stages that were made since."""
+    ids = [[capture.compile_id for capture in each.captures] for each in (before, record)]
+    return ids[0] == ids[1] and any(capture.rest is not None for capture in before.captures)

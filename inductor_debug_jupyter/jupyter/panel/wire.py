@@ -3,7 +3,7 @@
 A request is a custom message of the panel's comm, such as ``{"ask": "select", "id": 7, "selection": {…}}``;
 :func:`read` turns it into one of the classes below, or raises what is wrong with it in one line. Each request gets
 exactly one :class:`Done` or :class:`Failed` with its id; a long one may get several :class:`Progress` before. What a
-request changes is seen in the parts of the panel's state (see :mod:`~inductor_debug_jupyter.jupyter.panel.parts`),
+request changes is seen in the parts of the panel's state (:mod:`~inductor_debug_jupyter.pipeline.views.panel_parts`),
 which are sent before the answer.
 """
 
@@ -101,6 +101,16 @@ class WouldRecompile(Request, frozen=True, kw_only=True, tag="would_recompile"):
     grad: bool = True
 
 
+class ExplainRule(Request, frozen=True, kw_only=True, tag="explain_rule"):
+    """Show the page of a rule, which is shipped with the package."""
+
+    rule_id: str
+
+
+class WriteReport(Request, frozen=True, kw_only=True, tag="write_report"):
+    """Write one page with everything about the session."""
+
+
 class BindNode(Request, frozen=True, kw_only=True, tag="bind_node"):
     """Make a node, or its kernel, variables of the user."""
 
@@ -196,7 +206,7 @@ class FixAll(FixitRequest, frozen=True, kw_only=True, tag="fix_all"):
 AnyRequest = (
     Select | OpenTab | ToggleQuickRun | Dismiss | RememberRoom
     | ShowGraph | GraphAction | SearchGraph | SelectNode
-    | ShowNodes | ShowDocument | WouldRecompile | BindNode | ShowMemory
+    | ShowNodes | ShowDocument | WouldRecompile | BindNode | ShowMemory | ExplainRule | WriteReport
     | ShowOutput | PickDiffCell | ShowDiffSlice
     | TryOut | ShowTrial | SaveTrial
     | CheckFixits | ApplyFixit | UndoFixit | FixAll

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 
 from inductor_debug_jupyter.pipeline.adapters.adapter import errors_of
+from inductor_debug_jupyter.pipeline.capture.recorder import CALL
 from inductor_debug_jupyter.pipeline.capture.threads import PART as THREADS
-from inductor_debug_jupyter.pipeline.capture.watch import CALL
 from inductor_debug_jupyter.pipeline.devices.judge import RULE
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, ReproError, StoreError, in_a_line
 from inductor_debug_jupyter.pipeline.records import Note, SessionRecord, Violation

@@ -3,6 +3,9 @@
 Each rung is a whole execution of the model, compared with eager by :class:`KernelDiffHarness`: same weights, inputs
 and random numbers. The lowest rung compares eager with itself: if a model does not repeat itself, no other rung means
 anything.
+
+The first rung with wrong numbers is then searched by :meth:`KernelDiffHarness.localize`, which names the decomposition,
+the pass, the kernel or the op, with the user's line.
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness, Recording
-from inductor_debug_jupyter.pipeline.errors import OptionError
-from inductor_debug_jupyter.pipeline.records import BisectRecord, DiffRecord, Rung
+from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError, in_a_line
+from inductor_debug_jupyter.pipeline.records import BisectRecord, Culprit, DiffRecord, Rung
+from inductor_debug_jupyter.pipeline.torch_compat.inductor_passes import PassKeeper
+from inductor_debug_jupyter.pipeline.words import count
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -25,13 +30,22 @@ log = logging.getLogger("inductor_debug_jupyter")
 class LadderStep:
     """One rung to run: its name, its backend, and what it means when it is the first that is not good.
 
-    ``is_eager``: it runs only torch's eager kernels, so it needs no process of its own.
+    ``is_eager``: it runs only torch's eager kernels, so it needs no process of its own. ``searched`` is the backend
+    in which the op is looked for; None where no search knows this stage. ``is_beside``: it is no stage before the next,
+    but another way to the same device.
     """
 
     name: str
     backend: Any
     meaning: str
     is_eager: bool = False
+    searched: Any = None
+    is_beside: bool = False
+
+
+def inductor_passes(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The backend that runs Inductor's passes and then the graph as it is, with eager kernels."""
+    return PassKeeper()(graph_module, example_inputs)
 
 
 STEPS: tuple[LadderStep, ...] = (
@@ -45,28 +59,39 @@ STEPS: tuple[LadderStep, ...] = (
         "dynamo",
         "dynamo",
         "Tracing alone changes the result: the captured graph is not what the Python code does. "
-        "Look at the Dynamo graph, and at side effects and values that were fixed while tracing.",
+        "Every backend is given that graph: it is not yours. Look at the Dynamo graph, and at side effects and values "
+        "that were fixed while tracing.",
         is_eager=True,
     ),
     LadderStep(
         "aot",
         "aot_eager",
         "The captured graph is good, and AOTAutograd changes it: look at how it made mutation, aliasing and the "
-        "backward explicit.",
+        "backward explicit. It is wrong before a backend that uses AOTAutograd sees it.",
         is_eager=True,
     ),
     LadderStep(
         "aot_decomposed",
         "aot_eager_decomp_partition",
         "The error comes in when ops are broken down into simpler ones (or when the backward is split off): look at "
-        "the decompositions of the ops in the forward graph.",
+        "the decompositions of the ops in the forward graph. A backend that has the op itself need not decompose it.",
         is_eager=True,
+        searched="inductor",
+    ),
+    LadderStep(
+        "inductor_passes",
+        inductor_passes,
+        "A pass over the graph changes what is computed, before any code is generated: one of Inductor's own, or a "
+        "custom pass.",
+        is_eager=True,
+        searched="inductor",
     ),
     LadderStep(
         "inductor",
         "inductor",
-        "The graph that Inductor is given computes the right thing, and its generated code does not: look at the "
-        "kernels, at fusion and at Inductor's own passes.",
+        "The graph is right after Inductor's last pass, and its generated code is not: look at the kernels and at "
+        "fusion. Only Inductor has this error: another backend does not use its kernels.",
+        searched="inductor",
     ),
 )
 """The ladder without a device; ``bisect_stages`` also takes that of another compiler."""
@@ -75,6 +100,23 @@ _ON_THE_DEVICE = (
     "PyTorch's own compiler is right all the way: the error comes from the device's side, its compiler, its "
     "arithmetic or the transfer of tensors."
 )
+
+_READINGS = {
+    (True, True): (
+        "Both ways to the device agree with eager: if it is wrong where you saw it, the environment, the inputs or the "
+        "transfer of tensors differ there."
+    ),
+    (True, False): (
+        "{beside} is right and {device} is not: the bug is in the front end of {device} (code generation, layouts, "
+        "host code), not in what both share."
+    ),
+    (False, True): "{device} is right and {beside} is not: the bug is in what {beside} alone does.",
+    (False, False): (
+        "{beside} and {device} are both not good: the bug is in what both share, the compiler or the hardware behind "
+        "them: file it there."
+    ),
+}
+"""Whether the way beside and the device agree with eager → what that means."""
 
 
 def bisect_stages(
@@ -87,6 +129,7 @@ def bisect_stages(
     backward: bool = False,
     run_all: bool = False,
     steps: Sequence[LadderStep] = STEPS,
+    beside: AcceleratorAdapter | Callable[..., Any] | Recording | str | None = None,
     isolate: bool = False,
     timeout: float | None = None,
     memory_limit: int | None = None,
@@ -103,6 +146,8 @@ def bisect_stages(
         backward: also compare gradients.
         run_all: also run the rungs after the first that is not good.
         steps: the rungs below the device.
+        beside: another way to the same device, such as a vendor's reference path: whether it is wrong, too, tells a
+            bug of the adapter's front end from one of the compiler behind both.
         isolate: run the device, and each rung that generates code, in a process of its own, so that a crash there is
             only a failed rung.
         timeout: seconds for a rung, with ``isolate`` for each step of its backend.
@@ -111,7 +156,7 @@ def bisect_stages(
     Raises:
         UsageError: an argument cannot be understood.
     """
-    ladder = [*steps, *([_device_step(adapter, steps)] if adapter is not None else [])]
+    ladder = _ladder_of(steps, beside, adapter)
 
     def harness_of(step: LadderStep) -> KernelDiffHarness:
         limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
@@ -128,14 +173,34 @@ def bisect_stages(
         rung = _climb(step, harness)
         rungs.append(rung)
         log.debug("rung %s: %s %s", rung.name, rung.outcome, rung.reason)
-        if rung.outcome != "good" and first_bad is None:
+        if rung.outcome != "good" and first_bad is None and not step.is_beside:
             first_bad = step
+    culprits: tuple[Culprit, ...] = ()
+    explanation = _explanation(first_bad, rungs)
+    if first_bad is not None and first_bad.searched is not None and rungs[ladder.index(first_bad)].outcome == "bad":
+        culprits, said = _searched(harness_of(replace(first_bad, backend=first_bad.searched, is_eager=False)))
+        explanation = f"{explanation} {said}"
+    if beside is not None and first_bad in (None, ladder[-1]):  # else it is wrong before a device sees it
+        explanation = f"{explanation} {_reading(*rungs[-2:])}"
     return BisectRecord(
         model=harnesses[0].model_name,
         rungs=tuple(rungs),
         first_bad=first_bad.name if first_bad else "",
-        explanation=_explanation(first_bad, rungs),
+        explanation=explanation,
+        culprits=culprits,
     )
+
+
+def _ladder_of(steps: Sequence[LadderStep], beside: Any, adapter: Any) -> list[LadderStep]:
+    """All rungs: torch's stages, the way beside, the device."""
+    if beside is not None and adapter is None:
+        raise UsageError("beside: give the adapter that it is another way for")
+    ladder = [*steps]
+    if beside is not None:
+        ladder.append(replace(_device_step(beside, steps), is_beside=True))
+    if adapter is not None:
+        ladder.append(_device_step(adapter, ladder))
+    return ladder
 
 
 def is_rung(backend: Any) -> bool:
@@ -157,7 +222,8 @@ def _device_step(
     else:
         name = str(getattr(adapter, "name", None) or getattr(adapter, "__name__", type(adapter).__name__))
     taken = {step.name for step in steps}
-    return LadderStep(f"device {name}" if name in taken else name, adapter, _ON_THE_DEVICE)
+    searched = None if isinstance(adapter, Recording) else adapter
+    return LadderStep(f"device {name}" if name in taken else name, adapter, _ON_THE_DEVICE, searched=searched)
 
 
 def _climb(step: LadderStep, harness: KernelDiffHarness) -> Rung:
@@ -170,6 +236,25 @@ def _climb(step: LadderStep, harness: KernelDiffHarness) -> Rung:
         return Rung(step.name, "bad", _worst(record), record, seconds)
     # Nothing was compared: the backend raised, or did not compile the graph.
     return Rung(step.name, "failed", "; ".join(record.notes) or "nothing was compared", record, seconds)
+
+
+def _searched(harness: KernelDiffHarness) -> tuple[tuple[Culprit, ...], str]:
+    """What is to blame at the first bad rung, and that in words."""
+    try:
+        found = harness.localize()
+    except Exception as error:  # the rung stands, whatever becomes of the search
+        return (), f"Which op it is could not be found: {in_a_line(error)}"
+    if not found.culprits:
+        return (), "No single op is to blame."
+    first, *others = found.culprits
+    because = f": {first.reason}" if first.reason else " only when it is fused" if first.only_fused else ""
+    more = f" (and {count(len(others), 'other')})" if others else ""
+    return found.culprits, f"It comes in at {first}{because}{more}."
+
+
+def _reading(beside: Rung, device: Rung) -> str:
+    """What two ways to one device say together."""
+    return _READINGS[beside.outcome == "good", device.outcome == "good"].format(beside=beside.name, device=device.name)
 
 
 def _worst(record: DiffRecord) -> str:

@@ -274,6 +274,8 @@ class ModelCall:
         return dict(inspect.signature(function).bind(*self.args, **self.kwargs).arguments)
 
 
+FIRST, ALL, LAST = "first", "all", "last"
+"""Which calls of a model are kept; a number stands for so many."""
 LossReason = Literal["model is gone", "inputs were let go", "too large"]
 
 
@@ -287,7 +289,7 @@ class LostCall:
 
 
 class CallLog:
-    """Keeps the first call of each model.
+    """Keeps the first call of each model, and later ones where they are asked for.
 
     Args:
         budget: what all copies together may have, those of other sessions included; models are then not kept alive.
@@ -296,10 +298,13 @@ class CallLog:
             freed for another one of this log. After the comparison :meth:`InputBudget.make_room` frees what is over.
     """
 
-    def __init__(self, budget: InputBudget | None = None, *, asked: bool = False) -> None:
+    def __init__(self, budget: InputBudget | None = None, *, asked: bool = False, keep: str = FIRST) -> None:
         self.budget = budget
         self._asked = asked
+        self._keep = keep
         self.calls: list[ModelCall] = []
+        self.later: list[ModelCall] = []
+        """Calls behind the first of each model, in order."""
         self.lost: dict[str, LostCall] = {}
         """Models whose call was seen and cannot be run again → why."""
         self._seen: list[Callable[[], Callable[..., Any] | None]] = []
@@ -310,6 +315,7 @@ class CallLog:
         """Remember a call unless its model was called before."""
         model = _model_of(function)
         if any(held() is model for held in self._seen):
+            self._add_later(model, args, kwargs, backend)
             return
         self._forget_what_is_gone()
         held = _held(model, weakly=self.budget is not None and not self._asked)
@@ -319,13 +325,34 @@ class CallLog:
         if self.budget is not None and not self.budget.make_room(nbytes, spared=own) and not self._asked:
             self.lost[_name(model)] = LostCall(_name(model), "too large", nbytes)
             return
+        self.calls.append(self._copy(held, model, args, kwargs, backend))
+
+    def _copy(self, held: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any) -> ModelCall:
         copied, named = _copied((args, kwargs))
         kept = KeptInputs(copied, named, self.budget)
         if self.budget is not None:
             self.budget.add(kept)
         name = name_of_backend(backend) if backend is not None else ""
-        state, site, modes = RandomState.now(), running_call(), CallModes.now()
-        self.calls.append(ModelCall(held, _name(model), kept, state, site, name, modes))
+        return ModelCall(held, _name(model), kept, RandomState.now(), running_call(), name, CallModes.now())
+
+    def _add_later(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any) -> None:
+        """Remember a call behind a model's first, if it was asked for."""
+        if self._keep == FIRST:
+            return
+        first = next((call for call in self.calls if call.held() is model), None)
+        others = [call for call in self.later if call.held() is model]
+        if first is None or (self._keep.isdecimal() and len(others) + 1 >= int(self._keep)):
+            return
+        if self._keep == LAST:
+            self.later = [call for call in self.later if call.held() is not model]
+        self.later.append(self._copy(first.held, model, args, kwargs, backend))
+
+    def compared(self) -> list[ModelCall]:
+        """The calls that a comparison is of: the first of each model, all, or the last, as it was asked for."""
+        first, later = self.there(), [call for call in self.later if call.is_there]
+        if self._keep == LAST:
+            return [next((each for each in later if each.held() is call.held()), call) for call in first]
+        return [each for call in first for each in (call, *(one for one in later if one.held() is call.held()))]
 
     def there(self) -> list[ModelCall]:
         """The calls that can be run again."""

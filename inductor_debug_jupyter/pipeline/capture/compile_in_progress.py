@@ -20,6 +20,7 @@ from inductor_debug_jupyter.pipeline.records import (
     EagerRun,
     GraphRecord,
     KernelRecord,
+    Rest,
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
@@ -41,6 +42,8 @@ _STAGES_OF_PART = {
     "code": ("code", "kernel"),
 }
 """Part of the capture → the stages that are missing when it failed."""
+
+NOT_MADE_YET = "not made: nobody had read session.captures by then; --lower inductor makes it at once"
 
 _IN_TRACE = ("dynamo", "joint", "forward", "backward")
 """Stages whose text torch writes into its trace anyway."""
@@ -91,6 +94,28 @@ class CompileInProgress:
         self._kernels: dict[str, tuple[KernelRecord, ...]] = {}
         self._calls: dict[str, list[KernelCall]] = {}
         self._late: DeferredTexts | None = None
+        self._rest: Rest | None = None
+
+    def suspend(self, rest: Rest | None) -> None:
+        """From now on ``rest`` makes Inductor's stages, or nothing is left to be made."""
+        self._rest, self._late = rest, None
+
+    def undo_later(self) -> Callable[[], None]:
+        """A function that takes back what is added from now on; the graphs and texts that are there stay."""
+        kept: tuple[dict[str, Any], ...] = (
+            self._graphs, self._texts, self._code, self._kernels, self._calls, self.missing,
+        )  # fmt: skip
+        before = [(each, dict(each)) for each in kept]
+        undo_trace = self.trace.undo_later()
+
+        def undo() -> None:
+            undo_trace()
+            for each, contents in before:
+                each.clear()
+                each.update(contents)
+            self._late = None
+
+        return undo
 
     def without_aten_ops(self) -> None:
         """Do not look up the aten ops of the Dynamo graph's nodes, which means running them on fake tensors."""
@@ -173,11 +198,13 @@ class CompileInProgress:
         traced = self.trace.texts
         wanted = {**traced, **self._texts, **{stage: traced[stage] for stage in _IN_TRACE if stage in traced}}
         if self._late is None or set(self._late) != set(wanted):
-            self._late = DeferredTexts(wanted)
+            self._late = DeferredTexts(wanted, self._rest)
         return self._late
 
     def _missing(self, texts: DeferredTexts) -> dict[str, str]:
         missing = dict(self.missing)
+        if self._rest is not None:
+            missing["code"] = NOT_MADE_YET
         if "hit" in self.trace.caches.values():
             for stage in ("joint", "forward", "backward", "post_grad"):
                 if stage in texts and stage not in self._graphs:

@@ -28,6 +28,24 @@ _LOCAL = re.compile(r"\bL\['(\w+)'\]")
 _FAILED_TENSOR = re.compile(r"^tensor '(?P<name>.+)' [\w ]+ mismatch")
 _FAILED_CHECK = re.compile(r"^(?P<name>[\w.\[\]'\"]+) (?:==|is|!=|in|not) ")
 
+_BREAK = "dynamo_graph_break_reason"
+_RUNS = (
+    "Attempted to wrap RNN",
+    "Data dependent operator",
+    "Dynamic shape operator",
+    "Encountered non-PT2-compliant op",
+    "Failed to convert args/kwargs to proxy",
+    "Fake tensor propagation exception",
+    "Inplace op on input tensor",
+    "NotImplementedError/UnsupportedFakeTensorException",
+    "Operator does not support",
+    "RuntimeError when making fake tensor call",
+    "Skip calling `torch.compiler.disable()`d",
+    "Skip inlining `torch.compiler.disable()`d",
+    "Sparse tensor creation",
+)
+"""How torch's names begin for breaks at which an op, or a whole function, runs uncompiled between two graphs."""
+
 _Key = tuple[str, int, str]
 
 
@@ -52,8 +70,8 @@ class BreakLog:
     def add(self, metadata: dict[str, Any], payload: Any) -> None:
         """Add one trace record; all but two kinds are ignored."""
         name = (metadata.get("artifact") or {}).get("name")
-        if name == "dynamo_graph_break_reason" and isinstance(payload, str):
-            self.add_break(_compile_id(metadata), _reason(payload), _source(payload), payload)
+        if name == _BREAK and isinstance(payload, str):
+            self.add_break(_compile_id(metadata), reason_of(payload), _source(payload), payload)
         elif name == "recompile_reasons" and payload:
             self._add_recompile(_compile_id(metadata), payload)
 
@@ -77,7 +95,7 @@ class BreakLog:
 
     def add_from_backend(self, compile_id: str, reason: str, source: SourceLine | None) -> None:
         """Add a break that a backend found on Dynamo's ``OutputGraph``; ``reason`` is the text of a trace record."""
-        self.add_break(compile_id, _reason(f"Graph Break Reason:\n{reason}") if reason else "", source, reason)
+        self.add_break(compile_id, reason_of(f"Graph Break Reason:\n{reason}") if reason else "", source, reason)
 
     def _add_recompile(self, compile_id: str, payload: Any) -> None:
         """One reason for each entry that did not fit, the newest first: its line is the recompile's."""
@@ -111,7 +129,15 @@ def without_addresses(check: str) -> str:
     return _ADDRESS.sub(r"\1)", check)
 
 
-def _reason(text: str) -> str:
+def ran_between_graphs(metadata: dict[str, Any], payload: Any) -> str:
+    """The reason of a break at which ops ran that are in no graph; empty for other breaks and other records."""
+    if (metadata.get("artifact") or {}).get("name") != _BREAK or not isinstance(payload, str):
+        return ""
+    return reason_of(payload) if _headline(payload).startswith(_RUNS) else ""
+
+
+def reason_of(text: str) -> str:
+    """What torch says about a break, in one line: its name for this kind, and the explanation."""
     explanation = match["text"].strip() if (match := _EXPLANATION.search(text)) else ""
     headline = _headline(text)
     return f"{headline}: {explanation}" if explanation else headline

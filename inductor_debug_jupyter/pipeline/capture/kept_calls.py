@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, InputBudget, ModelCall
-from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
-from inductor_debug_jupyter.pipeline.capture.watch import CALL
+from inductor_debug_jupyter.pipeline.capture.recorder import CALL, Recorder
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.records import CompileCapture
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
@@ -58,6 +57,15 @@ class KeptCalls:
         if not (there := self.there()):
             raise NotFoundError(self.why_none())
         return there
+
+    def compared(self) -> Sequence[ModelCall]:
+        """The calls that a comparison is of.
+
+        Raises:
+            NotFoundError: there are none; it says why.
+        """
+        self.needed()
+        return self.log.compared()
 
     def was_kept(self, capture: CompileCapture) -> bool:
         """Whether a call of the capture's model can be run again; assumed where nobody saw the call."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,18 +24,22 @@ from inductor_debug_jupyter.pipeline.records import (
     Guard,
     Note,
     Recompile,
+    Rest,
     SourceLine,
     SymbolRecord,
 )
 from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
 from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
+from inductor_debug_jupyter.pipeline.torch_compat import hooks
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
 from inductor_debug_jupyter.pipeline.torch_compat.guards import BreakFacts, GuardFacts, SymbolFacts
 
 log = logging.getLogger("inductor_debug_jupyter")
 
-_NOT_OURS = (
+CALL = "call of "
+"""Prefix of a note's part when something was called, and ran without the compiler."""
+NOT_OURS = (
     "that thread was started before, and was given nothing through an executor, so nobody knows for whom it works"
 )
 
@@ -137,6 +141,37 @@ class Recorder:
             self._notes[part, message] = Note(part, message)
             log.debug("%s: %s", part, message)
 
+    def suspended(self, compile_id: str, rest: Rest) -> None:
+        """Keep what makes the rest of that compile."""
+        self._compile(compile_id).suspend(rest)
+
+    def resume(self, compile_id: str, finish: Callable[[], None]) -> CompileCapture:
+        """Go on recording that compile while ``finish`` goes on with it, and give all of it.
+
+        Ctrl-C takes back what was recorded, and the rest is still to be made.
+        """
+        compiling, self._steps = self._compile(compile_id), None
+        undo = compiling.undo_later()
+        hooks.listen(self)
+        try:
+            finish()
+        except BaseException:
+            undo()
+            raise
+        finally:
+            hooks.unlisten(self)
+        compiling.suspend(None)
+        return compiling.freeze(self._failures)
+
+    def failed_lowering(self, compile_id: str, lower: str, stages: Sequence[str], error: Exception) -> Note:
+        """Record why a graph could not be lowered: the stages are missing, and a note says so."""
+        reason = f"{type(error).__name__}: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
+        for stage in stages:
+            self.missing(compile_id, stage, f"lowering failed: {reason}")
+        part = f"lowering ({lower})"
+        self.note(part, reason)
+        return self._notes[part, reason]
+
     def missing(self, compile_id: str, stage: str, reason: str) -> None:
         """Record why a stage of a compile is missing."""
         if compile_id in self._compiles:
@@ -152,7 +187,7 @@ class Recorder:
             return True
         if not self.threads.here():
             if compile_id and (name := self.threads.unknown_here()):
-                self.note(PART, f"what was compiled on {name!r} was not captured: {_NOT_OURS}")
+                self.note(PART, f"what was compiled on {name!r} was not captured: {NOT_OURS}")
             return False
         if compile_id and not self.now.following:
             self._passed_over.add(compile_id)
@@ -205,6 +240,8 @@ class Recorder:
     def aot_graphs(self, compile_id: str, joint: Any, forward: Any, backward: Any) -> None:
         """Keep what AOTAutograd traced."""
         compiling = self._compile(compile_id)
+        if torch_graphs.computes_nothing(forward):
+            self.note(f"{CALL}{compiling.name}", "Inductor drops what runs on the meta device: call the model plainly")
         for stage, graph_module in (("joint", joint), ("forward", forward), ("backward", backward)):
             if graph_module is not None:
                 compiling.add_graph(stage, graph_module)
@@ -217,6 +254,10 @@ class Recorder:
         """Keep IR, kernel calls and code."""
         self._compile(compile_id).add_generated(stage, made, is_backward)
 
+    def not_from_dynamo(self) -> None:
+        """Note that a graph was compiled which no rule has seen."""
+        self.note("compiled functions", "a graph that did not come from Dynamo was given to Inductor: not captured")
+
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """Keep graph breaks, recompile reasons, timings, cache hits and the texts that torch writes anyway."""
         self._breaks.add(metadata, payload)
@@ -224,11 +265,23 @@ class Recorder:
             self._steps.add(metadata, payload)
         if compile_id := metadata["compile_id"]:
             self._trace(compile_id).add(metadata, payload)
+            self._note_uncompiled(compile_id, metadata, payload)
+
+    def heard_since(self, number: int) -> tuple[str, ...]:
+        """The compiles that torch has reported after the first so many, those without a graph too."""
+        return tuple(self._traces)[number:]
 
     @property
     def compiles_heard(self) -> int:
         """How many compiles torch has reported so far, those without a graph too."""
         return len(self._traces)
+
+    def nothing_captured(self, compile_ids: Sequence[str]) -> str:
+        """Why none of those compiles has a graph; empty when one has, when nothing had to run, or when it is said."""
+        is_said = any(note.part == f"{CALL}{self.now.calling}" for note in self.notes)
+        if is_said or not set(compile_ids).isdisjoint(self._compiles):
+            return ""
+        return next((each.reason for each in self.graph_breaks if each.compile_id in compile_ids), "")
 
     def failed(self, part: str, error: BaseException) -> None:
         """Keep what went wrong in here."""
@@ -238,6 +291,30 @@ class Recorder:
         self.note(part, reason)
 
     # ------------------------------------------------------------------------------------------------------------
+
+    def _note_uncompiled(self, compile_id: str, metadata: dict[str, Any], payload: Any) -> None:
+        """Note the frame that Dynamo gave up on, or the op that ran between two graphs: no rule has seen it."""
+        metrics = metadata.get("compilation_metrics") or {}
+        failure = metrics.get("fail_reason")
+        if failure and compile_id not in self._compiles:
+            what = f"it ran as it is, and not compiled: {graph_breaks.reason_of(str(failure))}"
+        elif broken := graph_breaks.ran_between_graphs(metadata, payload):
+            what = f"a part ran between two graphs: {broken}"
+        else:
+            return
+        self.note(f"{CALL}{self._name_of_frame(compile_id, metrics)}", what)
+
+    def _name_of_frame(self, compile_id: str, metrics: dict[str, Any]) -> str:
+        """The user's name of the frame that torch compiles or recompiles."""
+        known = self._compiles.get(f"{compile_id.partition('/')[0]}/0")
+        if known is not None:
+            return known.name
+        file, name = metrics.get("co_filename"), metrics.get("co_name")
+        if not file or not name or is_library(file):
+            return self.now.calling or name or "a function"
+        source = source_line(file, metrics["co_firstlineno"], name)
+        written = RESUMED.sub(r"\1", name)
+        return f"{written} ({source.label or file}, line {source.line})"
 
     def _compile(self, compile_id: str) -> CompileInProgress:
         if compile_id not in self._compiles:

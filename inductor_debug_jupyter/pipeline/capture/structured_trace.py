@@ -45,6 +45,15 @@ class CompileTrace:
         self._open: list[tuple[str, float]] = []
         self._began: float | None = None
 
+    def undo_later(self) -> Callable[[], None]:
+        """A function that takes back what is added from now on."""
+        before = (dict(self.texts), dict(self.caches), list(self.phases), list(self._open))
+
+        def undo() -> None:
+            self.texts, self.caches, self.phases, self._open = before
+
+        return undo
+
     @property
     def is_received(self) -> bool:
         """Whether torch's trace of this compile arrives; it then has the text of its graphs."""

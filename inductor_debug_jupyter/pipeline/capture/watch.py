@@ -24,19 +24,19 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.capture.calls import CallLog, ModelCall
-from inductor_debug_jupyter.pipeline.capture.recorder import Recorder
+from inductor_debug_jupyter.pipeline.capture.on_demand import INDUCTOR_STAGES, suspend_inductor
+from inductor_debug_jupyter.pipeline.capture.recorder import CALL, NOT_OURS, Recorder
 from inductor_debug_jupyter.pipeline.capture.threads import PART
 from inductor_debug_jupyter.pipeline.errors import HookError
 from inductor_debug_jupyter.pipeline.interrupts import held_back
+from inductor_debug_jupyter.pipeline.options import ON_DEMAND
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
 from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import note_gradients
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
-from inductor_debug_jupyter.pipeline.torch_compat.module_calls import GraphRun, PlainCall
+from inductor_debug_jupyter.pipeline.torch_compat.module_calls import GraphRun, PlainCall, hooks_of
+from inductor_debug_jupyter.pipeline.torch_compat.stack_levels import not_counted
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
-
-CALL = "call of "
-"""Prefix of a note's part when a module's call could not be compiled."""
 
 
 class CaptureWatch:
@@ -44,7 +44,8 @@ class CaptureWatch:
 
     Args:
         recorder: keeps what the compiler makes.
-        lower: how far to lower plain modules (``dynamo``, ``aot`` or ``inductor``).
+        lower: how far to lower plain modules (``dynamo``, ``aot`` or ``inductor``); ``on-demand`` is ``inductor``,
+            whose part is suspended.
         eager: whether to show plain module calls to the compiler at all.
         calls: keeps the calls with their inputs, to be run again; None keeps none.
         only: which called models and functions to capture; all by default.
@@ -80,6 +81,7 @@ class CaptureWatch:
             self._undo.callback(hooks.unlisten, self._recorder)
             hooks.listen(self._recorder)
             self._install("already compiled functions", self._redirect_compiled)
+            self._install("compiled functions", self._notice_artifacts)
             if self._eager:
                 self._install("plain modules", self._watch_modules)
 
@@ -149,19 +151,28 @@ class CaptureWatch:
             lambda why: self._recorder.note("compiled functions", why),
             self._recorder.threads.here,
             self._recorder.threads.in_use,
+            on_other_thread=self._missed_elsewhere,
         )
         redirect.install()
         return redirect.remove
+
+    def _notice_artifacts(self) -> Callable[[], None]:
+        from inductor_debug_jupyter.pipeline.torch_compat.ahead_of_time import notice_artifacts
+
+        return notice_artifacts(
+            lambda name: self._recorder.note(f"{CALL}{name}", "it was compiled ahead of time: it was not captured")
+        )
 
     def _watch_modules(self) -> Callable[[], None]:
         from inductor_debug_jupyter.pipeline.torch_compat import regions
         from inductor_debug_jupyter.pipeline.torch_compat.module_calls import ModuleCallWatch
 
         self._compile_call = regions.compile_call
-        watch = ModuleCallWatch(self._call, self._recorder.threads.here)
+        watch = ModuleCallWatch(self._call, self._recorder.threads.here, self._missed, self._unwatched)
         watch.install()
         return watch.remove
 
+    @not_counted
     def _call(
         self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -174,22 +185,43 @@ class CaptureWatch:
             if (instrument := active_instrument((*args, *kwargs.values()), self._tracers)) is not None:
                 self._recorder.note(part, f"it ran as it is, and was not captured: {instrument.reason}")
                 return call(module, *args, **kwargs)
-            compiled = self._compiled.get(module)
-            if compiled is not None:
+            compiled, hooks = self._compiled.get(module), hooks_of(module)
+            if compiled is not None and compiled.hooks == hooks:
                 return compiled.run(module, args, kwargs)
             try:
-                compiled = PlainCall(self._compile_call(module, call, self._backend), call)
+                compiled = PlainCall(self._compile_call(module, call, self._backend), call, hooks)
                 self._compiled[module] = compiled
             except Exception as error:
                 self._recorder.failed(part, error)
                 return call(module, *args, **kwargs)
             heard = self._recorder.compiles_heard
             result = compiled.run(module, args, kwargs)
-            if self._recorder.compiles_heard == heard:
+            compiles = self._recorder.heard_since(heard)
+            if not compiles:
                 self._recorder.note(
                     part, "it ran, and Dynamo did not look at it: a stance, a setting or a kind of model"
                 )
+            elif why := self._recorder.nothing_captured(compiles):
+                self._recorder.note(part, f"it ran, and no graph of it was captured: {why}")
             return result
+
+    def _missed(self, module: torch.nn.Module, reason: str) -> None:
+        """A call that is not shown to the compiler."""
+        name, threads = type(module).__name__, self._recorder.threads
+        if threads.here():
+            if self._only is None or self._only(module):
+                self._recorder.note(f"{CALL}{name}", f"it ran as it is, and was not captured: {reason}")
+        else:
+            self._missed_elsewhere(name)
+
+    def _missed_elsewhere(self, name: str) -> None:
+        """A call on a thread that the capture does not follow."""
+        if thread := self._recorder.threads.unknown_here():
+            self._recorder.note(PART, f"{name} was called on {thread!r}, and not captured: {NOT_OURS}")
+
+    def _unwatched(self, name: str) -> None:
+        """A class of modules whose calls could not be watched."""
+        self._recorder.note(f"{CALL}{name}", "it was given a __call__ of its own later: its calls were not captured")
 
 
 class _Observer:
@@ -218,14 +250,18 @@ def observe_lowering(
     """Lower a copy of a Dynamo graph so that the recorder sees every stage; a failure is a reason, not an error."""
     if lower == "dynamo":
         return
-    stages = ("forward",) if lower == "aot" else ("forward", "post_grad", "code")
-    step = lowering.lower_with_aot if lower == "aot" else lowering.lower_with_inductor
+    if lower in ("inductor", ON_DEMAND) and any(
+        isinstance(each, torch.Tensor) and each.is_meta for each in example_inputs
+    ):
+        lower = "aot"
+        for stage in ("post_grad", "code"):
+            recorder.missing(current_compile_id() or "", stage, "Inductor computes nothing on the meta device")
+    stages = ("forward",) if lower == "aot" else ("forward", *INDUCTOR_STAGES)
     try:
-        step(graph_module, example_inputs)
+        if lower == ON_DEMAND:
+            suspend_inductor(recorder, graph_module, example_inputs)
+        else:
+            step = lowering.lower_with_aot if lower == "aot" else lowering.lower_with_inductor
+            step(graph_module, example_inputs)
     except Exception as error:
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        for stage in stages:
-            recorder.missing(
-                current_compile_id() or "", stage, f"lowering failed: {type(error).__name__}: {first_line}"
-            )
-        recorder.note(f"lowering ({lower})", f"{type(error).__name__}: {first_line}")
+        recorder.failed_lowering(current_compile_id() or "", lower, stages, error)

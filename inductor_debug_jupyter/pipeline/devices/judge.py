@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.capture import Recorder
 from inductor_debug_jupyter.pipeline.capture.sources import texts_of
-from inductor_debug_jupyter.pipeline.devices.checker import JudgingContext, PlacedProblem, folded, problems_of
+from inductor_debug_jupyter.pipeline.devices.checker import (
+    JudgingContext,
+    PlacedProblem,
+    checked_graphs,
+    folded,
+    problems_of,
+)
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
 from inductor_debug_jupyter.pipeline.devices.memory import memory_notes, memory_of
 from inductor_debug_jupyter.pipeline.records import (
@@ -16,6 +22,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SessionRecord,
     SourceLine,
 )
+from inductor_debug_jupyter.pipeline.torch_compat.environment import environment
 from inductor_debug_jupyter.pipeline.torch_compat.versions import torch_version
 from inductor_debug_jupyter.version import __version__
 
@@ -56,6 +63,7 @@ def judge(
         seconds=seconds,
         peak_memory=max((each.peak for each in memory), default=None),
         memory=memory,
+        environment=environment(),
     )
     return judge_again(record, context)
 
@@ -73,6 +81,10 @@ def judge_again(record: SessionRecord, context: JudgingContext) -> SessionRecord
             problems += list(problems_of([rule], record.captures, profile.cpu))
         except Exception as error:
             notes.append(Note(f"{RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
+    notes += [
+        Note(f"{RULE}for {op}", "what it calls is a graph of its own, which no rule looks at")
+        for op in _calling(record)
+    ]
     findings = folded(problems)
     coverage = None
     try:
@@ -91,6 +103,25 @@ def judge_again(record: SessionRecord, context: JudgingContext) -> SessionRecord
     )
 
 
+def _calling(record: SessionRecord) -> list[str]:
+    """The ops that call graphs of their own, such as ``cond``; flex_attention's is a part of the op."""
+    graphs = [graph for capture in record.captures for graph in checked_graphs(capture)]
+    bodies = {
+        (id(graph), node.name) for graph in graphs for node in graph.nodes if node.op == "get_attr" and not node.outputs
+    }
+    return sorted(
+        {
+            name
+            for graph in graphs
+            for node in graph.calls
+            if node.target.startswith(_HIGHER)
+            and not (name := node.target.removeprefix(_HIGHER)).startswith("flex_")
+            and any((id(graph), each) in bodies for each in node.inputs)
+        }
+    )
+
+
+_HIGHER = "torch.ops.higher_order."
 RULE = "rule "
 _COVERAGE = "coverage"
 """``Note.part`` of the notes that this module adds; :func:`judge_again` drops those of the earlier judgement."""

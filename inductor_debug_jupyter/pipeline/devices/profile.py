@@ -13,6 +13,8 @@ A profile is a TOML file; every table is optional, and what it does not mention 
     format = "IEEE float16"                 # for people
     accumulate = "float32"                  # what sums are kept in
     narrow = { float32 = "float16", int64 = "int32" }   # taken, but kept in another dtype
+    products = "bfloat16"                   # what operands of products are rounded to; also tf32, float8_e4m3fn, int8
+    precise = ["encoder:softmax"]           # ops that it computes in float32, as session.prescribe() names them
 
     [ops]
     deny = ["aten.convolution"]             # "default" stands for the documented default list
@@ -123,6 +125,8 @@ class DeviceProfile:
     number_format: str = ""
     accumulate: str = ""
     narrow: Mapping[str, str] = field(default_factory=dict)
+    products: str = ""
+    precise: tuple[str, ...] = ()
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     decompose: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -122,10 +122,17 @@ _LAYOUT: dict[str, Read] = {
     "ops": _list(_op),
     "severity": _SEVERITY,
 }
+FORMATS_OF_PRODUCTS = ("float32", "tf32", "float16", "bfloat16", "float8_e4m3fn", "int8")
 _TABLES: dict[str, dict[str, Read]] = {
     "": {"name": _text, "description": _text},
     "dtypes": {"supported": _list(dtype_name), "ops": _mapping(_op, _list(dtype_name))},
-    "numerics": {"format": _text, "accumulate": dtype_name, "narrow": _mapping(dtype_name, dtype_name)},
+    "numerics": {
+        "format": _text,
+        "accumulate": dtype_name,
+        "narrow": _mapping(dtype_name, dtype_name),
+        "products": _one_of(*FORMATS_OF_PRODUCTS),
+        "precise": _list(_text),
+    },
     "ops": {
         "deny": _deny,
         "allow": _list(_op),

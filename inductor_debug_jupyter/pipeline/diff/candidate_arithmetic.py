@@ -27,9 +27,10 @@ from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptG
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
-_PRODUCTS: Final = 3
-_OTHERS: Final = 3
-"""So many ops of each sort are asked about, each kind of op once."""
+_PRODUCTS: Final = 6
+_OTHERS: Final = 24
+"""So many ops of each sort are asked about, each kind of op once: a fault of a kind that is not asked about would have
+to be outside of the whole format's floor to be seen."""
 _FEWEST, _MOST = 64, 1 << 20
 """Elements that the result of such an op has."""
 _SMALL: Final = 2.0**-18

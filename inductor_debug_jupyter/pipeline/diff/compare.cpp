@@ -13,8 +13,8 @@
 // The same fields, in this order, as Sums in sums.py.
 struct Sums {
     double sum, squares, relative_sum, largest, largest_relative, atol_needed, rtol_needed;
-    double reference_squares, candidate_squares, products;
-    int64_t unequal, outside, wild, both_nan, relative_count, zeros;
+    double reference_squares, candidate_squares, products, reference_sum, candidate_sum;
+    int64_t finite, unequal, outside, wild, both_nan, relative_count, zeros;
     int64_t reference_nan, reference_inf, reference_neg_inf, candidate_nan, candidate_inf, candidate_neg_inf;
     int64_t worst, first_wild;
 };
@@ -104,6 +104,9 @@ void one_by_one(const T* reference, const T* candidate, int64_t at, int count, c
         sums.reference_squares += p * p;
         sums.candidate_squares += q * q;
         sums.products += p * q;
+        sums.reference_sum += p;
+        sums.candidate_sum += q;
+        sums.finite++;
         sums.outside += !(error <= limits.atol + limits.rtol * size);
         sums.atol_needed = std::max(sums.atol_needed, error - limits.rtol * size);
         if (error > limits.atol) sums.rtol_needed = std::max(sums.rtol_needed, (error - limits.atol) / size);
@@ -164,8 +167,8 @@ void compare(const T* reference, const T* candidate, int64_t count, const Limits
         const int length = static_cast<int>(std::min<int64_t>(block, count - at));
         const T *x = reference + at, *y = candidate + at;
         double sum = 0, squares = 0, relative_sum = 0, largest = 0, largest_relative = 0, atol_needed = 0;
-        double smallest = INFINITY, pp = 0, qq = 0, pq = 0, unequal = 0;
-#pragma omp simd reduction(+ : sum, squares, relative_sum, pp, qq, pq, unequal) reduction(min : smallest) \
+        double smallest = INFINITY, pp = 0, qq = 0, pq = 0, ps = 0, qs = 0, unequal = 0;
+#pragma omp simd reduction(+ : sum, squares, relative_sum, pp, qq, pq, ps, qs, unequal) reduction(min : smallest) \
     reduction(max : largest, largest_relative, atol_needed)
         for (int i = 0; i < length; i++) {
             const double p = wide(x[i]), q = wide(y[i]), error = distance(x[i], y[i]), size = std::fabs(p);
@@ -174,6 +177,8 @@ void compare(const T* reference, const T* candidate, int64_t count, const Limits
             pp = plus_product(pp, p, p);
             qq = plus_product(qq, q, q);
             pq = plus_product(pq, p, q);
+            ps += p;
+            qs += q;
             unequal += error == 0 ? 0.0 : 1.0;
             largest = error > largest ? error : largest;
             smallest = size < smallest ? size : smallest;
@@ -205,6 +210,9 @@ void compare(const T* reference, const T* candidate, int64_t count, const Limits
         sums.reference_squares += pp;
         sums.candidate_squares += qq;
         sums.products += pq;
+        sums.reference_sum += ps;
+        sums.candidate_sum += qs;
+        sums.finite += length;
         sums.unequal += static_cast<int64_t>(unequal);
     }
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 import torch
 
+from inductor_debug_jupyter.pipeline.diff.gates import Gate, Metric, read_gates
 from inductor_debug_jupyter.pipeline.errors import OptionError
 
 _SINGLE = (1e-5, 1.3e-6)
@@ -36,7 +38,8 @@ class ComparisonConfig:
     An element is as it should be when ``|reference - candidate| <= atol + rtol * |reference|``.
 
     Args:
-        atol: absolute tolerance; by default the one that ``torch.testing`` has for the dtype.
+        atol: absolute tolerance; by default the one that ``torch.testing`` has for the dtype, and at most a thousandth
+            of the reference's largest element.
         rtol: relative tolerance; likewise.
         max_mismatch_percentage: so many percent of the elements (0 to 100) may be outside the tolerance. Places where
             only one side is NaN or infinite are never let through.
@@ -48,8 +51,12 @@ class ComparisonConfig:
         check_strides: different strides of an output are a mismatch too; off for a candidate that is meant to lay its
             outputs out otherwise.
         heatmaps: keep a small picture of where the errors are, of the worst outputs.
+        require: figures that every output of floats must reach beside its verdict, as text (``"pcc=0.99,sqnr=40dB"``)
+            or as a mapping: ``pcc``, ``cosine`` and ``sqnr`` (in dB) at least, ``max_error``, ``rmse`` and ``ulp`` at
+            most; a function of reference and candidate must give at least its limit.
         numerics: the floating-point format that the candidate's device holds numbers in (``"float16"``), where its
-            adapter does not say so; torch's own backends are not judged by it.
+            adapter does not say so: outputs are judged by it, and by its tolerances where a model cannot be run again.
+            What single ops of the candidate say against it is noted. Torch's own backends are not judged by it.
 
     Raises:
         OptionError: a value that makes no sense.
@@ -64,6 +71,8 @@ class ComparisonConfig:
     check_strides: bool = True
     heatmaps: bool = True
     numerics: str | torch.dtype | None = None
+    require: str | Mapping[str | Metric, float] | Sequence[str] | None = None
+    gates: tuple[Gate, ...] = field(init=False, default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol"):
@@ -73,12 +82,13 @@ class ComparisonConfig:
         _check_number("max_mismatch_percentage", self.max_mismatch_percentage, 100, limits)
         if self.equal_nan is not None and not isinstance(self.equal_nan, bool):
             raise OptionError(f"equal_nan={self.equal_nan!r}; allowed: True or False")
+        object.__setattr__(self, "gates", read_gates(self.require))
         if self.numerics is not None and self.held_as is None:
             allowed = ", ".join(str(each).removeprefix("torch.") for each in DEFAULT_TOLERANCES if not each.is_complex)
             raise OptionError(f"numerics={self.numerics!r}; allowed: {allowed}")
-        for field in fields(self):
-            if isinstance(field.default, bool) and not isinstance(getattr(self, field.name), bool):
-                raise OptionError(f"{field.name}={getattr(self, field.name)!r}; allowed: True or False")
+        for each in fields(self):
+            if isinstance(each.default, bool) and not isinstance(getattr(self, each.name), bool):
+                raise OptionError(f"{each.name}={getattr(self, each.name)!r}; allowed: True or False")
 
     @property
     def held_as(self) -> torch.dtype | None:
@@ -94,6 +104,8 @@ class ComparisonConfig:
     def tolerances(self, *dtypes: torch.dtype) -> tuple[float, float]:
         """The atol and rtol in force for these dtypes: the widest of their defaults where none was given."""
         defaults = [DEFAULT_TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in dtypes] or [(0.0, 0.0)]
+        if self.held_as is not None and any(dtype.is_floating_point or dtype.is_complex for dtype in dtypes):
+            defaults.append(DEFAULT_TOLERANCES.get(self.held_as, (0.0, 0.0)))
         atol = max(each[0] for each in defaults) if self.atol is None else float(self.atol)
         rtol = max(each[1] for each in defaults) if self.rtol is None else float(self.rtol)
         return atol, rtol

@@ -26,6 +26,7 @@ from inductor_debug_jupyter.pipeline.diff.elements import (
 from inductor_debug_jupyter.pipeline.records import Heatmap
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
+ULP_QUANTILES: Final = (0.5, 0.999)
 EXACT_QUANTILES: Final = 1 << 16
 LARGEST: Final = 96
 """A heatmap has at most so many rows and columns."""
@@ -73,6 +74,7 @@ class Details:
         histogram: errors by powers of two, from none to the largest.
         max_ulp: the largest distance in units in the last place (in steps, for integers); NaN when the dtypes differ.
         mean_ulp: the mean of it.
+        ulp_quantiles: share of the elements → the distance that so many do not exceed.
         worst: the places with the largest errors, worst first; wild ones come first, in order.
         nonfinite: the first places where one side at least is NaN or infinite, in order.
     """
@@ -81,6 +83,7 @@ class Details:
     histogram: tuple[HistogramBin, ...]
     max_ulp: float
     mean_ulp: float
+    ulp_quantiles: tuple[tuple[float, float], ...]
     worst: tuple[Place, ...]
     nonfinite: tuple[Place, ...]
 
@@ -99,10 +102,11 @@ def look_closer(reference: torch.Tensor, candidate: torch.Tensor, *, equal_nan: 
             if same_dtype:
                 tally.add_ulps(piece, one, other)
     return Details(
-        tally.quantiles(),
-        tally.histogram(),
+        tally.errors.quantiles(QUANTILES),
+        tally.errors.histogram(),
         tally.max_ulp if same_dtype else math.nan,
         tally.ulp_sum / tally.ulp_count if same_dtype and tally.ulp_count else math.nan,
+        tally.ulps.quantiles(ULP_QUANTILES),
         _places(sorted(tally.worst), reference, candidate, shape)[:worst],
         _places([(0.0, at) for at in tally.nonfinite], reference, candidate, shape, infinite=True),
     )
@@ -112,8 +116,7 @@ class _DetailTally:
     """Adds pieces up."""
 
     def __init__(self, keep: bool, worst: int) -> None:
-        self._kept: list[torch.Tensor] | None = [] if keep else None
-        self._bins: torch.Tensor | None = None
+        self.errors, self.ulps = _Distribution(keep), _Distribution(keep)
         self._most = worst
         self.worst: list[tuple[float, int]] = []
         """Minus the error, and the position."""
@@ -124,10 +127,7 @@ class _DetailTally:
     def add(self, piece: Piece) -> None:
         """Errors and places."""
         tame = piece.error[~piece.wild]
-        if self._kept is not None:
-            self._kept.append(tame.cpu())
-        bins = torch.bincount(tame.contiguous().view(torch.int64) >> _SHIFT, minlength=_BINS)
-        self._bins = bins if self._bins is None else self._bins.add_(bins)
+        self.errors.add(tame)
         most = min(self._most, len(piece.error))
         if bool(piece.wild.any()):  # they tie: the first ones count
             at = piece.wild.nonzero().flatten()[:most]
@@ -154,20 +154,37 @@ class _DetailTally:
             self.max_ulp = max(self.max_ulp, float(distance.max()))
             self.ulp_sum += float(distance.sum())
             self.ulp_count += len(distance)
+            self.ulps.add(distance)
 
-    def quantiles(self) -> tuple[tuple[float, float], ...]:
-        """Of the sorted errors when there are few, else of the table."""
-        assert self._bins is not None
+
+class _Distribution:
+    """Numbers that are not negative, counted in a table; few of them are kept as well."""
+
+    def __init__(self, keep: bool) -> None:
+        self._kept: list[torch.Tensor] | None = [] if keep else None
+        self._bins: torch.Tensor | None = None
+
+    def add(self, values: torch.Tensor) -> None:
+        """Count more numbers, in float64."""
         if self._kept is not None:
-            errors = torch.cat(self._kept).sort().values
-            return tuple((q, float(errors[math.ceil(q * len(errors)) - 1])) for q in QUANTILES) if len(errors) else ()
+            self._kept.append(values.cpu())
+        bins = torch.bincount(values.contiguous().view(torch.int64) >> _SHIFT, minlength=_BINS)
+        self._bins = bins if self._bins is None else self._bins.add_(bins)
+
+    def quantiles(self, shares: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
+        """Of the sorted numbers when there are few, else of the table; none when there are none."""
+        if self._bins is None:
+            return ()
+        if self._kept is not None:
+            values = torch.cat(self._kept).sort().values
+            return tuple((q, float(values[math.ceil(q * len(values)) - 1])) for q in shares) if len(values) else ()
         total = self._bins.cumsum(0)
         count = int(total[-1])
         if not count:
             return ()
-        ranks = torch.tensor([math.ceil(q * count) for q in QUANTILES])
+        ranks = torch.tensor([math.ceil(q * count) for q in shares])
         found = torch.searchsorted(total.cpu(), ranks).tolist()
-        return tuple((q, _edge(at)) for q, at in zip(QUANTILES, found, strict=True))
+        return tuple((q, _edge(at)) for q, at in zip(shares, found, strict=True))
 
     def histogram(self) -> tuple[HistogramBin, ...]:
         """One bin for no error, then one for each power of two between the smallest and the largest error."""

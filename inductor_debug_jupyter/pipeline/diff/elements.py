@@ -55,6 +55,13 @@ class Piece:
         own, theirs, mixed = (float((left.conj() * right).real.sum()) for left, right in pairs)
         return own, theirs, mixed
 
+    def plain_sums(self, chosen: torch.Tensor) -> tuple[float, float, int]:
+        """The sum of the reference, that of the candidate, and of how many numbers; a complex one is two."""
+        one, other = (_summable(values[chosen]) for values in self.values)
+        if one.is_complex():
+            one, other = torch.view_as_real(one), torch.view_as_real(other)
+        return float(one.sum()), float(other.sum()), one.numel()
+
 
 def pieces(reference: torch.Tensor, candidate: torch.Tensor, *, equal_nan: bool) -> Iterator[Piece]:
     """Every element of two tensors of the same shape, in order."""

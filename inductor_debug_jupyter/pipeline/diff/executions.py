@@ -108,6 +108,9 @@ def _backend_of(value: Any, option: str) -> Backend:
     held_as = held if isinstance(held, torch.dtype) else None
     said = getattr(value, "sum_dtype", None)
     sums_in = said if isinstance(said, torch.dtype) else None
+    if isinstance(value, IsolatedAdapter):  # its process stays: whoever made it ends it
+        run, stays = value.as_backend(fallback=False), lambda: None
+        return Backend(value.name, run, stays, value.compute_dtype, sums_in=value.sum_dtype)
     if callable(as_backend := getattr(value, "as_backend", None)):
         # Our adapters would rather run eagerly than not at all; here that would compare eager with eager.
         strictly = {"fallback": False} if "fallback" in inspect.signature(as_backend).parameters else {}

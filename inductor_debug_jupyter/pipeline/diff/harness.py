@@ -14,6 +14,7 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.candidate_arithmetic import arithmetic_of, may_be_arithmetic
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.contract import Contract, Facts, is_layout
+from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import (
     Backend,
     Call,
@@ -25,9 +26,9 @@ from inductor_debug_jupyter.pipeline.diff.executions import (
 from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, as_compiler, localize
 from inductor_debug_jupyter.pipeline.diff.localize_layouts import search_layouts
 from inductor_debug_jupyter.pipeline.diff.localize_passes import Above, search_above
-from inductor_debug_jupyter.pipeline.diff.localize_random import search_random
+from inductor_debug_jupyter.pipeline.diff.localize_random import Draws, drawn_outputs, from_elsewhere, search_random
 from inductor_debug_jupyter.pipeline.diff.output_verdicts import judge_outputs, one_of_each_call, spread_of, with_spread
-from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat
+from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat, held_to_gates
 from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
 from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_of
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport, is_empty, overall_verdict
@@ -112,14 +113,15 @@ class KernelDiffHarness:
             raise OptionError(f"comparison_config={comparison_config!r}; allowed: a ComparisonConfig")
         model = plain_model(model)
         args, named = _arguments(inputs, kwargs)
-        self.config = comparison_config or ComparisonConfig()
         self.model_name = model_name or getattr(model, "__name__", None) or type(model).__name__
         self.reference = self._backend(reference_backend, "reference_backend")
         self.candidate = self._backend(test_backend, "test_backend")
+        self.config, self._unused = _as_stated(comparison_config or ComparisonConfig(), self.candidate)
         self._call = Call(model, args, named, backward, kept=CompiledGraphs(), calls=repeats)
         if self._recorded:
             self._call = replace(self._call, calls=1)
         self._arithmetic: Recognition | None = None
+        self._draws: Draws | None = None
 
     def _backend(self, value: Any, option: str) -> Backend:
         if self.isolate:
@@ -183,7 +185,7 @@ class KernelDiffHarness:
             # what was compiled for an earlier run may have made the fault that only its second call has.
             if not compared:
                 self._call = replace(self._call, kept=CompiledGraphs())
-                config = replace(self.config, heatmaps=False)
+                config = replace(self.config, heatmaps=False, require=None)  # a missed figure is no op's fault
                 compared.append(self._compare(config, watched, only_whether=True)[0])
             return compared[0]
 
@@ -207,6 +209,8 @@ class KernelDiffHarness:
 
     def _looked_beyond(self, found: LocalizationRecord, whole: DiffRecord, once: Call) -> LocalizationRecord:
         """What is to blame where the values of the ops do not tell: layouts, random numbers, passes of Inductor's."""
+        if self._draws is not None and found.verdict == "not_compared":
+            return replace(found, notes=(*found.notes, *self._draws.notes))
         if found.verdict != "mismatch" or found.culprits:
             return found
         assert self.candidate.compiler is not None
@@ -215,7 +219,7 @@ class KernelDiffHarness:
         if any(map(is_layout, whole.outputs)) and not self.isolate:
             searches.append(lambda: search_layouts(once, self.config, compiler))
         if not all(is_layout(output) for output in whole.outputs if not output.passed):
-            searches.append(lambda: search_random(once, self.config, compiler))
+            searches.append(lambda: self._draws or search_random(once, self.config, compiler))
             if self.candidate.name == INDUCTOR:
                 searches.append(lambda: search_above(once, self.config))
         for search in searches:
@@ -242,9 +246,7 @@ class KernelDiffHarness:
     @property
     def held_as(self) -> torch.dtype | None:
         """The format that the candidate's device holds floats in: what it says itself, else what the config says."""
-        if self.candidate.held_as is not None or self.candidate.is_torchs or self.candidate.name == INDUCTOR:
-            return self.candidate.held_as
-        return self.config.held_as
+        return self.candidate.held_as or self.config.held_as
 
     @property
     def _recognised_format(self) -> torch.dtype | None:
@@ -322,7 +324,7 @@ class KernelDiffHarness:
         Rounding is asked about numbers only: what else an output must be is held against it after that.
         """
         theirs, ours, notes = self._sides(reference, candidate)
-        outputs = compare_flat(theirs, ours, config)
+        outputs = compare_flat(theirs, ours, replace(config, require=None))
         judge = partial(
             judge_outputs,
             outputs,
@@ -335,17 +337,20 @@ class KernelDiffHarness:
         )
         outputs, remarks = judge(held_as=self.held_as)
         if found := self._recognised(outputs, theirs, ours, config):
-            notes += found.notes(self.candidate.name)
-            known = None if found.wrong else found.arithmetic
+            stated = self.config.held_as
+            notes += found.notes(self.candidate.name) if stated is None else found.against(self.candidate.name, stated)
+            known = None if found.wrong or stated is not None else found.arithmetic
             if known is not None and (known.held_as or known.multiplied_as):
                 outputs, remarks = judge(arithmetic=known)
+        outputs, drawn = self._without_own_draws(outputs, theirs, config)
+        outputs = held_to_gates(outputs, theirs, ours, config)
         outputs, unsteady = self._repeated(outputs, reference, candidate, config)
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)
         overwritten = candidate.overwritten - reference.overwritten
         outputs = tuple(_overwritten(output) if output.path in overwritten else output for output in outputs)
         outputs = worst_first(one_of_each_call(outputs))
         pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else LivePairs()
-        notes += [*reference.notes, *unsteady, *remarks, *broken, *self._remarks(outputs)]
+        notes += [*reference.notes, *unsteady, *remarks, *drawn, *broken, *self._remarks(outputs)]
         return outputs, pairs, notes
 
     def _recognised(
@@ -355,17 +360,39 @@ class KernelDiffHarness:
         ours: Mapping[str, Any],
         config: ComparisonConfig,
     ) -> Recognition | None:
-        """The arithmetic of a candidate that does not say in which it computes, where an output looks like one."""
-        if self.held_as is not None or self.candidate.is_torchs or self.candidate.name == INDUCTOR or self._recorded:
+        """The arithmetic of a candidate that does not say in which it computes, where an output looks like one.
+
+        Where the user says so, what differs at all is looked at: the arithmetic may be another one.
+        """
+        if self.candidate.held_as is not None or _is_torchs(self.candidate) or self._recorded:
             return None
-        wrong = [output.path for output in outputs if output.verdict == "mismatch"]
-        pairs = [(theirs.get(path), ours.get(path)) for path in wrong]
-        if self.candidate.compiler is None or not any(may_be_arithmetic(*pair) for pair in pairs):
+        stated = self.config.held_as is not None
+        open_to_it = [output.path for output in outputs if output.verdict == "mismatch" or stated]
+        pairs = [(theirs.get(path), ours.get(path)) for path in open_to_it]
+        fits = _differ if stated else may_be_arithmetic
+        if self.candidate.compiler is None or not any(fits(*pair) for pair in pairs):
             return None
         if self._arithmetic is None:
             once = replace(self._call, kept=None, calls=1, backward=False)
             self._arithmetic = arithmetic_of(once, self.candidate, config, self._limit_here(self.candidate))
         return self._arithmetic
+
+    def _without_own_draws(
+        self, outputs: tuple[OutputDiff, ...], theirs: Mapping[str, Any], config: ComparisonConfig
+    ) -> tuple[tuple[OutputDiff, ...], tuple[str, ...]]:
+        """The outputs, those not compared that differ only because the candidate has a generator of its own."""
+        compiler = self.candidate.compiler
+        if compiler is None or self.reference.compiler is not None or _is_torchs(self.candidate) or self._recorded:
+            return outputs, ()
+        if not (paths := drawn_outputs(outputs, self._call, config, theirs)):
+            return outputs, ()
+        try:
+            once = replace(self._call, kept=None, calls=1)
+            self._draws = self._draws or search_random(once, config, as_compiler(compiler))
+        finally:
+            if self.candidate.close is not None:
+                self.candidate.close()
+        return from_elsewhere(outputs, paths, self._draws), self._draws.notes
 
     def _sides(self, reference: Execution, candidate: Execution) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
         """Everything to compare of the reference and of the candidate: outputs, gradients, and what either wrote to."""
@@ -388,7 +415,7 @@ class KernelDiffHarness:
             backends = [Backend("traced", partial(compile_as_traced, decomposed=each)) for each in (False, True)]
             return [plainly.execute(backend, config, self.timeout).facts for backend in backends]
 
-        elsewhere = self.isolate and self.candidate.isolated
+        elsewhere = self.candidate.isolated
         return Contract(self._call.backward, elsewhere, config.check_strides, traced)
 
     def _repeated(
@@ -417,7 +444,7 @@ class KernelDiffHarness:
         return None if self.isolate and backend.compiler is not None else self.timeout
 
     def _remarks(self, outputs: tuple[OutputDiff, ...]) -> list[str]:
-        remarks = []
+        remarks = list(self._unused)
         if not outputs:
             remarks.append("the model returned nothing that could be compared")
         if self.reference == self.candidate or (self.isolate and self.reference.name == self.candidate.name):
@@ -425,6 +452,27 @@ class KernelDiffHarness:
         if empty := [output.path for output in outputs if is_empty(output)]:
             remarks.append(f"without elements on both sides, and not counted: {', '.join(empty[:10])}")
         return remarks
+
+
+def _is_torchs(backend: Backend) -> bool:
+    """Whether a backend of torch's own, which computes in the tensors' formats."""
+    return backend.is_torchs or backend.name == INDUCTOR
+
+
+def _as_stated(config: ComparisonConfig, candidate: Backend) -> tuple[ComparisonConfig, list[str]]:
+    """The config without the format that the user states, and a note, where the candidate's own is known already."""
+    stated = config.held_as
+    known = "the tensors' own formats" if _is_torchs(candidate) else str(candidate.held_as).removeprefix("torch.")
+    if stated is None or candidate.held_as == stated or (candidate.held_as is None and not _is_torchs(candidate)):
+        return config, []
+    said = str(stated).removeprefix("torch.")
+    return replace(config, numerics=None), [f"numerics={said} was not used: {candidate.name} computes in {known}"]
+
+
+def _differ(reference: Any, candidate: Any) -> bool:
+    """Whether two tensors of floats differ somewhere."""
+    are_tensors = isinstance(reference, torch.Tensor) and isinstance(candidate, torch.Tensor)
+    return are_tensors and reference.is_floating_point() and not same_values(reference, candidate)
 
 
 def _partial(

@@ -9,13 +9,15 @@ as strictly as numbers of 1. A value is wrong when
 - one element is of another kind (finite, infinite, NaN) where rounding does not decide the kind, or
 - one whole number or truth value is another where rounding does not decide it.
 
-What is wrong in few places is looked at twice (:func:`confirm`).
+What is wrong in few places is looked at twice (:func:`confirm`). In a 16-bit format a factor of 1.02 on every element
+is within the floor of each: :func:`judge_common_factor` looks at all of them together.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -24,7 +26,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
 from inductor_debug_jupyter.pipeline.diff.floors import Spread, parts
-from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, WideArithmetic
 
 MARGIN: Final = 8.0
 """One element may be so many floors off: a floor is seen in a few runs, and the tail of rounding is long."""
@@ -40,6 +42,15 @@ _PAIRS: Final = 8
 _IN_VAIN: Final = 2
 """So many pairs in a row that explain no more places end the second look."""
 _LOUD_SEED: Final = 1000
+_FACTOR_SEED: Final = 2000
+LEAST_FACTOR: Final = 0.005
+"""A factor that all elements of a value share is looked into from so far beside 1: half a percent."""
+MARGIN_OF_FACTOR: Final = 6.0
+"""It may be so many times as far from 1 as runs under stochastic arithmetic are, in the root mean square."""
+_FURTHER: Final = 1.5
+"""So many times as far from float32 as the reference must a candidate be."""
+_FACTOR_RUNS: Final = (4, 12)
+"""So many runs tell what is usual; those that the first few do not clear are held against all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class Judgement:
         found: what the candidate has there.
         floors: the same distance in floors.
         places: how many elements are wrong by themselves.
+        factor: what all elements are off by together, where only that is wrong; else 0.
     """
 
     wrong: bool
@@ -66,6 +78,7 @@ class Judgement:
     found: float | None = None
     floors: float = 0.0
     places: int = 0
+    factor: float = 0.0
 
 
 FINE: Final = Judgement(False, 0.0, 0.0)
@@ -181,6 +194,95 @@ def confirm(
             judged[name] = judge(candidate[name], spreads[name], held_as)
         pair, in_vain = pair + 1, 0 if _are_fewer(judged, doubtful) else in_vain + 1
         doubtful = {name: judged[name].places for name in doubtful if runs and judged[name].wrong}
+
+
+def judge_common_factor(
+    judged: dict[str, Judgement],
+    candidate: Mapping[str, torch.Tensor],
+    spreads: Mapping[str, Spread],
+    again: Callable[[StochasticArithmetic | WideArithmetic], Mapping[str, Any]],
+) -> None:
+    """Find values that are right element by element, and all off by one factor.
+
+    Rounding's error is as good as random, so over a whole tensor it cancels out. Where it does not (small steps that
+    are rounded away one after the other), the reference is off, and the candidate need not be: it must be further
+    from float32 than the reference is. What a rounded statistic does to all that it scales is seen in runs under
+    stochastic arithmetic. Judgements are replaced in place; a model that cannot be run so leaves them as they are.
+    """
+    factors = {
+        name: _factor(candidate[name], spreads[name].base, spreads[name].unstable)
+        for name, found in judged.items()
+        if not found.wrong and found.error
+    }
+    factors = {name: factor for name, factor in factors.items() if abs(factor) >= LEAST_FACTOR}
+    try:
+        factors = _unlike_float32(factors, candidate, spreads, again) if factors else {}
+        allowed = _allowed_factors(factors, spreads, again)
+    except Exception:  # whatever a model raises on other numbers or formats: nothing is known of the factor then
+        return
+    for name, most in allowed.items():
+        error = factors[name]
+        judged[name] = replace(judged[name], wrong=True, error=abs(error), allowed=most, factor=error)
+
+
+def _allowed_factors(
+    factors: Mapping[str, float],
+    spreads: Mapping[str, Spread],
+    again: Callable[[StochasticArithmetic | WideArithmetic], Mapping[str, Any]],
+) -> dict[str, float]:
+    """Of the values whose factor runs under stochastic arithmetic do not explain, the largest that they would."""
+    unexplained = dict(factors)
+    seen: dict[str, list[float]] = {name: [] for name in factors}
+    for first, last in itertools.pairwise((0, *_FACTOR_RUNS)):
+        for seed in range(first, last) if unexplained else ():
+            run = again(StochasticArithmetic(_FACTOR_SEED + seed))
+            for name in unexplained:
+                seen[name].append(_factor(run.get(name), spreads[name].base, spreads[name].unstable))
+        unexplained = {name: each for name, each in unexplained.items() if abs(each) > _usual(seen[name])}
+    return {name: _usual(seen[name]) for name in unexplained}
+
+
+def _usual(factors: Sequence[float]) -> float:
+    """How far from 1 a factor may be, given those of some runs."""
+    return MARGIN_OF_FACTOR * math.sqrt(sum(each**2 for each in factors) / len(factors))
+
+
+def _unlike_float32(
+    factors: Mapping[str, float],
+    candidate: Mapping[str, torch.Tensor],
+    spreads: Mapping[str, Spread],
+    again: Callable[[StochasticArithmetic | WideArithmetic], Mapping[str, Any]],
+) -> dict[str, float]:
+    """The factors of those values that are further from what float32 gives than the reference is."""
+    wide = again(WideArithmetic())
+    kept = {}
+    for name, factor in factors.items():
+        theirs = _factor(spreads[name].base, wide.get(name), spreads[name].unstable)
+        ours = _factor(candidate[name], wide.get(name), spreads[name].unstable)
+        if abs(ours) > max(LEAST_FACTOR, _FURTHER * abs(theirs)):
+            kept[name] = factor
+    return kept
+
+
+def _factor(value: Any, reference: Any, unstable: torch.Tensor | None) -> float:
+    """By what share of themselves all elements are off together; 0 where too few elements could tell.
+
+    Least squares, in which an element below the median counts the less the smaller it is: it is mostly noise.
+    """
+    if not isinstance(value, torch.Tensor) or not isinstance(reference, torch.Tensor) or value.shape != reference.shape:
+        return 0.0
+    reference, value = parts(reference), parts(value)
+    if not reference.is_floating_point():
+        return 0.0
+    reference, value = reference.double(), value.to(reference.device).double()
+    counted = reference.isfinite() & value.isfinite() & (reference != 0)
+    if unstable is not None:
+        counted &= ~unstable
+    reference, error = reference[counted], (value - reference)[counted]
+    if reference.numel() < _MANY:
+        return 0.0
+    weights = 1 / (reference.square() + reference.abs().median() ** 2)
+    return float((error * reference * weights).sum() / (reference.square() * weights).sum())
 
 
 def _are_fewer(judged: Mapping[str, Judgement], places: Mapping[str, int]) -> bool:

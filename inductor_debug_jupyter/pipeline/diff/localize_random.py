@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
+from inductor_debug_jupyter.pipeline.diff.elements import same_values
+from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
 from inductor_debug_jupyter.pipeline.diff.floors import Spread
 from inductor_debug_jupyter.pipeline.diff.judging import judge
 from inductor_debug_jupyter.pipeline.diff.localize_kernels import culprit_of
 from inductor_debug_jupyter.pipeline.diff.localize_passes import Above
 from inductor_debug_jupyter.pipeline.diff.replay import error_line
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
-from inductor_debug_jupyter.pipeline.records import Culprit
+from inductor_debug_jupyter.pipeline.records import Culprit, OutputDiff
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import has_zero_dropout, mutated_inputs
@@ -40,6 +41,7 @@ _DRAWS: Final = 50_000
 _FEWEST, _MOST = 32, 256
 """Runs of one op."""
 _SEEDS: Final = range(2)
+_OTHER_SEED: Final = 20_261_118
 
 Moment = Callable[[torch.Tensor], torch.Tensor]
 _MOMENTS: Final[dict[str, Moment]] = {
@@ -50,12 +52,20 @@ _MOMENTS: Final[dict[str, Moment]] = {
 }
 
 
-def search_random(call: Call, config: ComparisonConfig, compiler: Compiler) -> Above:
+@dataclass(frozen=True, slots=True)
+class Draws(Above):
+    """Ops that draw other numbers than they should; ``elsewhere`` has those that only use a generator of their own."""
+
+    elsewhere: tuple[str, ...] = ()
+
+
+def search_random(call: Call, config: ComparisonConfig, compiler: Compiler) -> Draws:
     """The ops of a model that draw other random numbers than they should."""
     keeper = AotKeeper()
     call.execute(Backend("aot", keeper), config)
     found: list[Culprit] = []
     notes: list[str] = []
+    elsewhere: list[str] = []
     for kept in keeper.graphs:
         if kept.args is not None and any(map(draws, kept.graph_module.graph.nodes)):
             with unnoticed(), as_aot_runs(), random_state_kept(), torch.no_grad():
@@ -63,7 +73,43 @@ def search_random(call: Call, config: ComparisonConfig, compiler: Compiler) -> A
                 search.run(*kept.args)
             found += search.found
             notes += search.notes
-    return Above(tuple(found), tuple(notes))
+            elsewhere += search.elsewhere
+    return Draws(tuple(found), tuple(notes), tuple(elsewhere))
+
+
+def drawn_outputs(
+    outputs: Iterable[OutputDiff], call: Call, config: ComparisonConfig, reference: Mapping[str, Any]
+) -> frozenset[str]:
+    """Of the outputs whose values are wrong, those that come out otherwise in eager mode from other random numbers."""
+    wrong = [
+        output.path
+        for output in outputs
+        if output.verdict == "mismatch"
+        and (output.shape, output.dtype) == (output.candidate_shape, output.candidate_dtype)
+        and output.reference_nonfinite == output.candidate_nonfinite
+    ]
+    if not wrong:
+        return frozenset()
+    with random_state_kept():
+        torch.manual_seed(_OTHER_SEED)
+        other = call.execute(Backend(EAGER), config)
+    given = {**other.after, **other.values}
+    return frozenset(path for path in wrong if not _is_same(reference.get(path), given.get(path)))
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    return not tensors or one.shape != other.shape or same_values(one, other)
+
+
+def from_elsewhere(outputs: Iterable[OutputDiff], paths: Collection[str], draws: Draws) -> tuple[OutputDiff, ...]:
+    """The outputs; of these paths the values tell nothing, unless an op that draws is wrong by itself."""
+    if draws.culprits or not draws.elsewhere:
+        return tuple(outputs)
+    why = f"the candidate draws random numbers of its own ({', '.join(draws.elsewhere[:3])}): values cannot be compared"
+    return tuple(
+        replace(output, verdict="not_compared", reason=why) if output.path in paths else output for output in outputs
+    )
 
 
 def draws(node: torch.fx.Node) -> bool:
@@ -78,6 +124,7 @@ class _RandomSearch(torch.fx.Interpreter):
         super().__init__(kept.graph_module)
         self.found: list[Culprit] = []
         self.notes: list[str] = []
+        self.elsewhere: list[str] = []
         self._stage = kept.stage
         self._compiler = compiler
 
@@ -99,6 +146,7 @@ class _RandomSearch(torch.fx.Interpreter):
             reason = f"from the same state of the generator it draws other numbers than eager mode, and {difference}"
             self.found.append(culprit_of(node, self._stage, None, reason))
         else:
+            self.elsewhere.append(node.name)
             self.notes.append(
                 f"{node.name} draws other random numbers than eager mode; their sums, sizes and zeros agree over "
                 f"{pair.runs} runs, which does not show that each is right: what is computed from them was not compared"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy
 import torch
@@ -22,10 +22,15 @@ from inductor_debug_jupyter.pipeline.adapters.adapter import first_line
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Details, Number, Place, look_closer
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
+from inductor_debug_jupyter.pipeline.diff.floors import parts, quantum
+from inductor_debug_jupyter.pipeline.diff.gates import ask_gates, gated_verdict
 from inductor_debug_jupyter.pipeline.diff.native import one_pass
 from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums, figures_of
 from inductor_debug_jupyter.pipeline.records import Verdict
 from inductor_debug_jupyter.pipeline.words import count
+
+LARGEST_SHARE: Final = 1e-3
+"""An absolute tolerance that is more of the largest element lets faults pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,14 @@ class TensorComparisonResult:
         rtol: the relative one.
         smallest_atol: the smallest absolute tolerance that would pass, beside ``rtol``.
         smallest_rtol: the smallest relative tolerance that would pass, beside ``atol``.
+        pcc: Pearson's correlation, over the pairs that are finite; NaN where one side is constant.
         cosine: of the angle between the two, over the pairs that are finite.
         signal_to_noise: the reference over the error, in decibels; likewise.
         signed_zeros: how many zeros differ in sign; they are equal.
         reference_nonfinite_kinds: how many elements of the reference are NaN, +∞ and −∞.
         candidate_nonfinite_kinds: likewise of the candidate.
         details: what the second pass found, if it was asked for.
+        missed_gates: the figures that the config requires and that are not reached, with the limits.
     """
 
     verdict: Verdict
@@ -82,12 +89,14 @@ class TensorComparisonResult:
     rtol: float = math.nan
     smallest_atol: float = math.nan
     smallest_rtol: float = math.nan
+    pcc: float = math.nan
     cosine: float = math.nan
     signal_to_noise: float = math.nan
     signed_zeros: int = 0
     reference_nonfinite_kinds: tuple[int, int, int] = (0, 0, 0)
     candidate_nonfinite_kinds: tuple[int, int, int] = (0, 0, 0)
     details: Details | None = None
+    missed_gates: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -108,7 +117,7 @@ class TensorComparisonResult:
                 f"  outside          {self.mismatch_percentage:.4g}% of {self.elements:,} elements",
                 f"  tolerance        atol {self.atol:g}   rtol {self.rtol:g}",
                 f"  would pass with  atol {self.smallest_atol:.3g}   or rtol {self.smallest_rtol:.3g}",
-                f"  cosine           {self.cosine:.9g}   signal to noise {self.signal_to_noise:.4g} dB",
+                f"  pcc              {self.pcc:.9g}   cosine {self.cosine:.9g}   sqnr {self.signal_to_noise:.4g} dB",
             ]
         if self.max_error_indices is not None:
             place = list(self.max_error_indices)
@@ -142,7 +151,8 @@ def compare_tensors(
 ) -> TensorComparisonResult:
     """Compare two tensors, arrays or numbers. Whatever they are, the answer is a verdict.
 
-    Quantized tensors are compared by the numbers that they stand for (which takes a copy of them).
+    Quantized tensors are compared by the numbers that they stand for (which takes a copy of them). The default absolute
+    tolerance is at most a thousandth of the reference's largest element: small numbers do not pass for being small.
 
     Args:
         reference: what it should be.
@@ -215,14 +225,66 @@ def _compare(
         return unread("not_compared", "there are no elements: nothing was compared")
     try:
         one, other = (each.dequantize() if each.is_quantized else each for each in (reference, candidate))
-        sums = one_pass(one, other, Limits(atol, rtol, bool(config.equal_nan)))
+        sums, known["atol"] = _read(one, other, Limits(atol, rtol, bool(config.equal_nan)), config)
         figures = figures_of(sums, one.numel()) | _worst_place(sums, one, other)
+        details |= any(gate.name == "ulp" for gate in config.gates)
         closer = look_closer(one, other, equal_nan=bool(config.equal_nan)) if details else None
         found = TensorComparisonResult("match", **known, **figures, details=closer)
         verdict, reason = _judge(found, sums, config)
-        return replace(found, verdict=verdict, reason=reason)
+        return _gated(replace(found, verdict=verdict, reason=reason), one, other, config)
     except (RuntimeError, TypeError, ValueError) as error:  # an exotic dtype or device that torch cannot convert
         return unread("not_compared", f"torch cannot compare {dtype} with {candidate_dtype}: {first_line(error)}")
+
+
+def _read(one: torch.Tensor, other: torch.Tensor, limits: Limits, config: ComparisonConfig) -> tuple[Sums, float]:
+    """What one pass over two tensors gives, and the absolute tolerance: a default one goes by the reference's scale."""
+    sums = one_pass(one, other, limits)
+    if sums.unequal and config.atol is None:
+        own = atol_at_scale(limits.atol, one, other, sums, config)
+        if own < limits.atol:
+            return one_pass(one, other, Limits(own, limits.rtol, limits.equal_nan)), own
+    return sums, limits.atol
+
+
+def atol_at_scale(
+    atol: float, reference: torch.Tensor, candidate: torch.Tensor, sums: Sums, config: ComparisonConfig
+) -> float:
+    """The default absolute tolerance, which must not hide that small numbers are wrong by a share of themselves.
+
+    At most :data:`LARGEST_SHARE` of the reference's largest element, and at least the smallest number of the formats.
+    Nothing is known of the scale of a reference that is zero everywhere.
+    """
+    formats = [each.dtype for each in (reference, candidate) if each.is_floating_point() or each.is_complex()]
+    if (
+        not atol
+        or not formats
+        or not sums.finite
+        or math.sqrt(sums.reference_squares / sums.finite) * LARGEST_SHARE >= atol
+    ):
+        return atol
+    largest = largest_size(reference)
+    if not largest:
+        return atol
+    smallest = max(quantum(dtype, config.held_as) for dtype in formats)
+    return min(atol, max(LARGEST_SHARE * largest, smallest))
+
+
+def largest_size(value: torch.Tensor) -> float:
+    """The size of the largest element that is finite."""
+    value = parts(value)
+    return float(value.abs().nan_to_num(nan=0.0, posinf=0.0).max()) if value.numel() else 0.0
+
+
+def _gated(
+    found: TensorComparisonResult, reference: torch.Tensor, candidate: torch.Tensor, config: ComparisonConfig
+) -> TensorComparisonResult:
+    """The result, which is no pass where floats miss a figure that the user requires."""
+    if not config.gates or not (reference.is_floating_point() or reference.is_complex()):
+        return found
+    answer = ask_gates(config.gates, found, reference, candidate)
+    reason = "; ".join(filter(None, [found.reason, *answer.reasons]))
+    verdict = gated_verdict(found.verdict, answer)
+    return replace(found, verdict=verdict, reason=reason, missed_gates=answer.missed)
 
 
 def _worst_place(sums: Sums, reference: torch.Tensor, candidate: torch.Tensor) -> dict[str, Any]:

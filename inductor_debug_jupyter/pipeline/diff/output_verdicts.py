@@ -11,6 +11,7 @@ Of several calls and runs: which call is worse than the first, and what a side d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -21,12 +22,12 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
-from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, is_doubtful, judge
+from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, is_doubtful, judge, judge_common_factor
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
 from inductor_debug_jupyter.pipeline.diff.outputs import call_number, own_path, unless_too_small
 from inductor_debug_jupyter.pipeline.formats.arithmetic import Arithmetic
 from inductor_debug_jupyter.pipeline.records.diff import VERDICTS, OutputDiff
-from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, seeds
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, WideArithmetic, seeds
 
 _LEFT_OUT: Final = "wrong in few places, and not looked at twice: another output is wrong beyond doubt"
 _EXACTLY: Final = ComparisonConfig(atol=0.0, rtol=0.0, equal_nan=True)
@@ -68,17 +69,25 @@ def judge_outputs(
         held_as, multiplied_as = arithmetic.held_as, arithmetic.multiplied_as
     wanted = {path: reference[path] for path in suspects}
     floors, notes = _floors(call, config, wanted, reference_is_eager, held_as, multiplied_as)
-    spreads = {
-        path: replace(floors.spreads[path], base=reference[path])
-        for path in suspects
-        if path in floors.spreads and floors.spreads[path].runs
-    }
+    spreads = _around(reference, {path: floors.spreads[path] for path in suspects if path in floors.spreads})
     judged = {path: judge(candidate[path], spread, held_as) for path, spread in spreads.items()}
     left_out = _left_out(judged, spreads) if only_whether else frozenset()
     if not left_out:
         confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config), multiplied_as)
+    if not (held_as or multiplied_as or _is_known(judged, only_whether)):  # a device may truncate: a factor, too
+        judge_common_factor(judged, candidate, spreads, lambda noise: _under(noise, call, config))
     notes += _without_floors([path for path in suspects if path not in judged], notes)
     return tuple(_told(output, judged, left_out, words, reference, config) for output in outputs), notes
+
+
+def _is_known(judged: Mapping[str, Judgement], only_whether: bool) -> bool:
+    """Whether the caller has an answer: it asks only whether something is wrong, and something is."""
+    return only_whether and any(found.wrong for found in judged.values())
+
+
+def _around(reference: Mapping[str, Any], spreads: Mapping[str, Spread]) -> dict[str, Spread]:
+    """What rounding does around the reference's values, where it was measured."""
+    return {path: replace(spread, base=reference[path]) for path, spread in spreads.items() if spread.runs}
 
 
 def _without_floors(unjudged: list[str], notes: list[str]) -> list[str]:
@@ -164,13 +173,16 @@ def _floors(
     return floors, notes
 
 
-def _under(noise: StochasticArithmetic | None, call: Call, config: ComparisonConfig) -> Mapping[str, Any]:
+def _under(
+    noise: StochasticArithmetic | WideArithmetic | None, call: Call, config: ComparisonConfig
+) -> Mapping[str, Any]:
     """Everything that eager mode gives and leaves behind, under some noise.
 
     Raises:
         RuntimeError: the model raised, or wrote to what is the user's own, so that the next run starts otherwise.
     """
-    execution = replace(call, noise=noise).execute(Backend(EAGER), config)
+    wide = isinstance(noise, WideArithmetic)  # autograd insists on the formats: gradients have no factor then
+    execution = replace(call, noise=noise, backward=call.backward and not wide).execute(Backend(EAGER), config)
     if execution.error:
         raise RuntimeError(execution.error)
     if execution.spoiled:
@@ -180,10 +192,13 @@ def _under(noise: StochasticArithmetic | None, call: Call, config: ComparisonCon
 
 def _judged(output: OutputDiff, found: Judgement, what: str, explained: str) -> OutputDiff:
     """The output with the verdict that its floor gives, and why: ``what`` explains so much, ``explained`` says that."""
-    figures = f"{found.floors:.3g}× what {what} explains at {list(found.index)}"
+    times = f"{found.floors:.3g}×" if math.isfinite(found.floors) else "more than"
+    figures = f"{times} what {what} explains at {list(found.index)}"
     if not found.wrong:
         return replace(output, verdict="rounding", reason=f"{explained}: at most {figures}")
     reason = f"{figures}: {found.expected!r} expected, {found.found!r} found"
+    if found.factor:
+        reason = f"all of it is off by a common factor of {1 + found.factor:.4g}: {what} explains {found.allowed:.2g}"
     beside = output.reason if output.verdict == "mismatch" else ""  # that it is within a tolerance means nothing here
     return replace(output, verdict="mismatch", reason="; ".join(filter(None, [beside, reason])))
 

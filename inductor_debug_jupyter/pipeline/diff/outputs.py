@@ -18,7 +18,13 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Place, error_heatmap, look_closer, number_text
-from inductor_debug_jupyter.pipeline.diff.metrics import TensorComparisonResult, compare_tensors
+from inductor_debug_jupyter.pipeline.diff.gates import ask_gates, gated_verdict
+from inductor_debug_jupyter.pipeline.diff.metrics import (
+    LARGEST_SHARE,
+    TensorComparisonResult,
+    compare_tensors,
+    largest_size,
+)
 from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.views.diff import worst_first
 from inductor_debug_jupyter.pipeline.words import clip
@@ -32,20 +38,18 @@ INPUT: Final = "input:"
 HEATMAPS_KEPT: Final = 16
 """So many outputs, the worst, keep a heatmap: it is a hundred kilobytes of JSON."""
 
-_LARGEST_SHARE: Final = 1e-3
-"""An absolute tolerance that is more of the largest element lets faults pass."""
 _NUMERIC = (torch.Tensor, numpy.ndarray, numpy.generic, bool, int, float, complex)
 _LEAVES = (*_NUMERIC, str, bytes, type(None))
 _DEEPEST = 64
 _COPIED: Final = (
     *("verdict", "reason", "shape", "dtype", "candidate_shape", "candidate_dtype"),
-    *("max_error_indices", "reference_nonfinite", "candidate_nonfinite", "signed_zeros"),
+    *("max_error_indices", "reference_nonfinite", "candidate_nonfinite", "signed_zeros", "missed_gates"),
 )
 """Fields that a record has as the comparison has them."""
 _FIGURES: Final = (
     *("max_absolute_error", "mean_absolute_error", "max_relative_error", "mean_relative_error", "rmse"),
     *("mismatch_percentage", "reference_value", "candidate_value", "atol", "rtol"),
-    *("cosine", "signal_to_noise", "smallest_atol", "smallest_rtol"),
+    *("pcc", "cosine", "signal_to_noise", "smallest_atol", "smallest_rtol"),
 )
 """Fields that a record has only where they are finite."""
 
@@ -168,22 +172,50 @@ def compare_flat(
     return _with_heatmaps(outputs, reference, candidate, config) if config.heatmaps else outputs
 
 
+def held_to_gates(
+    outputs: tuple[OutputDiff, ...],
+    reference: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    config: ComparisonConfig,
+) -> tuple[OutputDiff, ...]:
+    """The same outputs; those that miss a figure that the user requires are a mismatch, whatever rounding explains."""
+    if not config.gates:
+        return outputs
+    return tuple(_held_to_gates(each, reference.get(each.path), candidate.get(each.path), config) for each in outputs)
+
+
+def _held_to_gates(output: OutputDiff, reference: Any, candidate: Any, config: ComparisonConfig) -> OutputDiff:
+    if output.verdict == "not_compared" or output.mismatch_percentage is None or _is_whole(reference):
+        return output
+    plainly = dataclasses.replace(config.for_executions(), require=None)
+    found = compare_tensors(reference, candidate, plainly, details=any(gate.name == "ulp" for gate in config.gates))
+    answer = ask_gates(config.gates, found, torch.as_tensor(reference), torch.as_tensor(candidate))
+    return dataclasses.replace(
+        output,
+        verdict=gated_verdict(output.verdict, answer),
+        reason="; ".join(filter(None, [*answer.reasons, output.reason])),
+        missed_gates=answer.missed,
+    )
+
+
 def unless_too_small(output: OutputDiff, reference: Any, config: ComparisonConfig) -> OutputDiff:
     """The same output; where the usual absolute tolerance is as large as a share of its values, nothing is known of it.
 
     For comparisons that have tolerances only: there is no model at hand that could be run again for a floor.
     """
     if (
-        output.verdict != "rounding"
+        output.verdict not in {"rounding", "mismatch"}
         or config.atol is not None
-        or not output.atol
+        or output.smallest_atol is None
         or not isinstance(reference, torch.Tensor)
+        or (output.candidate_shape, output.candidate_dtype) != (output.shape, output.dtype)
     ):
         return output
-    largest = float(reference.detach().abs().nan_to_num(posinf=0.0).max()) if reference.numel() else 0.0
-    if output.atol <= _LARGEST_SHARE * largest:
+    usual, _ = config.tolerances(reference.dtype)
+    largest = largest_size(reference)
+    if usual <= LARGEST_SHARE * largest or output.smallest_atol > usual:
         return output
-    why = f"its values are at most {largest:.3g}: an absolute tolerance of {output.atol:g} tells nothing (give atol)"
+    why = f"its values are at most {largest:.3g}: an absolute tolerance of {usual:g} tells nothing (give atol)"
     return dataclasses.replace(output, verdict="not_compared", reason=why)
 
 
@@ -212,6 +244,7 @@ def _closer(reference: torch.Tensor, candidate: torch.Tensor, config: Comparison
     return {
         "max_ulp": finite(found.max_ulp),
         "mean_ulp": finite(found.mean_ulp),
+        "ulp_quantiles": found.ulp_quantiles,
         "quantiles": found.quantiles,
         "histogram": tuple((each.low, each.high, each.count) for each in found.histogram),
         "worst": tuple(map(_as_place, found.worst)),

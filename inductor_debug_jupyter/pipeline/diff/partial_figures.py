@@ -22,9 +22,10 @@ class Sums(ctypes.Structure):
     """Sums over some pairs of elements. The fields that are annotated, in this order, are those of ``compare.cpp``.
 
     ``wild`` are pairs that differ with at least one side NaN or infinite: there is no error that could be summed, so
-    they only count. ``zeros`` are pairs of zeros whose signs differ; they are equal. The relative error is summed where
-    the reference is not zero. ``atol_needed`` is the smallest absolute tolerance that would do beside the relative one
-    in force, ``rtol_needed`` the other way round. ``worst`` and ``first_wild`` are positions; -1 for none.
+    they only count. ``finite`` are the pairs that squares, products and plain sums are over. ``zeros`` are pairs of
+    zeros whose signs differ; they are equal. The relative error is summed where the reference is not zero.
+    ``atol_needed`` is the smallest absolute tolerance that would do beside the relative one in force, ``rtol_needed``
+    the other way round. ``worst`` and ``first_wild`` are positions; -1 for none.
     """
 
     sum: float
@@ -37,6 +38,9 @@ class Sums(ctypes.Structure):
     reference_squares: float
     candidate_squares: float
     products: float
+    reference_sum: float
+    candidate_sum: float
+    finite: int
     unequal: int
     outside: int
     wild: int
@@ -78,6 +82,10 @@ _ADDED: Final = tuple(
 )
 
 
+_CONSTANT: Final = 1e-11
+"""A side whose variance is no more than this share of its mean square is as good as constant: the rest is rounding."""
+
+
 def added(parts: Iterable[tuple[int, Sums]]) -> Sums:
     """The sums of all parts, each given with its offset."""
     total = Sums()
@@ -101,6 +109,7 @@ def figures_of(sums: Sums, compared: int) -> dict[str, Any]:
 
     of_reference = (sums.reference_nan, sums.reference_inf, sums.reference_neg_inf)
     of_candidate = (sums.candidate_nan, sums.candidate_inf, sums.candidate_neg_inf)
+    any_finite = max(sum(of_reference), sum(of_candidate)) < compared  # else no pair could be correlated
     return {
         "max_absolute_error": unless_wild(sums.largest),
         "mean_absolute_error": unless_wild(sums.sum / compared),
@@ -114,12 +123,36 @@ def figures_of(sums: Sums, compared: int) -> dict[str, Any]:
         "elements": compared,
         "smallest_atol": unless_wild(sums.atol_needed),
         "smallest_rtol": unless_wild(sums.rtol_needed),
-        "cosine": _cosine(sums),
-        "signal_to_noise": _signal_to_noise(sums),
+        "pcc": _pearson(sums) if any_finite else math.nan,
+        "cosine": _cosine(sums) if any_finite else math.nan,
+        "signal_to_noise": _signal_to_noise(sums) if any_finite else math.nan,
         "signed_zeros": sums.zeros,
         "reference_nonfinite_kinds": of_reference,
         "candidate_nonfinite_kinds": of_candidate,
     }
+
+
+def _pearson(sums: Sums) -> float:
+    """Pearson's correlation, over the pairs that are finite; NaN where one side is as good as constant.
+
+    From the variance of the error, not of the candidate: so 1 minus it is right where means are large, or it is small.
+    """
+    if sums.squares == 0:
+        return 1.0
+    count = sums.finite
+    of_error = sums.candidate_sum - sums.reference_sum
+
+    def about_mean(square: float, one: float, other: float) -> float:
+        return square - one * other / count
+
+    reference = about_mean(sums.reference_squares, sums.reference_sum, sums.reference_sum)
+    candidate = about_mean(sums.candidate_squares, sums.candidate_sum, sums.candidate_sum)
+    error = max(0.0, about_mean(sums.squares, of_error, of_error))
+    shared = about_mean(sums.products - sums.reference_squares, sums.reference_sum, of_error)
+    if not (reference > _CONSTANT * sums.reference_squares and candidate > _CONSTANT * sums.candidate_squares):
+        return math.nan
+    unexplained = (reference * error - shared * shared) / (reference * candidate)
+    return math.copysign(math.sqrt(1.0 - max(0.0, min(1.0, unexplained))), reference + shared)
 
 
 def _cosine(sums: Sums) -> float:

@@ -77,6 +77,7 @@ def _add_finite(total: Sums, offset: int, one: torch.Tensor, other: torch.Tensor
     sums.reference_squares, sums.candidate_squares = _dot(reference, reference), _dot(candidate, candidate)
     if not math.isfinite(sums.squares + sums.reference_squares + sums.candidate_squares):
         return False
+    sums.reference_sum, sums.candidate_sum, sums.finite = float(reference.sum()), float(candidate.sum()), len(error)
     torch.abs(reference, out=size)
     error.abs_()
     sums.relative_count = len(error)
@@ -134,6 +135,7 @@ def _masked_sums(piece: Piece, limits: Limits) -> Sums:
     sums.candidate_nan, sums.candidate_inf, sums.candidate_neg_inf = piece.candidate_nonfinite
     sums.sum, sums.squares = float(tame.sum()), float(tame.square().sum())
     sums.reference_squares, sums.candidate_squares, sums.products = piece.products(finite)
+    sums.reference_sum, sums.candidate_sum, sums.finite = piece.plain_sums(finite)
     sums.relative_count = int((has_relative := (piece.size > 0) & finite).sum())
     if sums.relative_count:
         relative = tame[has_relative] / piece.size[has_relative]

@@ -16,10 +16,15 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Spread
-from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, confirm, judge
+from inductor_debug_jupyter.pipeline.diff.judging import FINE, Judgement, confirm, judge, judge_common_factor
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import has_zero_dropout, mutated_inputs, target_name
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import described_tensor
-from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, multiplies, seeds
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import (
+    StochasticArithmetic,
+    WideArithmetic,
+    multiplies,
+    seeds,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_kind
 
 
@@ -125,11 +130,13 @@ class Evaluator:
             spread.add(run)  # outside: the comparison itself must not be noisy
         judged = {"": judge(value, spread, held_as)}
 
-        def again(noise: StochasticArithmetic) -> dict[str, Any]:
+        def again(noise: StochasticArithmetic | WideArithmetic) -> dict[str, Any]:
             with noise:
                 return {"": self.evaluate(nodes, known)}
 
         confirm(judged, {"": value}, {"": spread}, held_as, again)
+        if held_as is None:
+            judge_common_factor(judged, {"": value}, {"": spread}, again)
         return judged[""]
 
 

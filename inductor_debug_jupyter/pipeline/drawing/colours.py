@@ -1,4 +1,4 @@
-"""Colouring a drawing: by where an op runs, by dtype, by the bytes that it makes, by its error.
+"""Colouring a drawing: by where an op runs, dtype, the bytes that it makes, its error, its share of a result's.
 
 Each scheme puts every shape into one class of a legend. Colours are Okabe–Ito's, which colour-blind readers can tell
 apart, and each class also has a sign that is drawn on the shape. A closed box has the class of its ops when they agree
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline import harmless, words
 from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn
@@ -20,12 +20,15 @@ from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 NOTHING = "nothing"
+CHANGES = "changes"
 TITLES = {
     NOTHING: "Findings only",
     "placement": "Placement",
     "dtype": "Dtype",
     "memory": "Bytes made",
     "error": "Error",
+    "budget": "Share of the error",
+    CHANGES: "What changed",
 }
 """Scheme → its title; :func:`offered` lists those that a graph has data for."""
 
@@ -36,8 +39,26 @@ _STEPS = ("#C6DBEF", "#6BAED6", "#2171B5", "#E69F00", "#D55E00")
 _STEP_SIGNS = ("▁", "▃", "▅", "▆", "█")
 _LAST = len(_STEPS) - 1
 
-Errors = Mapping[tuple[str, str], Mapping[str, float]]
-"""Compile id and stage → node → its error."""
+_CHANGES = {
+    "changed": ("≠", "#E69F00"),
+    "new": ("+", "#009E73"),
+    "gone": ("−", "#D55E00"),
+    "moved": ("⇄", "#CC79A7"),
+}
+
+_SHARES = (0.001, 0.01, 0.05, 0.2, 1.0)
+"""The largest share of each step."""
+
+ByNode = Mapping[tuple[str, str], Mapping[str, float]]
+"""Compile id and stage → node → a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of nodes: errors by a search for culprits, shares of a result's error by an error budget."""
+
+    errors: ByNode = field(default_factory=dict)
+    shares: ByNode = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +70,7 @@ class _Scheme:
     ordered: bool = False
 
 
-def offered(lookup: Lookup, compile_id: str, stage: str, errors: Errors) -> list[str]:
+def offered(lookup: Lookup, compile_id: str, stage: str, measured: Measured) -> list[str]:
     """The schemes for which the graph has data."""
     nodes = lookup.graphs[compile_id, stage].nodes
     found = [NOTHING]
@@ -57,27 +78,43 @@ def offered(lookup: Lookup, compile_id: str, stage: str, errors: Errors) -> list
         found.append("placement")
     if any(node.outputs for node in nodes):
         found += ["dtype", "memory"]
-    return [*found, "error"] if errors.get((compile_id, stage)) else found
+    known = {"error": measured.errors, "budget": measured.shares}
+    return [*found, *(name for name, values in known.items() if values.get((compile_id, stage)))]
 
 
-def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[str, str], errors: Errors) -> Row:
+def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[str, str], measured: Measured) -> Row:
     """The legend (text, sign and colour of each class), and drawn id → index in it for every shape that has a class.
 
     Raises:
         UsageError: the graph does not offer that scheme.
     """
-    allowed = offered(lookup, *key, errors)
+    allowed = offered(lookup, *key, measured)
     if by not in allowed:
         raise UsageError(f"cannot colour by {by!r}; allowed here: {', '.join(allowed)}")
     schemes: dict[str, Callable[[], _Scheme]] = {
         "placement": lambda: _placement(drawn, lookup, key),
         "dtype": lambda: _classes([node.tensor.dtype if node.tensor else None for node in drawn.ops]),
         "memory": lambda: _numbers([_made(node) for node in drawn.ops], lambda value: words.size(round(value))),
-        "error": lambda: _numbers([errors[key].get(node.name) for node in drawn.ops], "{:.1e}".format),
+        "error": lambda: _numbers([measured.errors[key].get(node.name) for node in drawn.ops], "{:.1e}".format),
+        "budget": lambda: _shares([measured.shares[key].get(node.name) for node in drawn.ops]),
     }
     if by == NOTHING:
         return Row(by=by, title="", legend=[], of={})
     return _painted(by, schemes[by](), drawing)
+
+
+def paint_changes(status: Mapping[str, str], drawing: Drawing, drawn: Drawn) -> Row:
+    """The colours of what became of nodes in another graph; what is the same has none."""
+    names = [name for name in _CHANGES if name in status.values()]
+    members = [[node.name, *drawn.members.get(at, [])] for at, node in enumerate(drawn.ops)]
+    found = [next((status[name] for name in each if name in status), None) for each in members]
+    of_op = [None if each is None else names.index(each) for each in found]
+    legend = [
+        Row(text=f"{name} · {words.count(found.count(name), 'op')}", sign=sign, colour=colour)
+        for name, (sign, colour) in _CHANGES.items()
+        if name in names
+    ]
+    return _painted(CHANGES, _Scheme(legend, of_op), drawing)
 
 
 def _painted(by: str, scheme: _Scheme, drawing: Drawing) -> Row:
@@ -132,6 +169,15 @@ def _numbers(values: Sequence[float | None], as_text: Callable[[float], str]) ->
     used = sorted({step for step in steps if step is not None})
     borders = [*(low * math.exp(span * step / len(_STEPS)) for step in range(1, len(_STEPS))), high]
     legend = [Row(text=f"≤ {as_text(borders[step])}", sign=_STEP_SIGNS[step], colour=_STEPS[step]) for step in used]
+    return _Scheme(legend, [None if step is None else used.index(step) for step in steps], ordered=True)
+
+
+def _shares(values: Sequence[float | None]) -> _Scheme:
+    """Five steps for parts of a whole."""
+    steps = [None if value is None else sum(value > limit for limit in _SHARES[:-1]) for value in values]
+    used = sorted({step for step in steps if step is not None})
+    texts = [f"≤ {limit:.1%}" for limit in _SHARES[:-1]] + [f"> {_SHARES[-2]:.0%}"]
+    legend = [Row(text=texts[step], sign=_STEP_SIGNS[step], colour=_STEPS[step]) for step in used]
     return _Scheme(legend, [None if step is None else used.index(step) for step in steps], ordered=True)
 
 

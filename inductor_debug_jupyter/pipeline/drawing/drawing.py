@@ -79,6 +79,11 @@ class Drawing:
         """The op or closed box that an op is drawn as."""
         return self.shapes[bisect_right(self._starts, position) - 1]
 
+    @property
+    def inputs(self) -> dict[str, list[str]]:
+        """Each input that has shapes of its own, with their ids."""
+        return self._of_input
+
     def drawn_as(self, name: str, drawn: Drawn) -> list[str]:
         """The ids of the shapes that show a node: its own, its box's, its host's, or that of its first reader."""
         if name in self._of_input:

@@ -12,11 +12,11 @@ A panel of the session follows: it calls the same methods and observes the views
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.drawing.colours import NOTHING, TITLES, Errors, offered, paint
+from inductor_debug_jupyter.pipeline.drawing.colours import NOTHING, TITLES, Measured, offered, paint
 from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn, declutter
 from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing, Painter, Shape, count_units, marks_of
 from inductor_debug_jupyter.pipeline.drawing.folding import Box, Tree
@@ -27,6 +27,7 @@ from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
 from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
+from inductor_debug_jupyter.pipeline.views.numerics import shares_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
@@ -47,7 +48,7 @@ class GraphView(Harmless):
         compile_id: which compile.
         stage: which of its graphs.
         first: about how many shapes are drawn at first.
-        errors: the errors of nodes, where a search measured them.
+        measured: the errors of nodes and their shares of a result's error, where they were measured.
         observers: told of this view whenever something was opened, closed or coloured.
 
     Raises:
@@ -61,13 +62,13 @@ class GraphView(Harmless):
         stage: str,
         *,
         first: int = FIRST_VIEW,
-        errors: Errors | None = None,
+        measured: Measured | None = None,
         observers: Observers | None = None,
     ) -> None:
         if (compile_id, stage) not in lookup.graphs:
             raise NotFoundError(f"compile {compile_id!r} has no {stage!r} graph")
         self.lookup, self.compile_id, self.stage = lookup, compile_id, stage
-        self.errors: Errors = errors if errors is not None else {}
+        self.measured = measured or Measured()
         self.coloured_by = NOTHING
         self.anchor = ""
         self.drawn: Drawn = declutter(lookup.graphs[compile_id, stage])
@@ -125,6 +126,11 @@ class GraphView(Harmless):
         self._opened, self._shown = {}, ()
         self._changed("")
 
+    def open_only(self, boxes: Iterable[str]) -> None:
+        """Open these boxes, by their ids, and close all others."""
+        self._opened, self._shown = dict.fromkeys(boxes), ()
+        self._changed("")
+
     def reveal(self, node: str) -> bool:
         """Open the boxes around a node, until another node is revealed; returns whether the picture changes."""
         position = self.drawn.position(node)
@@ -162,25 +168,30 @@ class GraphView(Harmless):
     @property
     def colours(self) -> list[str]:
         """The schemes that the graph can be coloured by."""
-        return offered(self.lookup, self.compile_id, self.stage, self.errors)
+        return offered(self.lookup, self.compile_id, self.stage, self.measured)
 
     def colour(self, by: str) -> Row:
-        """Colour by ``placement``, ``dtype``, ``memory`` or ``error``; ``nothing`` shows findings only.
+        """Colour by ``placement``, ``dtype``, ``memory``, ``error`` or ``budget``; ``nothing`` shows findings only.
 
         Raises:
             UsageError: the graph does not offer that.
         """
-        painted = self._painted(by)
+        painted = self.colours_by(by)
         self.coloured_by = by
         self._observers.tell(self)
         return painted
 
     def paint(self) -> Row:
         """The colours of the current drawing."""
-        return self._painted(self.coloured_by)
+        return self.colours_by(self.coloured_by)
 
-    def _painted(self, by: str) -> Row:
-        return paint(by, self.drawing, self.drawn, self.lookup, (self.compile_id, self.stage), self.errors)
+    def colours_by(self, by: str) -> Row:
+        """The colours that the current drawing has by another scheme.
+
+        Raises:
+            UsageError: the graph does not offer that.
+        """
+        return paint(by, self.drawing, self.drawn, self.lookup, (self.compile_id, self.stage), self.measured)
 
     # Looking ----------------------------------------------------------------------------------------------------
 
@@ -189,7 +200,7 @@ class GraphView(Harmless):
         """The drawing with the current open boxes."""
         if self._drawing is None:
             severities: list[str] = [finding.severity for finding in self.lookup.record.findings]
-            self._drawing = Painter(self.drawn, self.tree, set(self.opened), self._marks, severities).paint()
+            self._drawing = Painter(self.drawn, self.tree, set(self.opened), self.marks, severities).paint()
         return self._drawing
 
     def picture(self, *, timeout: float = SECONDS) -> Row:
@@ -225,7 +236,7 @@ class GraphView(Harmless):
         ``of`` has the number of hits in each drawn shape that has any.
         """
         wanted = text.lower().split()
-        found = [name for name, words_of in self._search_texts if all(word in words_of for word in wanted)]
+        found = [name for name, words_of in self.search_texts if all(word in words_of for word in wanted)]
         of: dict[str, int] = {}
         for name in found if wanted else ():
             for shape in self.drawing.drawn_as(name, self.drawn)[:1]:
@@ -250,12 +261,19 @@ class GraphView(Harmless):
     # Inside -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _marks(self) -> dict[str, tuple[int, ...]]:
+    def marks(self) -> dict[str, tuple[int, ...]]:
+        """The findings on the graph's nodes."""
         return marks_of(self.lookup, self.compile_id, self.stage)
 
     @cached_property
-    def _search_texts(self) -> list[tuple[str, str]]:
+    def search_texts(self) -> list[tuple[str, str]]:
+        """Each node with all that a person may call it by."""
         return [(node.name, _names_of(node)) for node in self.drawn.graph.nodes if node.op != "output"]
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Each node with the position of the op that it is drawn as."""
+        return {**self.drawn.readers, **self.drawn.host}
 
     @cached_property
     def _positions_of_line(self) -> dict[str, list[int]]:
@@ -305,8 +323,8 @@ class GraphView(Harmless):
         by_name = self.drawn.graph.by_name
         names = shape.names or tuple(node.name for node in self.drawn.ops[shape.start : shape.end][-1:])
         if shape.findings and not shape.names:
-            names = tuple(name for name in self._marks if shape.start <= self.drawn.host.get(name, -1) < shape.end)
-        marked = next((name for name in names if name in self._marks), names[0])
+            names = tuple(name for name in self.marks if shape.start <= self.drawn.host.get(name, -1) < shape.end)
+        marked = next((name for name in names if name in self.marks), names[0])
         return by_name[marked]
 
     def _title(self, shape: Shape, node: NodeRecord) -> str:
@@ -324,13 +342,25 @@ class GraphViews:
     def __init__(self, record: SessionRecord, *, lookup: Lookup | None = None) -> None:
         self.record = record
         self._lookup = lookup or Lookup(record)
-        self.errors: Errors = errors_by_graph(record.localization, self._lookup.graphs)
+        self.measured = Measured(
+            errors_by_graph(record.localization, self._lookup.graphs),
+            shares_by_graph(record.error_budget, self._lookup),
+        )
         self._views: dict[tuple[str, str], GraphView] = {}
         self._observers = Observers()
 
-    def shows(self, record: SessionRecord) -> bool:
-        """Whether the record still has the graphs and errors of these views."""
-        return self.record.captures is record.captures and self.record.localization is record.localization
+    def follow(self, record: SessionRecord) -> bool:
+        """Show this record from now on, if it has these graphs, errors and shares, and maybe more stages."""
+        own = self.record
+        if own.localization is not record.localization or own.error_budget is not record.error_budget:
+            return False
+        if own.captures is not record.captures:
+            lookup = Lookup(record)
+            if any(lookup.graphs.get(key) is not graph for key, graph in self._lookup.graphs.items()):
+                return False
+            self._lookup = lookup
+        self.record = record
+        return True
 
     def of(self, compile_id: str = "", stage: str = "") -> GraphView:
         """The view of one graph; without a compile id the first that has the stage, without a stage its best one.
@@ -348,7 +378,7 @@ class GraphViews:
             (compile_id, stage),
         )
         if found not in self._views:
-            self._views[found] = GraphView(self._lookup, *found, errors=self.errors, observers=self._observers)
+            self._views[found] = GraphView(self._lookup, *found, measured=self.measured, observers=self._observers)
         return self._views[found]
 
     def on_change(self, observer: Callable[[GraphView], None]) -> Callable[[], None]:

@@ -134,7 +134,8 @@ class _Programs:
         given = [value.detach() if isinstance(value, torch.Tensor) else value for value in args]
         # Inside vmap tensors hide their batch dimension.
         has_vmap = any("_vmap_" in getattr(node.target, "__name__", "") for node in graph_module.graph.nodes)
-        plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=has_vmap)
+        # Ops to keep precise are named as they are below autograd: pow for a square.
+        plain = traced_aten(torch.fx.Interpreter(graph_module).run, given, lower=has_vmap or bool(rewrite.precise))
         border = Border(rewrite, plain, self._roles)
         while True:
             rewriting = Rewriting(plain, rewrite, border)
@@ -221,6 +222,7 @@ def fixed(
     channels_last: bool = False,
     contiguous: Iterable[str] = (),
     decompose: Iterable[str] = (),
+    keep_precise: Iterable[str] = (),
     backend: str | Backend | None = None,
 ) -> Any:
     """A model that computes what the original does, through a graph that is rewritten for a target.
@@ -239,6 +241,9 @@ def fixed(
         channels_last: lay images and the weights that convolve them out with channels innermost.
         contiguous: copy what these ops read row by row: ``"encoder.layer.*.attention:bmm"``, module path and op.
         decompose: take these ops apart, as torch does: ``"gelu"``.
+        keep_precise: compute these ops in float32 where the others are in float16 or bfloat16, by ``cast`` or because
+            the model is: ``"encoder.layer.*.attention:softmax"``, module path and op; ``":add#2"`` is the second one
+            outside of any module. ``session.prescribe()`` names those that matter. A name that no op has does nothing.
         backend: what compiles the rewritten graph, by the name that ``torch.compile`` knows or as a function; without
             one each op runs as in eager mode.
 
@@ -253,6 +258,7 @@ def fixed(
         channels_last,
         _names("contiguous", contiguous),
         _names("decompose", decompose),
+        _names("keep_precise", keep_precise),
     )
     return rewritten_model(model, rewrite, _backend(backend))
 

@@ -22,7 +22,9 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
     wrapped,
 )
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING
+from inductor_debug_jupyter.pipeline.fixits.precision import reaches
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
+from inductor_debug_jupyter.pipeline.formats.places import nodes_at
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 
@@ -38,12 +40,17 @@ class Border:
         self.mutations = Mutations(plain.graph)
         self.written = self.mutations.written_inputs
         self._exact: set[int] = set()
+        self._uncast: set[int] = set()
+        """Inputs that ops in float32 read: they are not cast."""
+        precise = nodes_at(plain.graph, rewrite.precise) if rewrite.precise else set()
         for node, (role, _) in zip(plain.graph.find_nodes(op="placeholder"), roles, strict=True):
             value = node_value(node)
             is_tensor = isinstance(value, torch.Tensor)
             self._sizes.append(tuple(value.shape) if is_tensor else None)
             if is_exact := is_tensor and self.mutations.is_exact(node):
                 self._exact.add(len(self._memory))
+            if precise and reaches(node, precise):
+                self._uncast.add(len(self._memory))
             self._memory.append(_growth(node, role, rewrite) if is_tensor and not is_exact else {})
 
     def pad_in_blocks(self, number: int, dim: int, block: Block) -> bool:
@@ -62,7 +69,7 @@ class Border:
     def _in(self, number: int, arg: Any) -> Any:
         if not isinstance(arg, torch.Tensor):
             return arg
-        value = arg.to(self._rewrite.dtype(arg.dtype))
+        value = arg if number in self._uncast else arg.to(self._rewrite.dtype(arg.dtype))
         value = tensor_of(grown(value, self._memory[number])) if self._memory[number] else value
         for dim, block in self._blocks.get(number, {}).items():
             value = tensor_of(grown_in_blocks(value, dim, block))

@@ -10,13 +10,14 @@ from inductor_debug_jupyter.pipeline.devices.alignment import AlignmentConstrain
 from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.dtypes import nearest
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
+from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, place_of
-from inductor_debug_jupyter.pipeline.records import GraphRecord, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import GraphRecord, Prescription, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import has_decomposition
 from inductor_debug_jupyter.pipeline.words import count
 
-Kind = Literal["pad", "cast", "contiguous", "decompose", "reorder"]
-_COST: dict[Kind, int] = {"reorder": 0, "contiguous": 1, "cast": 2, "decompose": 3, "pad": 4}
+Kind = Literal["pad", "cast", "contiguous", "decompose", "reorder", "precise"]
+_COST: dict[Kind, int] = {"reorder": 0, "contiguous": 1, "cast": 2, "decompose": 3, "pad": 4, "precise": 5}
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,23 @@ def _suggested_by(violation: Violation, record: SessionRecord, *, around: bool) 
         waste = (padded - size) / size
         rewrite = Rewrite(around={size: padded}) if around else Rewrite(pads={size: padded})
         yield FixIt("pad", f"pad {size} to {padded} (+{waste:.0%})", key, rewrite, waste)
+
+
+def prescribed(found: Prescription) -> FixIt:
+    """The fix-it that a prescription is: everything in the device's format, but for the ops that matter.
+
+    Raises:
+        UsageError: torch does not compute in the format, or the prescription does not reach its goal.
+    """
+    if not found.cast_to:
+        raise UsageError(
+            f"{found.arithmetic}: torch has no 16-bit format that computes so, so there is nothing to apply"
+        )
+    if not found.is_reached:
+        raise UsageError(f"nothing to apply: with every op in float32 it is still {found.after:.3g}×")
+    title = f"compute in {found.cast_to}, {count(len(found.kept), 'op')} of {found.ops} in float32"
+    rewrite = Rewrite(casts={"float32": found.cast_to}, precise=frozenset(found.places))
+    return FixIt("precise", title, "", rewrite)
 
 
 def _same_family(dtype: str, other: str) -> bool:

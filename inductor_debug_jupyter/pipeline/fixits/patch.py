@@ -134,6 +134,7 @@ def fixed_code(model: str, rewrite: Rewrite, backend: str = "", *, name: str = _
         "channels_last": rewrite.channels_last,
         "contiguous": json.dumps(sorted(rewrite.contiguous)) if rewrite.contiguous else "",
         "decompose": json.dumps(sorted(rewrite.decompose)) if rewrite.decompose else "",
+        "keep_precise": json.dumps(sorted(rewrite.precise)) if rewrite.precise else "",
         "backend": json.dumps(backend) if backend else "",
     }
     arguments = [f"{each}={value}" for each, value in changes.items() if value]

@@ -22,6 +22,8 @@ class Rewrite:
         contiguous: ops whose operands are first copied row by row: module path and lowered name of each, with ``*`` for
             any number (``layers.*.attention:bmm``).
         decompose: take these ops apart, by lowered name.
+        precise: ops to compute in float32 although the graph is in a 16-bit format, as
+            :mod:`~inductor_debug_jupyter.pipeline.formats.places` calls them.
     """
 
     pads: Mapping[int, int] = field(default_factory=dict)
@@ -30,6 +32,7 @@ class Rewrite:
     channels_last: bool = False
     contiguous: frozenset[str] = frozenset()
     decompose: frozenset[str] = frozenset()
+    precise: frozenset[str] = frozenset()
 
     def __or__(self, other: Rewrite) -> Rewrite:
         """The changes of both rewrites; of two paddings of a size, the larger one."""
@@ -40,6 +43,7 @@ class Rewrite:
             self.channels_last or other.channels_last,
             self.contiguous | other.contiguous,
             self.decompose | other.decompose,
+            self.precise | other.precise,
         )
 
     def copies(self, path: str, names: Iterable[str]) -> bool:

@@ -35,6 +35,7 @@ from inductor_debug_jupyter.pipeline.fixits.padded import (
 )
 from inductor_debug_jupyter.pipeline.fixits.padded_ops import GROWING, compute, without_padding
 from inductor_debug_jupyter.pipeline.fixits.padded_views import dim_order, groups
+from inductor_debug_jupyter.pipeline.fixits.precision import Precision
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import aten_name
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import module_path_of, node_value, storage_of, tensors_of
@@ -82,6 +83,7 @@ class Rewriting(torch.fx.Interpreter):
         self._border = border
         self.waste = Waste()
         self._sizes = WantedSizes({**rewrite.around, **rewrite.pads})
+        self._precision = Precision(plain, rewrite)
         self._in_blocks = wanted_blocks(plain.graph, rewrite.pads)
         self._mutations = border.mutations
         self._inputs: list[Any] = []
@@ -119,6 +121,12 @@ class Rewriting(torch.fx.Interpreter):
         """An op with the rewrite in force."""
         node = self._node
         assert node is not None
+        if not self._rewrite.precise:
+            return self._called(node, target, args, kwargs)
+        args, kwargs = self._precision.operands(node, self.env.__getitem__)
+        return self._precision.result(node, self._called(node, target, args, kwargs))
+
+    def _called(self, node: torch.fx.Node, target: Any, args: Any, kwargs: Any) -> Any:
         name = aten_name(target)
         if name not in _DRAWN_ALIKE and torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
             return self._drawn(node, target, args, kwargs)
@@ -186,7 +194,7 @@ class Rewriting(torch.fx.Interpreter):
     def _seen_by_all(self, node: torch.fx.Node, made: Any) -> Any:
         """Give the result of an op that was made anew to every node of the memory that it would have written."""
         (before,) = tensors_of(node_value(node))
-        dtype = self._rewrite.dtype(before.dtype)
+        dtype = self._rewrite.dtype(before.dtype) if node not in self._precision.kept else tensor_of(made).dtype
         if isinstance(made, Padded):
             made = wrapped(made.tensor.to(dtype), made.sizes, made.zero, blocks_of(made))
         else:

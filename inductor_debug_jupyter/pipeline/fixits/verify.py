@@ -126,9 +126,13 @@ def combined(fixits: Sequence[FixIt]) -> Rewrite:
 def _tolerances(rewrite: Rewrite) -> ComparisonConfig:
     """The tolerances of the comparison: where a cast is in force, the default ones of its dtype.
 
+    Where ops are kept in float32 beside a cast, the rest is as that format explains it.
+
     The error that a cast brings is a difference here, and never excused by the cast. Strides may differ: fix-its pad,
     copy, reorder and cut.
     """
+    if rewrite.precise and rewrite.casts:
+        return ComparisonConfig(numerics=next(iter(rewrite.casts.values())), check_strides=False)
     dtypes = [getattr(torch, name) for name in rewrite.casts.values()]
     usual = [DEFAULT_TOLERANCES[dtype] for dtype in dtypes if dtype in DEFAULT_TOLERANCES]
     if not usual:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast, get_args
 
 import torch
 
+from inductor_debug_jupyter.pipeline.devices import DeviceProfile
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from inductor_debug_jupyter.pipeline.formats.rounding import NARROW, Format, rounded, rounded_weight
 from inductor_debug_jupyter.pipeline.harmless import Harmless
@@ -211,3 +212,13 @@ def named_arithmetic(name: str) -> Arithmetic:
     if name not in NAMED:
         raise OptionError(f"numerics={name!r}; allowed: {', '.join(NAMED)}")
     return NAMED[name]
+
+
+def arithmetic_of_profile(profile: DeviceProfile) -> Arithmetic | None:
+    """The arithmetic that a device profile describes; None when it says nothing of it, or a format of no known kind."""
+    results = profile.narrow.get("float32", "float32")
+    operands = profile.products or results
+    if operands == "float32" or results not in {"float32", *NARROW} or operands not in get_args(Format):
+        return None
+    sums: Sums = "narrow" if results in NARROW and profile.accumulate == results else "wide"
+    return Arithmetic(cast("Format", operands), results, sums)

@@ -76,11 +76,20 @@ class Recognition:
     wrong: tuple[str, ...] = ()
 
     def notes(self, candidate: str) -> list[str]:
-        """What to say of a candidate; nothing where it computes as torch does, or its arithmetic is not known."""
-        if self.arithmetic is None or self.arithmetic.is_exact:
+        """What to say of a candidate; nothing where it computes as torch does."""
+        if self.arithmetic is None:
+            return [f"in which arithmetic {candidate} computes is not known: {self.reason}"]
+        if self.arithmetic.is_exact:
             return []
         but = f", but no arithmetic explains {', '.join(self.wrong)}" if self.wrong else ""
         return [f"{candidate} does not say how it computes; its single ops look like {self.arithmetic}{but}"]
+
+    def against(self, candidate: str, stated: torch.dtype) -> list[str]:
+        """What speaks against the format that a candidate is said to hold numbers in; nothing where nothing does."""
+        named = str(stated).removeprefix("torch.")
+        if self.arithmetic is None or self.arithmetic.results == named:
+            return []
+        return [f"{candidate} is said to compute in {named}, but its single ops look like {self.arithmetic}"]
 
 
 def recognise(samples: Iterable[OpSample], known: Sequence[Arithmetic] = KNOWN) -> Recognition:

@@ -8,16 +8,39 @@
 
 In: a graph (:func:`dynamo_graph` makes that of a model), its inputs and a failure: an exception, a violation of a
 rule, or any :class:`FailurePredicate`; :class:`Differs` is that of wrong numbers, by the policy of ``session.diff()``.
-Out: a :class:`MinimalRepro` and its script.
+:class:`ProcessEnds` that of a crash or a hang, and :func:`failure_of` finds out which it is for a backend. Out: a
+:class:`MinimalRepro` and its script.
 
-- ``predicates`` and ``differs`` decide whether a graph fails, ``cutting`` makes smaller graphs, ``minifier`` chooses
-  which of them to test, by delta debugging.
+- ``graphs`` finds the graphs of a model, ``triage`` what fails; ``predicates``, ``differs`` and ``endings`` decide
+  whether a graph fails, ``cutting`` makes smaller graphs.
+- ``fewer_nodes`` and ``smaller_inputs`` choose which to test, ``evaluations`` counts and keeps the outcomes;
+  ``minifier`` puts it all together.
 - ``backend_source`` is for the script: how it imports a backend.
 """
 
 from inductor_debug_jupyter.pipeline.minify.backend_source import backend_source
 from inductor_debug_jupyter.pipeline.minify.differs import Differs
-from inductor_debug_jupyter.pipeline.minify.minifier import Minifier, MinimalRepro, dynamo_graph
-from inductor_debug_jupyter.pipeline.minify.predicates import FailurePredicate, Outcome
+from inductor_debug_jupyter.pipeline.minify.endings import ProcessEnds
+from inductor_debug_jupyter.pipeline.minify.evaluations import Budget, Progress, ReductionStrategy
+from inductor_debug_jupyter.pipeline.minify.graphs import dynamo_graph, graphs_of
+from inductor_debug_jupyter.pipeline.minify.minifier import Minifier, MinimalRepro
+from inductor_debug_jupyter.pipeline.minify.predicates import FailurePredicate, Outcome, RaisesSame
+from inductor_debug_jupyter.pipeline.minify.triage import Trial, minifier_of
 
-__all__ = ["Differs", "FailurePredicate", "Minifier", "MinimalRepro", "Outcome", "backend_source", "dynamo_graph"]
+__all__ = [
+    "Budget",
+    "Differs",
+    "FailurePredicate",
+    "Minifier",
+    "MinimalRepro",
+    "Outcome",
+    "ProcessEnds",
+    "Progress",
+    "RaisesSame",
+    "ReductionStrategy",
+    "Trial",
+    "backend_source",
+    "dynamo_graph",
+    "graphs_of",
+    "minifier_of",
+]

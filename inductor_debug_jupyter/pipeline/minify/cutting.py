@@ -8,7 +8,8 @@ the op that makes the tuple. Numbers become constants of the graph.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -75,12 +76,20 @@ class GraphCutter:
         inputs: its inputs.
         hoist_attributes: whether the module's attributes become inputs, too.
         gradients: whether new inputs require a gradient where their value did.
+        open_sizes: whether whole numbers that a node computes become inputs, too, instead of constants.
     """
 
     def __init__(
-        self, gm: torch.fx.GraphModule, inputs: Sequence[Any], *, hoist_attributes: bool, gradients: bool = False
+        self,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        *,
+        hoist_attributes: bool,
+        gradients: bool = False,
+        open_sizes: bool = False,
     ) -> None:
         self.gm = gm
+        self._open_sizes = open_sizes
         self.hoist_attributes = hoist_attributes
         placeholders = gm.graph.find_nodes(op="placeholder")
         if len(placeholders) != len(inputs):
@@ -125,6 +134,19 @@ class GraphCutter:
         graph_module.recompile()
         return graph_module, inputs
 
+    def without_ops(self) -> tuple[torch.fx.GraphModule, list[Any]]:
+        """The graph that returns its inputs and computes nothing."""
+        graph = torch.fx.Graph()
+        inputs = [copy_of(self.values[node.name]) for node in self.gm.graph.find_nodes(op="placeholder")]
+        graph.output(tuple(graph.placeholder(f"input_{number}") for number in range(len(inputs))))
+        return torch.fx.GraphModule(torch.nn.Module(), graph), inputs
+
+    def path(self, first: str, last: str) -> list[str]:
+        """The nodes that can be kept on a shortest path of data between two of them; empty when there is none."""
+        readers = {node.name: [user.name for user in node.users] for node in self.gm.graph.nodes}
+        kept = set(self.candidates)
+        return [name for name in shortest_path(readers, first, last) if name in kept]
+
     def _value_of(self, placeholder: torch.fx.Node, name: str) -> Any:
         """An input's value as its first reader read it, since a write before that may have been cut off."""
         first = next((node.name for node in placeholder.graph.nodes if node in placeholder.users), "")
@@ -153,12 +175,16 @@ class GraphCutter:
             value = self.values.get(node.name)
             if node.op == "get_attr" and not (self.hoist_attributes and isinstance(value, torch.Tensor)):
                 keep.add(node.name)
-            elif value is None or isinstance(value, _NUMBERS):
+            elif self._is_constant(value):
                 _replace_by_number(node, value, readers)
             else:
                 with graph.inserting_before(first):
                     hoisted[node.name] = _replace_by_input(graph, node, readers)
         return hoisted
+
+    def _is_constant(self, value: Any) -> bool:
+        """Whether a value goes into the arguments of its readers instead of becoming an input."""
+        return value is None or (isinstance(value, _NUMBERS) and not (self._open_sizes and type(value) is int))
 
     def _tensors_of(self, graph: torch.fx.Graph, node: torch.fx.Node) -> list[torch.fx.Node]:
         """The tensors of a node to return: itself, or the items of a tuple that no node reads."""
@@ -169,6 +195,24 @@ class GraphCutter:
             return []
         places = [place for place, part in enumerate(value) if isinstance(part, torch.Tensor)]
         return [graph.call_function(operator.getitem, (node, place)) for place in places]
+
+
+def shortest_path(readers: Mapping[str, Sequence[str]], first: str, last: str) -> list[str]:
+    """The nodes of a shortest path of data from one node to another, both included; empty when there is none."""
+    came_from: dict[str, str] = {first: ""}
+    pending = deque([first])
+    while pending and last not in came_from:
+        name = pending.popleft()
+        for reader in readers.get(name, ()):
+            if reader not in came_from:
+                came_from[reader] = name
+                pending.append(reader)
+    if last not in came_from:
+        return []
+    found = [last]
+    while came_from[found[-1]]:
+        found.append(came_from[found[-1]])
+    return found[::-1]
 
 
 def _replace_by_number(old: torch.fx.Node, value: Any, readers: Iterable[torch.fx.Node]) -> None:

@@ -18,16 +18,19 @@ from typing import Any, Final
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.capture.calls import CallModes
+from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
+from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, backend_name, backend_source
-from inductor_debug_jupyter.pipeline.minify.predicates import Outcome, ScriptNeeds
-from inductor_debug_jupyter.pipeline.records import DiffRecord
+from inductor_debug_jupyter.pipeline.minify.predicates import FailurePredicate, Outcome, ScriptNeeds, nodes_like
+from inductor_debug_jupyter.pipeline.records import Culprit, DiffRecord
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script, rounding_check
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn
 from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_alone, undisturbed
-from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, lines_for_eager_randomness
+from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, lines_for_eager_randomness, sizes
 
 _SEED = 0
 """Every execution starts from this seed, here and in the script."""
@@ -43,7 +46,7 @@ LIMIT = {limit!r}  # in floors: {meaning} when this was made
 {source}
 
 def compiled(graph):
-    return torch.compile(graph, backend=BACKEND, dynamic=False)
+    return torch.compile(graph, backend=BACKEND, dynamic={open_sizes})
 
 
 def failure(graph, inputs):
@@ -53,19 +56,19 @@ def failure(graph, inputs):
 """
 
 
-class Differs:
+class Differs(FailurePredicate):
     """A backend does not compute what eager mode does, by the policy of :class:`KernelDiffHarness`.
 
     Args:
         backend: a backend's name, a backend, or an adapter.
         backward: also compare gradients.
         config: what counts as equal, as for the harness.
-        isolate: run the backend in a process of its own, as the harness does.
-        timeout: likewise.
-        memory_limit: likewise.
+        open_sizes: compile with symbolic sizes.
+        adapter: the same backend in a process of its own, which stays warm until :meth:`close`.
+        culprits: the ops that a search has found at fault already, with the user's lines.
     """
 
-    needs_roles = False
+    confirmations = 2
 
     def __init__(
         self,
@@ -73,19 +76,21 @@ class Differs:
         *,
         backward: bool = False,
         config: ComparisonConfig | None = None,
-        isolate: bool = False,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
+        open_sizes: bool = False,
+        adapter: IsolatedAdapter | None = None,
+        culprits: Sequence[Culprit] = (),
     ) -> None:
         self.backend = backend
-        self.needs_gradients = backward
+        self.needs_gradients, self.open_sizes = backward, open_sizes
         self.config = replace(config or ComparisonConfig(), heatmaps=False)
-        self._limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+        self._adapter, self._culprits = adapter, culprits
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
         """Run and compare candidate and reference; an exception is another failure, and no difference."""
-        with _seeded():
-            record = self._harness(gm, inputs).compare().record
+        return self.outcome(self.compared(gm, inputs))
+
+    def outcome(self, record: DiffRecord) -> Outcome:
+        """Whether a comparison shows a difference."""
         if record.verdict == "mismatch":
             return Outcome(True, _worst(record))
         if not record.passed:
@@ -93,15 +98,36 @@ class Differs:
         reason = f"{backend_name(self.backend)} agrees with eager on every output"
         return Outcome(False, reason if record.verdict == "match" else f"{reason} ({record.verdict})")
 
+    def compared(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> DiffRecord:
+        """The comparison of a graph on the two."""
+        with _seeded(), sizes("open" if self.open_sizes else "usual"):
+            return self._harness(gm, inputs).compare().record
+
+    def likely(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[str]:
+        """The nodes that a localization blames."""
+        found = [nodes_of(gm, each) for each in self._culprits[:1]]
+        if self._culprits or self.open_sizes:
+            return found[0] if found else []
+        with _seeded():
+            try:
+                culprits = self._harness(gm, inputs).localize(free_running=False).culprits
+            except Exception:  # it is only for a guess
+                return []
+        return nodes_like(gm, culprits[0].op, culprits[0].node) if culprits else []
+
+    def close(self) -> None:
+        """End the backend's process, if it has one."""
+        if self._adapter is not None:
+            self._adapter.close()
+
     def _harness(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> KernelDiffHarness:
         harness = KernelDiffHarness(
             gm,
             tuple(inputs),
             "the graph",
-            test_backend=self.backend,
+            test_backend=self._adapter or self.backend,
             comparison_config=self.config,
             backward=self.needs_gradients,
-            **self._limits,
         )
         if harness.candidate.compiler is None:
             named = harness.candidate.name
@@ -120,8 +146,8 @@ class Differs:
             exact = True  # it failed with values from a seed, but not by enough for a script
             limit, unit, meaning = self._limit(gm, inputs)
         check = FailureCheck(
-            f"{found.text}\n"
-            + _CHECK.format(
+            _CHECK.format(
+                open_sizes=self.open_sizes,
                 backend=found.expression,
                 backward=self.needs_gradients,
                 autocast=list(CallModes.now().autocast),
@@ -133,8 +159,9 @@ class Differs:
             f"{backend_name(self.backend)} and eager compute different values",
             rounding_check.IMPORTS,
             found.needs,
+            found.text,
         )
-        setup = (*lines_for_eager_randomness(), *needs.setup)
+        setup = (*(lines_for_eager_randomness() if _draws(gm, inputs) else ()), *needs.setup)
         return graph_script(gm, inputs, check, size=needs.size, exact=exact, setup=setup)
 
     def _limit(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[float, float, str]:
@@ -146,10 +173,9 @@ class Differs:
         harness = self._harness(gm, inputs)
         # The rounding error of the format that a device declares to compute in; 0 if that is the tensors' own.
         unit = 0.0 if harness.held_as is None else float(torch.finfo(harness.held_as).eps)
-        with _seeded():
+        with _seeded(), sizes("open" if self.open_sizes else "usual"):
             explained = explained_error(gm, inputs, backward=self.needs_gradients, unit=unit)
-            if harness.candidate.close is not None:  # it runs in a process of its own, and not in this one
-                harness.candidate.close()
+            if self._adapter is not None:  # it runs in a process of its own, and not in this one
                 return explained, unit, f"rounding explains {explained:.3g}"
             assert harness.candidate.compiler is not None, "_harness has looked"
             seen = seen_error(gm, inputs, harness.candidate.compiler, backward=self.needs_gradients, unit=unit)
@@ -160,6 +186,28 @@ class Differs:
             )
         limit = min(math.sqrt(explained * seen), HIGHEST_LIMIT)
         return float(f"{limit:.3g}"), unit, f"rounding explains {explained:.3g}, and {seen:.3g} was seen"
+
+
+def nodes_of(gm: torch.fx.GraphModule, culprit: Culprit) -> list[str]:
+    """The nodes of the Dynamo graph that a culprit of a search comes from: those of its line with its op, or all."""
+    here = [
+        node
+        for node in graph_record("dynamo", gm).calls
+        if culprit.source is not None
+        and node.source is not None
+        and (node.source.file, node.source.line, node.module_path)
+        == (culprit.source.file, culprit.source.line, culprit.module_path)
+    ]
+    same = [node for node in here if bare_name(node.target) == bare_name(culprit.op)]
+    return [node.name for node in same or here]
+
+
+def _draws(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    """Whether the graph draws random numbers."""
+    with torch.random.fork_rng(), torch.no_grad():
+        before = torch.get_rng_state()
+        copy.deepcopy(gm).forward(*map(copy_of, inputs))
+        return not torch.equal(before, torch.get_rng_state())
 
 
 def _worst(record: DiffRecord) -> str:

@@ -1,27 +1,29 @@
 """The smallest graph that still fails, and a script that shows it.
 
-:class:`DeltaDebugging` tests halves first, then the set without one part, in ever finer parts. The result is minimal in
-the sense that no single item can be taken away. No set is tested twice.
+The strategies of :meth:`Minifier._strategies` make the graph smaller one after another; each asks the
+:class:`FailurePredicate` through :class:`Evaluations`. What is left has to fail again, and its script has to fail in a
+fresh process, before it is called a repro.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.devices import Constraint, load_profile, rules_for
-from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, UsageError
+from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, FlakyFailureError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend
 from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
+from inductor_debug_jupyter.pipeline.minify.evaluations import Budget, Case, Evaluations, Progress, ReductionStrategy
+from inductor_debug_jupyter.pipeline.minify.fewer_nodes import FewerNodes
+from inductor_debug_jupyter.pipeline.minify.graphs import graphs_of
 from inductor_debug_jupyter.pipeline.minify.predicates import (
     CallerSays,
     FailurePredicate,
@@ -29,83 +31,19 @@ from inductor_debug_jupyter.pipeline.minify.predicates import (
     RaisesSame,
     ScriptNeeds,
     StillFound,
-    first_line,
 )
-from inductor_debug_jupyter.pipeline.records import Violation
+from inductor_debug_jupyter.pipeline.minify.smaller_inputs import ALL_REPLACED, SmallerInputs
+from inductor_debug_jupyter.pipeline.records import ReproRecord, Violation
 from inductor_debug_jupyter.pipeline.repro import check_shows_alone
 from inductor_debug_jupyter.pipeline.repro.graph_script import calls_of
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn, is_drawn
-from inductor_debug_jupyter.pipeline.rerun.copies import random_state_kept
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained
-from inductor_debug_jupyter.pipeline.torch_compat.regions import compile_as_ours, undisturbed
+from inductor_debug_jupyter.pipeline.words import count
 
-
-@dataclass
-class DeltaDebugging:
-    """One search, with the outcome of every set that it tested.
-
-    Args:
-        test: tests one set of items.
-        limit: how many sets to test before the smallest failing one so far is the answer.
-    """
-
-    test: Callable[[tuple[str, ...]], Outcome]
-    limit: int = 2000
-    seen: dict[frozenset[str], Outcome] = field(default_factory=dict)
-    is_complete: bool = True
-
-    def fails(self, items: Sequence[str]) -> bool:
-        """Whether a set fails; past the limit nothing does, so that the search ends."""
-        key = frozenset(items)
-        if key not in self.seen:
-            if len(self.seen) >= self.limit:
-                self.is_complete = False
-                return False
-            self.seen[key] = self.test(tuple(items))
-        return self.seen[key].fails
-
-    def smallest(self, items: Sequence[str], guess: Sequence[str] = ()) -> list[str] | None:
-        """The smallest failing subset; ``guess`` is tested first. None when the whole set does not fail."""
-        if guess and self.fails(guess):
-            kept = list(guess)
-        elif self.fails(items):
-            kept = list(items)
-        else:
-            return None
-        parts = 2
-        while len(kept) > 1:
-            pieces = _split(kept, parts)
-            if (smaller := next(filter(self.fails, pieces), None)) is not None:
-                kept, parts = smaller, 2
-            elif (smaller := self._without_one(kept, pieces)) is not None:
-                kept, parts = smaller, max(parts - 1, 2)
-            elif parts >= len(kept):
-                break
-            else:
-                parts = min(parts * 2, len(kept))
-        return kept
-
-    def _without_one(self, kept: list[str], pieces: list[list[str]]) -> list[str] | None:
-        rests = ([item for item in kept if item not in set(piece)] for piece in pieces)
-        return next((rest for rest in rests if rest and self.fails(rest)), None)
-
-    def nearest_passing(self, kept: Sequence[str]) -> tuple[str, ...] | None:
-        """Of the sets that passed, the one that differs least from the smallest failing one."""
-        smallest = frozenset(kept)
-        passing = [items for items, outcome in self.seen.items() if not outcome.fails]
-        if not passing:
-            return None
-        distances = [(len(items ^ smallest), -len(items), sorted(items)) for items in passing]
-        return tuple(min(distances)[2])
-
-
-def _split(items: list[str], parts: int) -> list[list[str]]:
-    """Cut a list into so many parts of about the same length."""
-    bounds = [len(items) * number // parts for number in range(parts + 1)]
-    return [items[start:end] for start, end in pairwise(bounds) if end > start]
-
+REPEATS_OF_A_PASS: Final = 2
+"""How often a whole graph that passes is run again."""
 
 Failure = BaseException | Violation | Sequence[Violation] | None
 
@@ -122,7 +60,13 @@ class MinimalRepro(Harmless):
         total_ops: how many ops the whole graph has.
         evaluations: how many graphs were tested.
         nearest_passing: of the graphs that did not fail, the one that differs least; None when all failed.
-        is_complete: False when the limit of evaluations ended the search early.
+        is_complete: False when the budget ended the search early.
+        changes: what was done to the inputs, in words.
+        path: the script, once it was written; None before.
+        verified: seconds that the script took in a fresh process; None if it was not run there.
+        where: which graph of the model it is a part of, where there are several.
+        script: the text of the script.
+        seconds: how long the search took.
     """
 
     gm: torch.fx.GraphModule
@@ -133,15 +77,42 @@ class MinimalRepro(Harmless):
     evaluations: int
     nearest_passing: torch.fx.GraphModule | None = None
     is_complete: bool = True
+    changes: tuple[str, ...] = ()
+    path: Path | None = None
+    verified: float | None = None
+    where: str = ""
+    script: str = ""
+    seconds: float = 0.0
 
     @property
     def ops(self) -> int:
         """How many ops are left."""
         return len(calls_of(self.gm))
 
+    @property
+    def record(self) -> ReproRecord:
+        """The same without live objects."""
+        written = "listed(" in self.script or "packed(" in self.script
+        return ReproRecord(
+            path="" if self.path is None else str(self.path),
+            script=self.script,
+            reason=self.reason,
+            ops=self.ops,
+            total_ops=self.total_ops,
+            evaluations=self.evaluations,
+            seconds=self.seconds,
+            verified=self.verified or 0.0,
+            where=self.where,
+            changes=self.changes,
+            is_complete=self.is_complete,
+            exact_values=written and not any(change in ALL_REPLACED for change in self.changes),
+        )
+
     def __str__(self) -> str:
-        early = "" if self.is_complete else " (the search was ended early)"
-        return f"{self.ops} of {self.total_ops} ops after {self.evaluations} evaluations{early}: {self.reason}"
+        lines = str(self.record).splitlines()[: None if self.path else 1]
+        if self.nearest_passing is not None:
+            lines.append(f"nearest that passes: {count(len(calls_of(self.nearest_passing)), 'op')}")
+        return "\n".join(lines)
 
 
 class Minifier:
@@ -159,6 +130,11 @@ class Minifier:
         target: a device profile; by default ``INDUCTOR_DEBUG_TARGET`` or ``default``.
         setup: lines of Python that the script runs first, such as settings of torch.
         max_evaluations: how many graphs to test at most.
+        seconds: how long to search at most.
+        journal: a file that keeps the outcomes while the search runs; one that was interrupted goes on from there.
+        on_progress: told how far the search is.
+        where: which graph of a model this is, for the answer.
+        whole: how the whole graph fails, where that is known.
 
     Raises:
         UsageError: the arguments name no failure to reduce.
@@ -177,6 +153,11 @@ class Minifier:
         target: str | None = None,
         setup: Sequence[str] = (),
         max_evaluations: int = 2000,
+        seconds: float | None = None,
+        journal: Path | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        where: str = "",
+        whole: Outcome | None = None,
     ) -> None:
         if not isinstance(gm, torch.fx.GraphModule):
             raise UsageError(
@@ -195,12 +176,22 @@ class Minifier:
             return rules or rules_for(load_profile(settings["target"]).with_settings(settings))
 
         self.predicate = _predicate(error, run, backend, fails, checked)
-        self.max_evaluations = max_evaluations
-        self._whole: Outcome | None = None
+        self._where = where
+        self._whole = whole
+        self._minimal: MinimalRepro | None = None
+        self._script: str | None = None
+        self._total = len(calls_of(gm))
+        self._told = on_progress or (lambda progress: None)
+        self._tested = Evaluations(
+            lambda case: self.predicate(case.gm, [copy_of(value) for value in case.inputs]),
+            Budget(max_evaluations, seconds),
+            journal,
+            self._tell,
+        )
 
     @classmethod
     def of_model(cls, model: Callable[..., Any], inputs: Any, error: Failure = None, **options: Any) -> Minifier:
-        """A minifier of the one graph that Dynamo makes of a model.
+        """A minifier of the graph of a model that fails: the first that does of those that Dynamo makes of it.
 
         Args:
             model: a module or a function.
@@ -209,32 +200,60 @@ class Minifier:
             options: as for :class:`Minifier`.
 
         Raises:
-            UsageError: Dynamo breaks the graph, or the arguments name no failure to reduce.
+            UsageError: there is no graph, none fails by itself, or the arguments name no failure to reduce.
         """
         args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
         args = args if isinstance(args, (tuple, list)) else (args,)
+        fails = options.get("fails")
         # A comparison runs in this grad mode, so the model is traced in it, too.
-        gradients = getattr(options.get("fails"), "needs_gradients", False)
+        gradients = getattr(fails, "needs_gradients", False)
         with torch.set_grad_enabled(gradients or torch.is_grad_enabled()):
-            gm, values = dynamo_graph(model, *args, **kwargs)
-        return cls(gm, values, error, **options)
+            found = graphs_of(model, args, kwargs, open_sizes=getattr(fails, "open_sizes", False))
+        several = [cls(each.gm, each.inputs, error, where=each.name, **options) for each in found]
+        return next((each for each in several if each.whole().fails), several[0])
 
     def whole(self) -> Outcome:
-        """Whether the whole graph fails, and how (or what happens instead); computed once."""
-        if self._whole is None:
-            self._whole = self.predicate(self.gm, [copy_of(value) for value in self.inputs])
-        return self._whole
+        """Whether the whole graph fails, and how (or what happens instead); computed once.
 
-    def minify(self) -> MinimalRepro:
-        """Find the smallest failing graph; computed once.
+        One that passes is run again: a failure that comes and goes is told from none.
 
         Raises:
-            UsageError: the whole graph does not fail in this way.
+            FlakyFailureError: it fails in some runs only.
         """
+        if self._whole is None:
+            first = self._run_whole()
+            if not first.fails:
+                later = [self._run_whole() for _ in range(REPEATS_OF_A_PASS if self.predicate.confirmations else 0)]
+                if failed := [each for each in later if each.fails]:
+                    raise FlakyFailureError(_flaky(len(failed), len(later) + 1, "the whole graph", failed[0].reason))
+            self._whole = first
+        return self._whole
+
+    def _run_whole(self) -> Outcome:
+        return self.predicate(self.gm, [copy_of(value) for value in self.inputs])
+
+    def minify(self) -> MinimalRepro:
+        """Find the smallest failing graph; computed once. After an interrupt it goes on where it was.
+
+        Raises:
+            UsageError: the whole graph does not fail in this way, or a graph without ops does too.
+            FlakyFailureError: the failure comes and goes.
+        """
+        if self._minimal is None or not self._minimal.is_complete:
+            try:
+                self._minimal = self._reduced()
+            finally:
+                self.predicate.close()
         return self._minimal
 
-    @cached_property
-    def _minimal(self) -> MinimalRepro:
+    @property
+    def smallest(self) -> Case | None:
+        """The smallest graph so far that fails, also after an interrupt."""
+        return self._tested.smallest
+
+    def _reduced(self) -> MinimalRepro:
+        tested = self._tested
+        tested.start()
         whole = self.whole()
         if not whole.fails:
             raise UsageError(f"there is nothing to reduce: the whole graph does not fail in this way ({whole.reason})")
@@ -242,28 +261,81 @@ class Minifier:
             self.gm,
             self.inputs,
             hoist_attributes=not self.predicate.needs_roles,
-            gradients=getattr(self.predicate, "needs_gradients", False),
+            gradients=self.predicate.needs_gradients,
+            open_sizes=self.predicate.open_sizes,
         )
-        search = DeltaDebugging(lambda kept: self.predicate(*cutter.cut(kept)), self.max_evaluations)
-        likely = self.predicate.likely(self.gm) if isinstance(self.predicate, StillFound) else []
-        guess = [name for name in likely if name in cutter.candidates]
-        kept = search.smallest(cutter.candidates, guess if cutter.raised_at is None else [cutter.raised_at])
-        total = len(calls_of(self.gm))
-        if kept is None:  # cutting alone makes the failure go away
-            names, looks = tuple(cutter.candidates), len(search.seen) + 1
-            return MinimalRepro(self.gm, self.inputs, whole.reason, names, total, looks, is_complete=False)
-        passing = search.nearest_passing(kept)
-        gm, inputs = cutter.cut(kept)
+        everything = Case(self.gm, self.inputs, tuple(cutter.candidates), ("whole",))
+        tested.smallest = everything
+        case: Case = everything
+        for strategy in self._strategies(cutter):
+            case = strategy.reduce(case, tested)
+        self._confirm(case)
+        passing = tested.nearest_passing(case.kept)
+        nearest = None if passing is None else cutter.cut(passing)[0]
+        if case is everything:  # cutting alone makes the failure go away
+            tested.is_complete = False
+        elif nearest is None and not self.predicate.keeps_inputs:
+            nearest = self._without_ops(cutter)
+        if tested.is_complete:
+            tested.finish()
+        outcome = tested.seen.get(case.key, whole)
         return MinimalRepro(
-            gm=gm,
-            inputs=tuple(inputs),
-            reason=search.seen[frozenset(kept)].reason,
-            kept=tuple(kept),
-            total_ops=total,
-            evaluations=len(search.seen) + 1,
-            nearest_passing=None if passing is None else cutter.cut(passing)[0],
-            is_complete=search.is_complete,
+            gm=case.gm,
+            inputs=case.inputs,
+            reason=outcome.reason,
+            kept=case.kept,
+            total_ops=self._total,
+            evaluations=len(tested.seen) + 1,
+            nearest_passing=nearest,
+            is_complete=tested.is_complete,
+            changes=case.changes if case is not everything else (),
+            where=self._where,
+            seconds=tested.seconds,
         )
+
+    def _strategies(self, cutter: GraphCutter) -> Sequence[ReductionStrategy]:
+        """What makes the graph smaller, in this order."""
+        blamed = [cutter.raised_at] if cutter.raised_at else self.predicate.likely(self.gm, self.inputs)
+        guess = [name for name in blamed if name in cutter.candidates]
+        guesses = [guess[:1], guess] if len(guess) > 1 else [guess]
+        nodes = FewerNodes(cutter, guesses)
+        if self.predicate.keeps_inputs:
+            return (nodes,)
+        return (nodes, SmallerInputs(runs_eagerly=cutter.raised_at is None))
+
+    def _confirm(self, case: Case) -> None:
+        """Run the smallest failing graph again.
+
+        Raises:
+            FlakyFailureError: it does not fail each time.
+        """
+        again = [self._tested.test(case) for _ in range(self.predicate.confirmations)]
+        if passed := [each for each in again if not each.fails]:
+            failed = len(again) - len(passed) + 1
+            raise FlakyFailureError(_flaky(failed, len(again) + 1, f"a graph of {case.ops} ops", passed[0].reason))
+
+    def _without_ops(self, cutter: GraphCutter) -> torch.fx.GraphModule:
+        """The graph without ops, where no other was seen to pass.
+
+        Raises:
+            UsageError: it fails, too.
+        """
+        gm, inputs = cutter.without_ops()
+        try:
+            outcome = self.predicate(gm, inputs)
+        except Exception:  # the user's own function may need an op
+            return gm
+        if outcome.fails:
+            raise UsageError(
+                "there is nothing to reduce: every graph fails, also one that only returns its inputs "
+                f"({outcome.reason}); what fails is not in the graph, or fails= is always true"
+            )
+        return gm
+
+    def _tell(self) -> None:
+        smallest = self._tested.smallest
+        ops = smallest.ops if smallest is not None else self._total
+        self._told(Progress(len(self._tested.seen) + 1, ops, self._total, self._tested.seconds))
 
     def repro_script(self) -> str:
         """The text of the standalone script; :meth:`generate_repro_script` also checks that it fails alone.
@@ -272,16 +344,19 @@ class Minifier:
             ReproError: the graph cannot be written as one.
         """
         minimal = self.minify()
-        needs = ScriptNeeds(
-            size=f"{minimal.ops} of {minimal.total_ops} ops",
-            exact=self._needs_exact_values(minimal),
-            setup=self.setup,
-            target=self.target,
-        )
-        return self.predicate.script(minimal.gm, minimal.inputs, needs)
+        try:
+            needs = ScriptNeeds(
+                size=f"{minimal.ops} of {minimal.total_ops} ops",
+                exact=self._needs_exact_values(minimal),
+                setup=self.setup,
+                target=self.target,
+            )
+            return self.predicate.script(minimal.gm, minimal.inputs, needs)
+        finally:
+            self.predicate.close()
 
-    def generate_repro_script(self, path: str | Path | Shelf | None = None) -> Path:
-        """Run the standalone script in a fresh interpreter, and write it if it shows the failure.
+    def written(self, path: str | Path | Shelf | None = None) -> MinimalRepro:
+        """The result with its script, which was run in a fresh interpreter and showed the failure, and is at ``path``.
 
         The file is ``path``, or in ``repros/`` of a session's shelf or of the artifact folder.
 
@@ -290,18 +365,31 @@ class Minifier:
             StoreError: the file cannot be written.
         """
         script = self.repro_script()
-        check_shows_alone(script)
+        seconds = check_shows_alone(script)
         if path is None:
             path = Shelf(ArtifactStore.of(resolve(names=SETTINGS)), f"minify-{uuid.uuid4().hex[:6]}")
         if isinstance(path, Shelf):
-            return path.put("repros", "minified.py", script)
-        target = Path(path)
-        with explained("write", target):
-            if target.is_dir():
-                target = target / "minified.py"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(script, encoding="utf-8")
-        return target.resolve()
+            target = path.put("repros", "minified.py", script)
+        else:
+            target = Path(path)
+            with explained("write", target):
+                if target.is_dir():
+                    target = target / "minified.py"
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(script, encoding="utf-8")
+        self._minimal = replace(self.minify(), path=target.resolve(), verified=seconds, script=script)
+        return self._minimal
+
+    def generate_repro_script(self, path: str | Path | Shelf | None = None) -> Path:
+        """The path of the script, as :meth:`written` leaves it.
+
+        Raises:
+            ReproError: the graph cannot be written as a script, or the script does not fail alone; nothing is written.
+            StoreError: the file cannot be written.
+        """
+        found = self.written(path).path
+        assert found is not None
+        return found
 
     def _needs_exact_values(self, minimal: MinimalRepro) -> bool:
         """Whether the failure goes away when large inputs are drawn from a seed."""
@@ -318,9 +406,7 @@ def _predicate(
     rules: Callable[[], Sequence[Constraint]],
 ) -> FailurePredicate:
     if fails is not None:
-        if hasattr(fails, "script") and hasattr(fails, "needs_roles"):
-            return cast(FailurePredicate, fails)
-        return CallerSays(fails)
+        return fails if isinstance(fails, FailurePredicate) else CallerSays(fails)
     if isinstance(error, ConstraintViolationError):
         error = error.findings
     if isinstance(error, Violation):
@@ -334,37 +420,8 @@ def _predicate(
     )
 
 
-def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
-    """The graph of a model and that graph's inputs, with the model's parameters among them.
-
-    The model is traced and not run. The user's own compiles of it, and torch's count of recompiles, do not change.
-
-    Raises:
-        UsageError: Dynamo breaks the graph, or sees none.
-    """
-    seen: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
-
-    def keep(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        def run(*values: Any) -> Any:
-            seen.append((gm, values))
-            raise _SeenError
-
-        return run
-
-    def call(*call_args: Any, **call_kwargs: Any) -> Any:
-        return model(*call_args, **call_kwargs)
-
-    try:
-        with undisturbed(), random_state_kept():
-            compile_as_ours(call, keep, fullgraph=True, dynamic=False)(*args, **kwargs)
-    except _SeenError:
-        pass
-    except Exception as error:
-        raise UsageError(f"no single graph of this model: {type(error).__name__}: {first_line(error)}") from error
-    if not seen:
-        raise UsageError("no graph of this model: it computes nothing with tensors")
-    return seen[0]
-
-
-class _SeenError(Exception):
-    """Raised instead of running the graph."""
+def _flaky(failed: int, runs: int, what: str, reason: str) -> str:
+    return (
+        f"the failure comes and goes: {what} fails in {failed} of {runs} runs ({reason}); a reduction would follow "
+        "chance. Make it repeat itself first: a seed, torch.use_deterministic_algorithms(True), or one thread"
+    )

@@ -5,13 +5,17 @@ A predicate returns a reason, never a bare bool, and can write itself into a sta
 
 from __future__ import annotations
 
+import inspect
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, capture_graph
+from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter, capture_graph, find_adapter
+from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
 from inductor_debug_jupyter.pipeline.devices import Constraint, check
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
@@ -19,6 +23,7 @@ from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, BackendSource, backend_source
 from inductor_debug_jupyter.pipeline.records import CompileCapture, Violation
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, function_source, graph_script, violation_script
+from inductor_debug_jupyter.pipeline.repro.rounding_check import backpropagate, parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +44,38 @@ class ScriptNeeds:
     target: str = ""
 
 
-class FailurePredicate(Protocol):
+class FailurePredicate(ABC):
     """Decides whether a graph fails, and writes the script that decides it elsewhere."""
 
-    needs_roles: bool
+    needs_roles = False
     """Whether parameters have to stay the module's own instead of becoming inputs."""
-    needs_gradients: bool
+    needs_gradients = False
     """Whether new inputs have to require a gradient where their value did."""
+    open_sizes = False
+    """Whether sizes are symbolic when the graph is compiled."""
+    keeps_inputs = False
+    """Whether the inputs are what fails, and must not be made smaller."""
+    confirmations = 4
+    """How often the smallest failing graph has to fail again, in a row."""
 
+    @abstractmethod
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
         """Test one graph. It may change the inputs: they are copies."""
-        ...
 
+    @abstractmethod
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """The standalone script.
 
         Raises:
             ReproError: it cannot be written.
         """
-        ...
+
+    def likely(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[str]:
+        """The nodes to test first, alone; only a guess, and mostly there is none."""
+        return []
+
+    def close(self) -> None:  # noqa: B027 - most need nothing
+        """End the processes that were started to test graphs."""
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -72,92 +90,161 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [""])[0].strip()
 
 
-def runner_of(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdapter | None) -> Callable[..., Any]:
-    """``(gm, inputs) → outputs``: a plain call, the user's function, or torch.compile."""
-    if run is not None:
-        return run
-    if backend is None:
-        return lambda gm, inputs: gm(*inputs)
+def nodes_like(gm: torch.fx.GraphModule, op: str, name: str) -> list[str]:
+    """The nodes of a graph that a node of the graph it was lowered to comes from, by op and number; a guess.
+
+    ``relu_2`` is the third relu here as there, unless something between the two made or took one.
+    """
+    same = [node.name for node in graph_record("dynamo", gm).calls if bare_name(node.target) == bare_name(op)]
+    number = re.search(r"_(\d+)$", name)
+    at = int(number[1]) if number else 0
+    return [same[at]] if at < len(same) else same
+
+
+def compiled_call(
+    backend: Backend | AcceleratorAdapter, *, open_sizes: bool = False, backward: bool = False
+) -> Callable[..., Any]:
+    """``(gm, inputs) → outputs`` by torch.compile, and with ``backward`` the gradients too."""
     # A comparison or a reduction must never silently run eagerly.
     made = backend.as_backend(fallback=False) if isinstance(backend, AcceleratorAdapter) else backend
-    return lambda gm, inputs: torch.compile(gm, backend=made, dynamic=False)(*inputs)
+    if isinstance(made, str) and made not in torch.compiler.list_backends(exclude_tags=()):
+        made = find_adapter(made, origin="backend").as_backend(fallback=False)
+
+    def run(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        with torch.set_grad_enabled(backward or torch.is_grad_enabled()):
+            found = torch.compile(gm, backend=made, dynamic=open_sizes)(*inputs)
+            if backward:
+                backpropagate([each for each in parts_of(found).values() if isinstance(each, torch.Tensor)])
+        return found
+
+    return run
 
 
-def _run_source(run: Callable[..., Any] | None, backend: Backend | AcceleratorAdapter | None) -> tuple[str, str]:
-    """The source of :func:`runner_of` as ``run(graph, inputs)``, and the packages that it needs."""
+def run_source(
+    run: Callable[..., Any] | None,
+    backend: Backend | AcceleratorAdapter | None,
+    *,
+    open_sizes: bool = False,
+    backward: bool = False,
+) -> tuple[str, BackendSource]:
+    """The source of ``run(graph, inputs)`` in a script, and how it gets at the backend."""
+    helpers = ""
     if run is not None:
         text, name = function_source(run, "run=")
-        body = f"return {name}(torch.fx.symbolic_trace(graph), inputs)"
-        found = BackendSource(text, name)
+        body, found = f"return {name}(torch.fx.symbolic_trace(graph), inputs)", BackendSource(text, name)
     elif backend is None:
         body, found = "return graph(*inputs)", BackendSource("", "")
     else:
         found = backend_source(backend)
-        body = f"return torch.compile(graph, backend={found.expression}, dynamic=False)(*inputs)"
-    return f"{found.text}\n\n\ndef run(graph, inputs):\n    {body}\n".lstrip("\n"), found.needs
+        body = f"torch.compile(graph, backend={found.expression}, dynamic={open_sizes})(*inputs)"
+        if backward:
+            helpers = f"{inspect.getsource(parts_of)}\n\n{inspect.getsource(backpropagate)}\n\n"
+            body = f"found = parts_of({body}).values()\n"
+            body += "    backpropagate([value for value in found if isinstance(value, torch.Tensor)])"
+        else:
+            body = f"return {body}"
+    return f"{helpers}def run(graph, inputs):\n    {body}\n", found
 
 
-class RaisesSame:
-    """Running the graph raises an error of the same type with the same first line."""
+class RaisesSame(FailurePredicate):
+    """Running the graph raises the same error: its type, the function that raises it, and its first line.
 
-    needs_roles = False
-    needs_gradients = False
+    Numbers in that line may be others: they are shapes, or count nodes. ``backend`` may be an
+    :class:`IsolatedAdapter`: errors of another process are told by their text alone.
+    """
 
     def __init__(
         self,
         error: BaseException,
         run: Callable[..., Any] | None = None,
         backend: Backend | AcceleratorAdapter | None = None,
+        *,
+        backward: bool = False,
+        open_sizes: bool = False,
+        written_as: Backend | AcceleratorAdapter | None = None,
     ) -> None:
         self.error = innermost(error)
+        self.needs_gradients, self.open_sizes = backward, open_sizes
         self._run, self._backend = run, backend
-        self._runner = runner_of(run, backend)
+        self._written_as = backend if written_as is None else written_as
+        self._runner = run or _plain_call
+        if run is None and backend is not None:
+            self._runner = compiled_call(backend, open_sizes=open_sizes, backward=backward)
 
     @property
     def expected(self) -> tuple[str, str]:
-        """Type and first line of the error."""
-        return type(self.error).__name__, first_line(self.error)
+        """Where the error was raised, and its type with the first line of its message."""
+        return self._signature(self.error)
+
+    def _signature(self, error: BaseException) -> tuple[str, str]:
+        place, text = signature(error)
+        return "another process" if isinstance(self._backend, IsolatedAdapter) else place, text
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
         """Run the graph and compare what it raises."""
         try:
             self._runner(gm, inputs)
         except Exception as raised:
-            error = innermost(raised)
-            seen = (type(error).__name__, first_line(error))
-            return Outcome(type(error) is type(self.error) and seen == self.expected, f"{seen[0]}: {seen[1]}")
+            seen = self._signature(innermost(raised))
+            return Outcome(same_error(self.expected, seen), seen[1])
         return Outcome(False, "it runs")
 
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that runs the graph and compares what it raises."""
-        run, needed = _run_source(self._run, self._backend)
-        source = f"EXPECTED = {self.expected!r}\n\n\n{run}{_RAISES}"
-        check_ = FailureCheck(source, f"{self.expected[0]}: {self.expected[1]}", needs=needed)
+        run, found = run_source(self._run, self._written_as, open_sizes=self.open_sizes, backward=self.needs_gradients)
+        told = "\n\n".join(inspect.getsource(part) for part in (innermost, first_line, signature, same_error))
+        source = f"EXPECTED = {self.expected!r}\n\n\n{told}\n\n{run}\n{_RAISES}"
+        check_ = FailureCheck(source, self.expected[1], ("import re",), found.needs, found.text)
         return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)
+
+    def close(self) -> None:
+        """End the process of an isolated backend."""
+        if isinstance(self._backend, IsolatedAdapter):
+            self._backend.close()
+
+
+def _plain_call(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    return gm(*inputs)
+
+
+def signature(error: BaseException) -> tuple[str, str]:
+    """The function of an installed package that raised an error (empty for any other), and its type with its line."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code if trace else None
+    place = code.co_name if code is not None and "-packages" in code.co_filename else ""
+    return place, f"{type(error).__name__}: {first_line(error)}"
+
+
+def same_error(expected: tuple[str, str], seen: tuple[str, str]) -> bool:
+    """Whether two errors are the same but for numbers; the text of one from another process contains the error's."""
+    place, text, other = expected[0], *(re.sub(r"_?\d+", "", text) for text in (expected[1], seen[1]))
+    if place == "another process":
+        return other in text
+    return text == other and (place == seen[0] or "" in (place, seen[0]))
 
 
 _RAISES = """
-
 def failure(graph, inputs):
     try:
         run(graph, inputs)
     except Exception as raised:
-        error = raised
-        while getattr(error, "inner_exception", None) is not None:
-            error = error.inner_exception
-        seen = (type(error).__name__, (str(error).strip().splitlines() or [""])[0].strip())
-        if seen == EXPECTED:
-            return ": ".join(seen)
-        print("raised instead: " + ": ".join(seen))
+        seen = signature(innermost(raised))
+        if same_error(EXPECTED, seen):
+            return seen[1]
+        print("raised instead: " + seen[1])
     return None
 """
 
 
-class StillFound:
+class StillFound(FailurePredicate):
     """A rule still makes the same finding: same rule id, same title."""
 
     needs_roles = True
-    needs_gradients = False
+    keeps_inputs = True
+    confirmations = 0
+    """A rule is a plain function of the graph."""
 
     def __init__(self, violation: Violation, rules: Sequence[Constraint]) -> None:
         self.violation = violation
@@ -168,7 +255,7 @@ class StillFound:
                 f"no rule {violation.rule_id!r} to check against; allowed: {known}; give rules= or target="
             )
 
-    def likely(self, gm: torch.fx.GraphModule) -> list[str]:
+    def likely(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[str]:
         """The nodes of the violation's first place, by name or by the user's line.
 
         Only a guess to start from: the place may be in a graph that this one was lowered to.
@@ -214,11 +301,8 @@ class StillFound:
         return violation_script(capture, violation, target=needs.target, torch_version=torch.__version__)
 
 
-class CallerSays:
+class CallerSays(FailurePredicate):
     """The user's own function decides: ``fails(gm, inputs) → bool`` or :class:`Outcome`."""
-
-    needs_roles = False
-    needs_gradients = False
 
     def __init__(self, fails: Callable[..., Any]) -> None:
         self.fails = fails
@@ -231,7 +315,7 @@ class CallerSays:
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that calls the same function."""
         text, name = function_source(self.fails, "fails=")
-        source = f"{text}\n\n\ndef failure(graph, inputs):\n"
+        source = "def failure(graph, inputs):\n"
         source += f'    return "{name} says so" if {name}(torch.fx.symbolic_trace(graph), inputs) else None\n'
-        check_ = FailureCheck(source, f"{name} says that this graph fails")
+        check_ = FailureCheck(source, f"{name} says that this graph fails", backend=text)
         return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)

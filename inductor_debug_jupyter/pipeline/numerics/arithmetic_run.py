@@ -17,6 +17,7 @@ from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.formats.arithmetic import OPERANDS, Arithmetic
+from inductor_debug_jupyter.pipeline.formats.places import nodes_at
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_aten
 from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing
@@ -31,22 +32,24 @@ class ModelGraph:
         kept: the graph with its inputs.
         outputs: path of a floating-point output of the model → its position among the graph's outputs.
         notes: what of the model is not in the graph.
+        precise: nodes that the device computes in float32, whatever the others are computed in.
     """
 
     kept: KeptGraph
     outputs: dict[str, int]
     notes: tuple[str, ...] = ()
+    precise: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, call: Call, config: ComparisonConfig | None = None) -> ModelGraph:
-        """The graph of a call, which runs once.
+    def of(cls, call: Call, precise: Collection[str] = ()) -> ModelGraph:
+        """The graph of a call, which runs once; ``precise`` are the places of ops that the device has in float32.
 
         Raises:
             UsageError: the model raised, or no graph of it gives one of its outputs.
         """
         keeper = AotKeeper()
         with torch.no_grad():
-            execution = call.execute(Backend("aot", keeper), config or ComparisonConfig())
+            execution = call.execute(Backend("aot", keeper), ComparisonConfig())
         if execution.error:
             raise UsageError(f"the model raised {execution.error}")
         found = [cls(kept, _outputs_of(kept, execution.values)) for kept in keeper.graphs if kept.args is not None]
@@ -55,16 +58,29 @@ class ModelGraph:
             raise UsageError("no graph of this model gives one of its outputs as it is")
         largest = max(with_outputs, key=lambda each: len(each.kept.graph_module.graph.nodes))
         notes = (f"{len(found) - 1} other graphs of the model are not in it",) if len(found) > 1 else ()
-        return cls(largest.kept, largest.outputs, notes)
+        kept = {node.name for node in nodes_at(largest.kept.graph_module.graph, precise)} if precise else ()
+        return cls(largest.kept, largest.outputs, notes, frozenset(kept))
 
-    def run(self, arithmetic: Arithmetic, exactly: Collection[str] = (), *, products_round: bool = False) -> list[Any]:
+    def run(
+        self,
+        arithmetic: Arithmetic,
+        exactly: Collection[str] = (),
+        *,
+        products_round: bool = False,
+        other: tuple[Arithmetic, Collection[str]] | None = None,
+    ) -> list[Any]:
         """The graph's outputs in that arithmetic.
 
-        The nodes named ``exactly`` are computed as in eager mode, and what reads them reads them unrounded; with
-        ``products_round`` products round them nevertheless.
+        Args:
+            arithmetic: of the ops.
+            exactly: nodes that are computed as in eager mode; what reads them reads them unrounded.
+            products_round: products round them nevertheless.
+            other: another arithmetic, and the nodes that are computed in it.
         """
         with torch.no_grad():
-            interpreter = _InArithmetic(self.kept.graph_module, arithmetic, exactly, products_round)
+            interpreter = _InArithmetic(
+                self.kept.graph_module, arithmetic, self.precise.union(exactly), products_round, other
+            )
             return list(interpreter.run(*map(copied, self.kept.args or ())))
 
     def run_with_error(self, node: torch.fx.Node, errors: list[torch.Tensor]) -> list[Any]:
@@ -110,9 +126,11 @@ class _InArithmetic(torch.fx.Interpreter):
         arithmetic: Arithmetic,
         exactly: Collection[str],
         products_round: bool,
+        other: tuple[Arithmetic, Collection[str]] | None,
     ) -> None:
         super().__init__(graph_module)
         self._arithmetic = arithmetic
+        self._other = dict.fromkeys(other[1], other[0]) if other is not None else {}
         self._products_round = products_round
         self._exactly = frozenset(exactly)
         self._exact_nodes: set[torch.fx.Node] = set()
@@ -127,7 +145,9 @@ class _InArithmetic(torch.fx.Interpreter):
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         rounds_all = self._products_round and bare_op(n.target) in OPERANDS
         exact = {id(self.env[each]) for each in n.all_input_nodes if each in self._exact_nodes and not rounds_all}
-        return self._arithmetic.compute(n.target, args, kwargs, lambda value: id(value) in exact)
+        return self._other.get(n.name, self._arithmetic).compute(
+            n.target, args, kwargs, lambda value: id(value) in exact
+        )
 
 
 def rounds(node: torch.fx.Node) -> bool:

@@ -7,13 +7,19 @@ the device's arithmetic makes of the op on exact inputs; the derivatives come fr
 A result of many elements has a derivative for each of them. Their squares are summed by projections: for random signs
 s, the derivative of Σ sᵢ·resultᵢ, squared, is on average the sum of the squares (:data:`_PROJECTIONS` backward passes).
 
-The prediction is checked: the whole graph runs in that arithmetic. The largest ops are confirmed one by one: the error
-of that op alone is added to its value, and the graph runs on exactly.
+The prediction is checked: the whole graph runs in that arithmetic. The largest ops are confirmed one by one, in two
+runs: the error of that op alone is added to its value, and the graph runs on exactly; and the graph runs in that
+arithmetic, with the op's value replaced by what the reference makes of its inputs.
+
+The result is an output, or the margin of an output's two best values: how far the second is from flipping the choice.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -33,16 +39,26 @@ _PROJECTIONS: Final = 8
 _CONFIRMED: Final = 10
 """So many of the largest ops are confirmed."""
 _SEED: Final = 20_260_601
+_MARGIN: Final = re.compile(r"margin(\((?P<path>.*)\))?")
+_ONE_NUMBER: Final = "the result is one number: what a run shows is one draw, and may be any fraction of the prediction"
 
 
-def error_budget(call: Call, arithmetic: Arithmetic, of: str | None = None, confirmed: int = _CONFIRMED) -> ErrorBudget:
+def error_budget(
+    call: Call,
+    arithmetic: Arithmetic,
+    of: str | None = None,
+    confirmed: int = _CONFIRMED,
+    precise: Collection[str] = (),
+) -> ErrorBudget:
     """The deviation of one output of a model in a device's arithmetic, shared out among its ops.
 
     Args:
         call: the model and its inputs.
         arithmetic: the device's.
-        of: the path of an output, as a comparison names it; by default the first.
-        confirmed: so many of the largest ops are confirmed, each by a run.
+        of: the path of an output, as a comparison names it, or ``margin(path)``: the distance of the two best values in
+            its last dimension (``margin`` alone: of the logits, or else of the first output); by default the first.
+        confirmed: so many of the largest ops are confirmed, each by two runs.
+        precise: places of ops that the device has in float32 anyway.
 
     Raises:
         UsageError: there is no such output, the arithmetic rounds as float32 does, or the model cannot be run so.
@@ -50,38 +66,71 @@ def error_budget(call: Call, arithmetic: Arithmetic, of: str | None = None, conf
     if arithmetic.is_exact:
         raise UsageError("numerics='float32' rounds as the model itself does; allowed: a narrower arithmetic")
     with unnoticed():
-        graph = ModelGraph.of(call)
-        return budget_of(graph, arithmetic, output_path(graph, of), confirmed)
+        graph = ModelGraph.of(call, precise)
+        return budget_of(graph, arithmetic, of, confirmed)
 
 
-def output_path(graph: ModelGraph, of: str | None) -> str:
-    """The path of the output that is meant: by default the first.
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the budget is of: an output of the graph, or the margin between the two best values in its last dimension.
+
+    ``best`` are the places of these two in the exact output.
+    """
+
+    name: str
+    at: int
+    best: torch.Tensor | None = None
+
+    def of(self, outputs: Sequence[Any]) -> torch.Tensor:
+        """Its value, given the graph's outputs."""
+        output: torch.Tensor = outputs[self.at]
+        if self.best is None:
+            return output
+        first, second = output.gather(-1, self.best).unbind(-1)
+        return first - second
+
+
+def result_of(graph: ModelGraph, of: str | None) -> Result:
+    """The result that is meant: by default the first output.
 
     Raises:
-        UsageError: there is no such output.
+        UsageError: there is no such output, or there is nothing to choose from in it.
     """
-    path = next(iter(graph.outputs)) if of is None else of
+    paths = list(graph.outputs)
+    if of in graph.outputs or of is None:
+        name = of or paths[0]
+        return Result(name, graph.outputs[name])
+    asked = _MARGIN.fullmatch(of)
+    path = (asked["path"] or ("logits" if "logits" in paths else paths[0])) if asked else ""
     if path not in graph.outputs:
-        raise UsageError(f"of={of!r}; allowed: {', '.join(graph.outputs)}")
-    return path
-
-
-def budget_of(graph: ModelGraph, arithmetic: Arithmetic, path: str, confirmed: int) -> ErrorBudget:
-    """The budget of one output of a graph."""
+        raise UsageError(f"of={of!r}; allowed: {', '.join(paths)}, margin or margin(one of these)")
     at = graph.outputs[path]
+    output = graph.run(Arithmetic())[at]
+    if not output.ndim or output.shape[-1] < 2:
+        raise UsageError(f"of={of!r}: {path} has no two values to choose from in its last dimension")
+    return Result(f"margin({path})", at, output.topk(2, dim=-1).indices)
+
+
+def budget_of(graph: ModelGraph, arithmetic: Arithmetic, of: str | None, confirmed: int) -> ErrorBudget:
+    """The budget of one result of a graph."""
+    result = result_of(graph, of)
     run = _WithErrors(graph, arithmetic)
-    variances = run.variances(at)
-    exact = run.result(at)
+    variances = run.variances(result.of(run.outputs))
+    exact = result.of(run.outputs).detach().double()
     count = max(1, exact.numel())
     total = sum(variances.values())
-    predicted = math.sqrt(total / count)
 
     def deviation(made: list[Any]) -> float:
-        return float((made[at].double() - exact).square().mean().sqrt())
+        return float((result.of(made).double() - exact).square().mean().sqrt())
 
     shares = []
     for number, (node, variance) in enumerate(sorted(variances.items(), key=lambda each: -each[1])):
-        alone = deviation(graph.run_with_error(node, run.errors_of(node))) if number < confirmed and variance else None
+        alone = without = None
+        if number < confirmed and variance:
+            alone = deviation(graph.run_with_error(node, run.errors_of(node)))
+            # an operand that is narrower than results is rounded by the product that reads it
+            operands = arithmetic.operands != arithmetic.results
+            without = deviation(graph.run(arithmetic, (node.name,), products_round=operands))
         shares.append(
             BudgetShare(
                 target_name(node),
@@ -91,11 +140,12 @@ def budget_of(graph: ModelGraph, arithmetic: Arithmetic, path: str, confirmed: i
                 alone,
                 module_path_of(node),
                 lines_of(node)[0],
+                without,
             )
         )
-    seen = deviation(graph.run(arithmetic))
-    size = float(exact.square().mean().sqrt())
-    return ErrorBudget(path, str(arithmetic), predicted, seen, size, tuple(shares), graph.notes)
+    seen, size = deviation(graph.run(arithmetic)), float(exact.square().mean().sqrt())
+    notes = graph.notes if count > 1 else (*graph.notes, _ONE_NUMBER)
+    return ErrorBudget(result.name, str(arithmetic), math.sqrt(total / count), seen, size, tuple(shares), notes)
 
 
 class _WithErrors(torch.fx.Interpreter):
@@ -107,16 +157,13 @@ class _WithErrors(torch.fx.Interpreter):
     def __init__(self, graph: ModelGraph, arithmetic: Arithmetic) -> None:
         super().__init__(graph.kept.graph_module)
         self._arithmetic = arithmetic
+        self._precise = graph.precise
         self._probes: dict[torch.fx.Node, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         """Node → the zero and the device's error, for each of its results."""
         self._are_rounded: set[torch.fx.Node] = set()
         with torch.enable_grad():
-            self._outputs = self.run(*map(copied, graph.kept.args or ()))
-
-    def result(self, at: int) -> torch.Tensor:
-        """One output of the graph, in float64."""
-        output: torch.Tensor = self._outputs[at]
-        return output.detach().double()
+            self.outputs: list[Any] = list(self.run(*map(copied, graph.kept.args or ())))
+            """The graph's exact outputs, which have derivatives."""
 
     def errors_of(self, node: torch.fx.Node) -> list[torch.Tensor]:
         """What the device adds to each floating-point result of an op."""
@@ -154,17 +201,18 @@ class _WithErrors(torch.fx.Interpreter):
         args, kwargs = map_kind(torch.fx.Node, given, (node.args, node.kwargs))
         target: Any = node.target
         with torch.no_grad():
-            exact, made = target(*args, **kwargs), self._arithmetic.compute(target, args, kwargs)
+            exact = target(*args, **kwargs)
+            own = node.name not in self._precise
+            made = self._arithmetic.compute(target, args, kwargs) if own else exact
         pairs = zip(of_kind(torch.Tensor, made), of_kind(torch.Tensor, exact), strict=True)
-        return [theirs.double() - own.double() for theirs, own in pairs]
+        return [theirs.double() - ours.double() for theirs, ours in pairs]
 
-    def variances(self, at: int) -> dict[torch.fx.Node, float]:
-        """What each op adds to the variance of one output, summed over its elements.
+    def variances(self, output: torch.Tensor) -> dict[torch.fx.Node, float]:
+        """What each op adds to the variance of a result, summed over its elements.
 
         Raises:
             UsageError: there is no derivative.
         """
-        output = self._outputs[at]
         if not output.requires_grad:
             raise UsageError("no op that rounds leads to this output")
         generator = torch.Generator().manual_seed(_SEED)
@@ -173,7 +221,7 @@ class _WithErrors(torch.fx.Interpreter):
         for _ in range(draws):
             signs = torch.randint(0, 2, output.shape, generator=generator).to(output.dtype) * 2 - 1
             try:
-                output.backward(signs, retain_graph=True)
+                torch.autograd.backward(output, signs, retain_graph=True)
             except RuntimeError as why:
                 raise UsageError(f"the output has no derivative: {why}") from why
             for node, probes in self._probes.items():

@@ -7,16 +7,25 @@ decided by rounding; a flip across a wide margin was not.
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 import torch
 
+from inductor_debug_jupyter.pipeline.diff import DiffReport
+from inductor_debug_jupyter.pipeline.diff.outputs import WHOLE
 from inductor_debug_jupyter.pipeline.errors import UsageError
-from inductor_debug_jupyter.pipeline.records.numerics import TokenDiff, TokenFlip
+from inductor_debug_jupyter.pipeline.records import OutputDiff, TokenDiff, TokenFlip
+from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _TOP: Final = 5
+_LOGITS_DIMS: Final = 3
 _FLIPS: Final = 20
 """So many flips are listed; all are counted."""
+_EACH: Final = 4096
+"""So many positions have figures of their own."""
 
 
 def compare_tokens(
@@ -69,7 +78,59 @@ def compare_tokens(
         max_divergence=float(divergence.max()),
         reference_perplexity=_perplexity(log_p, labels),
         candidate_perplexity=_perplexity(log_q, labels),
+        length=positions,
+        divergence_at=tuple(divergence[:_EACH].tolist()),
+        margin_at=tuple(margins[:_EACH].tolist()),
+        top5_at=tuple(shared[:_EACH].tolist()),
     )
+
+
+def tokens_of(report: DiffReport, inputs: Any) -> TokenDiff | None:
+    """The logits of a comparison as next tokens; None where no output is logits.
+
+    A flip is by rounding alone where rounding explains the logits. The perplexity is that of the input's own tokens,
+    each as the one that comes next.
+
+    Args:
+        report: the comparison.
+        inputs: those of the call.
+    """
+    judged = {output.path: output for output in report.outputs}
+    logits = [path for path in ("logits", WHOLE, "[0]") if path in judged and _is_logits(judged[path])]
+    if not logits:
+        return None
+    output, pair = judged[logits[0]], report.pairs.pairs.get(logits[0])
+    if pair is None:
+        return _all_agree(output.path, output.shape) if output.verdict == "match" else None
+    tokens = _tokens_in(inputs)
+    labels = _next(tokens) if tokens is not None and tuple(tokens.shape) == output.shape[:-1] else None
+    found = compare_tokens(*pair, labels=labels)
+    flips = tuple(replace(each, by_rounding=output.passed or None) for each in found.flips)
+    return replace(found, path=output.path, flips=flips)
+
+
+def _is_logits(output: OutputDiff) -> bool:
+    """Whether both sides have (batch, positions, vocabulary)."""
+    shape = output.shape
+    return len(shape) == _LOGITS_DIMS and shape[-1] > 1 and output.candidate_shape in {(), shape}
+
+
+def _all_agree(path: str, shape: tuple[int, ...]) -> TokenDiff:
+    """Logits that are equal to the bit."""
+    return TokenDiff(math.prod(shape[:-1]), 0, (), 1.0, 1.0, 0.0, 0.0, path=path, length=shape[-2])
+
+
+def _tokens_in(inputs: Any) -> torch.Tensor | None:
+    """The tokens among a call's inputs: ``input_ids``, or the only tensor of whole numbers with two dimensions."""
+    if isinstance(inputs, Mapping) and isinstance(inputs.get("input_ids"), torch.Tensor):
+        return inputs["input_ids"]  # type: ignore[no-any-return]
+    found = [each for each in of_kind(torch.Tensor, inputs) if each.dtype is torch.int64 and each.ndim == 2]
+    return found[0] if len(found) == 1 else None
+
+
+def _next(tokens: torch.Tensor) -> torch.Tensor:
+    """The token behind each; -100 behind the last."""
+    return torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], -100)], 1)
 
 
 def _perplexity(log_probabilities: torch.Tensor, labels: torch.Tensor | None) -> float | None:

@@ -2,10 +2,10 @@
 
 A record is a copy: it outlives the model, the compile and the process. Trees, tables and pictures are derived from it.
 
-- captured: compile (one compile, and a whole session), graph, guards, guard_expressions, deferred_texts (rendered on
-  demand);
+- captured: compile (one compile, and a whole session), graph, guards, guard_expressions, environment, deferred_texts
+  (rendered on demand);
 - found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, numerics
-  (error budget, prescription, tokens), bisect, crash, conformance, benchmark;
+  (error budget, prescription, tokens), bisect, repro, crash, conformance, benchmark;
 - ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: its JSON Schema;
 - ``in_words``: the text by which a record is shown.
 """
@@ -25,8 +25,9 @@ from inductor_debug_jupyter.pipeline.records.compile import (
 )
 from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, ConformanceRecord
 from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
-from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts
+from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts, Rest
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records.environment import EnvironmentRecord
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
     STAGES,
@@ -41,9 +42,10 @@ from inductor_debug_jupyter.pipeline.records.memory import EagerRun, EagerStorag
 from inductor_debug_jupyter.pipeline.records.numerics import (
     BudgetShare,
     ErrorBudget,
+    GenerationDiff,
+    GenerationStep,
+    Narrowing,
     Prescription,
-    TokenDiff,
-    TokenFlip,
 )
 from inductor_debug_jupyter.pipeline.records.placement import (
     OP_STATUSES,
@@ -56,6 +58,8 @@ from inductor_debug_jupyter.pipeline.records.placement import (
     Segment,
     Side,
 )
+from inductor_debug_jupyter.pipeline.records.repro import ReproRecord
+from inductor_debug_jupyter.pipeline.records.tokens import TokenDiff, TokenFlip
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 __all__ = [
@@ -78,9 +82,12 @@ __all__ = [
     "DiffRecord",
     "EagerRun",
     "EagerStorage",
+    "EnvironmentRecord",
     "ErrorBudget",
     "ErrorPlace",
     "Fallback",
+    "GenerationDiff",
+    "GenerationStep",
     "GraphBreak",
     "GraphCoverage",
     "GraphRecord",
@@ -91,6 +98,7 @@ __all__ = [
     "LiveTensor",
     "LocalizationRecord",
     "MemoryRecord",
+    "Narrowing",
     "NodeError",
     "NodeRecord",
     "NodeStatus",
@@ -103,6 +111,8 @@ __all__ = [
     "PlannedTransfer",
     "Prescription",
     "Recompile",
+    "ReproRecord",
+    "Rest",
     "Rung",
     "Segment",
     "SessionRecord",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
+from inductor_debug_jupyter.pipeline.records.localization import Culprit
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,10 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class BisectRecord(InWords):
-    """Every step of lowering, and the first that is not good (empty when all are)."""
+    """Every step of lowering, the first that is not good (empty when all are), and which ops it gets wrong."""
 
     model: str
     rungs: tuple[Rung, ...]
     first_bad: str = ""
     explanation: str = ""
+    culprits: tuple[Culprit, ...] = ()

@@ -69,7 +69,7 @@ def load_session(data: bytes) -> SessionRecord:
             raise RecordError(f"this saved session is damaged: it is no session of schema version {version}") from None
         version += 1
     record = converted(session, SessionRecord, "saved session")
-    culprits = record.localization.culprits if record.localization else ()
+    culprits = [culprit for found in (record.localization, record.bisect) if found for culprit in found.culprits]
     try:
         # the only fields whose values have no declared type
         check_values([*(kernel.spec for kernel in record.kernel_specs), *(culprit.spec for culprit in culprits)])

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline.records.bisect import BisectRecord
+from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts, Rest
 from inductor_debug_jupyter.pipeline.records.diff import DiffRecord
+from inductor_debug_jupyter.pipeline.records.environment import EnvironmentRecord
 from inductor_debug_jupyter.pipeline.records.findings import Violation
 from inductor_debug_jupyter.pipeline.records.graph import STAGES, GraphRecord, SourceLine
 from inductor_debug_jupyter.pipeline.records.guards import Guard, SymbolRecord
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.records.localization import LocalizationRecord
 from inductor_debug_jupyter.pipeline.records.memory import EagerRun, MemoryRecord
-from inductor_debug_jupyter.pipeline.records.numerics import ErrorBudget
+from inductor_debug_jupyter.pipeline.records.numerics import ErrorBudget, Prescription
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
+from inductor_debug_jupyter.pipeline.records.repro import ReproRecord
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 BACKWARD = ":backward"
@@ -159,6 +162,11 @@ class CompileCapture(InWords):
             have.add("kernel")
         return tuple(stage for stage in STAGES if stage in have)
 
+    @property
+    def rest(self) -> Rest | None:
+        """What makes the stages that are still to be made; None when all are there, and in a loaded session."""
+        return self.texts.rest if isinstance(self.texts, DeferredTexts) else None
+
     def graph(self, stage: str) -> GraphRecord | None:
         """The graph of that stage, or None."""
         return self.graphs.get(stage)
@@ -217,6 +225,7 @@ class SessionRecord(InWords):
     bisect: BisectRecord | None = None
     localization: LocalizationRecord | None = None
     error_budget: ErrorBudget | None = None
+    prescription: Prescription | None = None
     notes: tuple[Note, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     """Label (``In [4]``) → the whole text of every user file or cell with a captured line."""
@@ -230,3 +239,7 @@ class SessionRecord(InWords):
     """Tensors that adapters sent to their device and got back, in order."""
     kernel_specs: tuple[KernelSpec, ...] = ()
     """The kernels that adapters made."""
+    environment: EnvironmentRecord | None = None
+    """Where it ran; None in files of earlier releases."""
+    minimal: ReproRecord | None = None
+    """The last reduction's script."""

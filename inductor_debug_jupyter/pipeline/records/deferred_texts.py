@@ -9,18 +9,26 @@ after the other, ``joined(pieces)`` makes the whole of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 Handle = Callable[[], str]
 
 
+class Rest(Protocol):
+    """What the compiler has still to make of a compile."""
+
+    def make(self) -> tuple[Any, tuple[Any, ...]]:
+        """Make it now: the whole :class:`CompileCapture`, and notes on what failed."""
+
+
 class DeferredTexts(Mapping[str, str]):
-    """Stage → text, or the function that renders it."""
+    """Stage → text, or the function that renders it; ``rest`` makes the stages that are not made yet."""
 
-    __slots__ = ("_texts",)
+    __slots__ = ("_texts", "rest")
 
-    def __init__(self, texts: Mapping[str, str | Handle]) -> None:
+    def __init__(self, texts: Mapping[str, str | Handle], rest: Rest | None = None) -> None:
         self._texts = dict(texts)
+        self.rest = rest
 
     def __getitem__(self, stage: str) -> str:
         text = self._texts[stage]

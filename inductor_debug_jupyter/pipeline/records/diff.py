@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from inductor_debug_jupyter.pipeline.records.crash import CrashRecord
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
+from inductor_debug_jupyter.pipeline.records.tokens import TokenDiff
 
 Verdict = Literal["match", "rounding", "mismatch", "not_compared"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("mismatch", "not_compared", "rounding", "match")
@@ -55,8 +56,9 @@ class OutputDiff:
     ``path`` names the output (``logits``, ``[0].hidden``); ``reason`` says in one sentence why it does not match or was
     not compared. ``smallest_atol`` and ``smallest_rtol`` are the tolerances that would pass, each beside the other in
     force. ``quantiles`` are shares of the elements with the error that so many do not exceed, ``histogram`` has the
-    bounds and the count of each bin, ``max_ulp`` is in units in the last place; these and the places are there for the
-    worst outputs only.
+    bounds and the count of each bin, ``max_ulp`` and ``ulp_quantiles`` are in units in the last place; these and the
+    places are there for the worst outputs only. ``pcc`` is Pearson's correlation, ``signal_to_noise`` the SQNR in dB;
+    ``missed_gates`` are figures that the user requires and that are not reached.
     """
 
     path: str
@@ -80,6 +82,7 @@ class OutputDiff:
     atol: float | None = None
     rtol: float | None = None
     heatmap: Heatmap | None = None
+    pcc: float | None = None
     cosine: float | None = None
     signal_to_noise: float | None = None
     smallest_atol: float | None = None
@@ -87,10 +90,12 @@ class OutputDiff:
     signed_zeros: int = 0
     max_ulp: float | None = None
     mean_ulp: float | None = None
+    ulp_quantiles: tuple[tuple[float, float], ...] = ()
     quantiles: tuple[tuple[float, float], ...] = ()
     histogram: tuple[tuple[float, float, int], ...] = ()
     worst: tuple[ErrorPlace, ...] = ()
     nonfinite: tuple[ErrorPlace, ...] = ()
+    missed_gates: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -102,7 +107,9 @@ class OutputDiff:
 class DiffRecord(InWords):
     """A whole comparison: what ran, and every output, worst first.
 
-    ``crashes`` has the sides that crashed in a worker process.
+    ``crashes`` has the sides that crashed in a worker process. Where several calls of a model were compared,
+    ``begins_in`` is the first wrong one, counted from 1, and how many there were. ``tokens`` are its logits, compared
+    as a language model's user would.
     """
 
     model: str
@@ -115,6 +122,8 @@ class DiffRecord(InWords):
     reference_seconds: float = 0.0
     candidate_seconds: float = 0.0
     crashes: tuple[CrashRecord, ...] = ()
+    begins_in: tuple[int, int] | None = None
+    tokens: tuple[TokenDiff, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -1,4 +1,4 @@
-"""The data of a report: sessions and benchmarks, read from an artifact folder."""
+"""The data of a report: sessions and benchmarks, read from an artifact folder, or one session as it is now."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from inductor_debug_jupyter.pipeline.errors import NotFoundError, RecordError, S
 from inductor_debug_jupyter.pipeline.records import BenchmarkRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, Artifact, ArtifactStore, load_benchmarks
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 ArtifactsLike = ArtifactStore | str | os.PathLike[str] | None
 """An artifact folder, its store, or None for the folder that the settings name."""
@@ -30,6 +31,10 @@ class ReportData:
     """Session id → its stored files."""
     benchmarks: tuple[BenchmarkRecord, ...]
     problems: tuple[str, ...]
+    trials: tuple[Row, ...] = ()
+    """The what-ifs of a session that is still there, as the What if tab shows them."""
+    patch: str = ""
+    """What its fix-its change in the user's source."""
 
 
 def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = None) -> ReportData:
@@ -70,6 +75,17 @@ def collect(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None = No
         benchmarks=benchmarks,
         problems=(*unreadable, *problems),
     )
+
+
+def of_session(record: SessionRecord, store: ArtifactStore) -> ReportData:
+    """The data of one session as it is now; that its other files cannot be listed is one of the ``problems``."""
+    files: tuple[Artifact, ...] = ()
+    problems: tuple[str, ...] = ()
+    try:
+        files = tuple({each.path: each for each in store.artifacts(record.id)}.values())
+    except StoreError as error:
+        problems = (f"session {record.id}: {error}",)
+    return ReportData(store, datetime.now().astimezone(), (record,), {record.id: files}, (), problems)
 
 
 def _load(

@@ -10,8 +10,9 @@ from inductor_debug_jupyter.pipeline.errors import OptionError, StoreError
 from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
 from inductor_debug_jupyter.pipeline.reports.html_report import render
 from inductor_debug_jupyter.pipeline.reports.json_report import report_data
+from inductor_debug_jupyter.pipeline.reports.markdown_report import markdown_report
 
-FORMATS = ("html", "json")
+FORMATS = ("html", "json", "md")
 
 
 class HTMLReportGenerator:
@@ -44,6 +45,8 @@ def report_text(data: ReportData, form: str) -> str:
         return render(data)
     if form == "json":
         return json.dumps(report_data(data), indent=2, ensure_ascii=False) + "\n"
+    if form == "md":
+        return markdown_report(data)
     raise OptionError(f"report format {form!r} is not allowed; allowed: {', '.join(FORMATS)}")
 
 
@@ -57,7 +60,7 @@ def write_report(data: ReportData, form: str = "html", output: str | Path | None
 
     Args:
         data: what :func:`~inductor_debug_jupyter.pipeline.reports.collect.collect` read.
-        form: ``html`` or ``json``.
+        form: ``html``, ``json`` or ``md``.
         output: the file. By default the report goes into the artifact folder, as a file of the newest session, with
             which it is cleaned.
 

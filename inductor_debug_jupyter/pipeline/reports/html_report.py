@@ -1,17 +1,20 @@
-"""The report as one page: no script, nothing loaded from elsewhere.
+"""The report as one page that works from disk: nothing is loaded from elsewhere.
 
-A Content-Security-Policy forbids scripts and requests, pictures are ``data:`` addresses, and sections fold with
-``<details>``. The template engine escapes every value; the only markup that passes unescaped is highlighted code, which
-Pygments has escaped.
+At its top is the session's panel, with saved data in Python's place (``offline_panel``); the rest is text, for search
+and print. A Content-Security-Policy allows that one script, by its hash, and forbids others and all requests. Pictures
+are ``data:`` addresses, and sections fold with ``<details>``. The template engine escapes every value; the only markup
+that passes unescaped is highlighted code, which Pygments has escaped, and this package's own files.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from hashlib import sha256
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
@@ -20,18 +23,21 @@ from pygments.util import ClassNotFound
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.reports import sections
+from inductor_debug_jupyter.pipeline.reports import panel_assets, sections
 from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
 from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_KINDS, VERDICT_WORDS
 from inductor_debug_jupyter.pipeline.views.places import where_text
+from inductor_debug_jupyter.pipeline.views.text import title_text
 from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 from inductor_debug_jupyter.pipeline.words import ICONS, clip
 from inductor_debug_jupyter.version import __version__
 
 CODE_LINES = 120
 """How many lines of a text are shown; the file in the artifact folder has the rest."""
 _LINE_WIDTH = 300
+_LONGEST_TEXT = 20_000
 _ALIASES = {"c++": "cpp", "triton": "python", "cuda": "cpp"}
 
 
@@ -42,22 +48,34 @@ def html_report(artifacts: ArtifactsLike = None, sessions: Sequence[str] | None 
 
 def render(data: ReportData) -> str:
     """The page of a report's data."""
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            data=data,
-            version=__version__,
-            cards=sections.summary_cards(data),
-            newest=sections.newest(data.benchmarks),
-            older=sections.older(data.benchmarks),
-            models=sections.findings_by_model(data.sessions),
-            diffs=sections.diffs(data),
-            sessions=sections.session_sections(data),
-            illustrated=sections.ILLUSTRATED_SESSIONS,
-            code_style=_code_style(),
-        )
+    return template("report.html.j2").render(
+        data=data,
+        version=__version__,
+        title=title_text(data.sessions[0]) if len(data.sessions) == 1 else "Inductor debug report",
+        cards=sections.summary_cards(data) if len(data.sessions) != 1 or data.benchmarks else [],
+        newest=sections.newest(data.benchmarks),
+        older=sections.older(data.benchmarks),
+        models=sections.findings_by_model(data.sessions),
+        diffs=sections.diffs(data),
+        sessions=sections.session_sections(data),
+        illustrated=sections.ILLUSTRATED_SESSIONS,
+        code_style=_code_style(),
+        panel_script=offline_script(),
+        panel_style=Markup(panel_assets.css()),  # noqa: S704 - a file of this package
     )
+
+
+@cache
+def offline_script() -> Row:
+    """The panels' script, and the hash by which the page's policy knows it."""
+    text = panel_assets.esm(panel_assets.OFFLINE)
+    digest = b64encode(sha256(text.encode()).digest()).decode()
+    return Row(text=Markup(text), hash=f"sha256-{digest}")  # noqa: S704 - a file of this package
+
+
+def template(name: str) -> Template:
+    """A template of this room, with the filters that make values text."""
+    return _environment().get_template(name)
 
 
 @lru_cache(maxsize=1)
@@ -71,7 +89,7 @@ def _environment() -> Environment:
     )
     environment.globals["shown"] = sections.SHOWN
     filters: dict[str, Any] = {
-        "plain": lambda text: plain(str(text)),
+        "plain": lambda text: plain(clip(str(text), _LONGEST_TEXT)),
         "size": words.size,
         "duration": words.duration,
         "figure": figure,

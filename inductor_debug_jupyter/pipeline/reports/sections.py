@@ -7,27 +7,37 @@ many (:data:`SHOWN`) and counts the rest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from inductor_debug_jupyter.pipeline.reading import read_regular
 from inductor_debug_jupyter.pipeline.records import BenchmarkRecord, DiffRecord, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
 from inductor_debug_jupyter.pipeline.reports.collect import ReportData
 from inductor_debug_jupyter.pipeline.reports.images import graph_image, heatmap_image, stored_image
 from inductor_debug_jupyter.pipeline.reports.json_report import kernel_diff_passed
+from inductor_debug_jupyter.pipeline.reports.offline_panel import pieces
 from inductor_debug_jupyter.pipeline.store import Artifact
 from inductor_debug_jupyter.pipeline.views.guards import guard_rows
 from inductor_debug_jupyter.pipeline.views.labels import label_of
+from inductor_debug_jupyter.pipeline.views.localization import localization_text
+from inductor_debug_jupyter.pipeline.views.memory import memory_lines
+from inductor_debug_jupyter.pipeline.views.placement import fallback_line
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, worst_first
 from inductor_debug_jupyter.pipeline.views.text import header_line, severity_text
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_summary
 from inductor_debug_jupyter.pipeline.views.view_types import Row
-from inductor_debug_jupyter.pipeline.words import count
+from inductor_debug_jupyter.pipeline.words import count, duration
 
 ILLUSTRATED_SESSIONS = 12
 """How many of the newest sessions are shown with pictures and code."""
+PANELS = 3
+"""How many of the newest sessions have a panel."""
 SHOWN: Final = {"guards": 100, "lines": 5, "outputs": 40, "transfers": 200}
 """How many of each the page shows."""
+LARGEST_REPRO = 200_000
+"""Bytes of a repro script that is shown."""
 _COMPILES = 4
 _KERNELS = 12
 
@@ -36,7 +46,7 @@ def summary_cards(data: ReportData) -> list[Row]:
     """The figures at the top. Sessions without a check or a comparison are never counted as good."""
     sessions = data.sessions
     names = Counter(record.name or "unnamed" for record in sessions)
-    findings = [finding for record in sessions for finding in record.findings]
+    findings = _distinct_findings(sessions)
     checked = [record for record in sessions if record.captures and record.target]
     clean = [record for record in checked if all(finding.severity != "error" for finding in record.findings)]
     passes = [passed for record in sessions if (passed := kernel_diff_passed(record)) is not None]
@@ -46,8 +56,18 @@ def summary_cards(data: ReportData) -> list[Row]:
         _card("Findings", str(len(findings)), severity_text(findings) or "none"),
         _rate("Without errors", len(clean), len(checked), "checked session", "nothing was checked"),
         _rate("KernelDiff", sum(passes), len(passes), "comparison", "nothing was compared"),
-        _card("Benchmarks", str(len(data.benchmarks)), _speedups(newest(data.benchmarks))),
+        *(
+            [_card("Benchmarks", str(len(data.benchmarks)), _speedups(newest(data.benchmarks)))]
+            if data.benchmarks
+            else []
+        ),
     ]
+
+
+def _distinct_findings(sessions: Sequence[SessionRecord]) -> list[Violation]:
+    """Each finding once: the same cell, run again, finds the same."""
+    kinds = [kind for of_model in findings_by_model(sessions).values() for kind in of_model]
+    return [row["finding"] for kind in kinds for row in kind["findings"]]
 
 
 def _card(title: str, value: str, note: str, tone: str = "") -> Row:
@@ -130,18 +150,23 @@ def _diff(record: SessionRecord, diff: DiffRecord, folder: Path) -> Row:
 def session_sections(data: ReportData) -> list[Row]:
     """One section for each session, the newest first."""
     return [
-        _session_section(record, data.artifacts[record.id], illustrated=position < ILLUSTRATED_SESSIONS)
+        _session_section(
+            record, data.artifacts[record.id], data.store.folder, illustrated=position < ILLUSTRATED_SESSIONS
+        )
+        | Row(pieces=list(pieces(record, list(data.trials))) if position < PANELS else [])
         for position, record in enumerate(data.sessions)
     ]
 
 
-def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], *, illustrated: bool) -> Row:
+def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], folder: Path, *, illustrated: bool) -> Row:
     return Row(
         record=record,
         header=header_line(record),
         pictures=_pictures(record) if illustrated else [],
         texts=_texts(record) if illustrated else [],
         guards=guard_rows(record.guards),
+        texts_of_parts=list(texts_of_parts(record)),
+        repros=repros_of(artifacts, folder) if illustrated else [],
         moved=transfers_summary(record.transfers, record.kernel_specs),
         missing=[
             (capture.compile_id, stage, reason)
@@ -150,6 +175,42 @@ def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], *, 
         ],
         artifacts=artifacts,
     )
+
+
+def texts_of_parts(record: SessionRecord) -> Iterator[tuple[str, str]]:
+    """Title and text of what was searched, planned and timed; what there is nothing of is left out."""
+    if record.localization is not None:
+        yield "Where the error comes in", localization_text(record.localization)
+    if record.error_budget is not None:
+        yield "Error budget", str(record.error_budget)
+    if record.prescription is not None:
+        yield "Ops to keep in float32", str(record.prescription)
+    if record.coverage is not None and record.coverage.graphs:
+        yield "Placement", "\n".join([str(record.coverage), *map(fallback_line, record.coverage.fallbacks)])
+    if record.memory:
+        lines = [line for each in record.memory for line in memory_lines(each, record.memory_limit)]
+        yield "Memory", "\n".join(lines)
+    times = [
+        f"{capture.compile_id} {PHASE_WORDS[name]}: {duration(seconds)}"
+        for capture in record.captures
+        for name, seconds in capture.seconds.items()
+        if name in PHASE_WORDS
+    ]
+    if times:
+        yield "Time to compile", "\n".join(times)
+
+
+def repros_of(artifacts: Iterable[Artifact], folder: Path) -> list[tuple[str, str]]:
+    """Name and text of the repro scripts that are still there."""
+    found = []
+    for artifact in artifacts:
+        if artifact.room == "repros":
+            try:
+                data = read_regular(folder / artifact.path, LARGEST_REPRO)
+            except OSError:
+                continue
+            found.append((artifact.name, data.decode("utf-8", "replace")))
+    return found
 
 
 def _pictures(record: SessionRecord) -> list[Row]:

@@ -69,18 +69,20 @@ def snapshot_html(record: SessionRecord, *, max_bytes: int = MAX_BYTES) -> str:
 
 def snapshot_markdown(record: SessionRecord) -> str:
     """The table of findings as Markdown; the header line is in the panel's own text, which stands before it."""
-    lines = [] if record.captures else [_markdown(NOTHING_CAPTURED), ""]
+    lines = [] if record.captures else [as_markdown(NOTHING_CAPTURED), ""]
     rows = [
         [ICONS[finding.severity], finding.rule_id, finding.title, _where(finding), _to_do(finding)]
         for _, finding in Lookup(record).ordered[:20]
     ]
     if rows:
         lines += ["| | rule | what | where | what to do |", "|---|---|---|---|---|"]
-        lines += ["| " + " | ".join(_markdown(words.clip(one_line(cell), 120)) for cell in row) + " |" for row in rows]
+        lines += [
+            "| " + " | ".join(as_markdown(words.clip(one_line(cell), 120)) for cell in row) + " |" for row in rows
+        ]
     if (more := len(record.findings) - len(rows)) > 0:
         lines += ["", f"… and {words.count(more, 'more finding')}."]
     if record.diff is not None:
-        lines += ["", _markdown(one_line(diff_summary(record.diff)))]
+        lines += ["", as_markdown(one_line(diff_summary(record.diff)))]
     return "\n".join(lines) + "\n"
 
 
@@ -155,7 +157,7 @@ def _comparison(record: SessionRecord) -> str:
     """KernelDiff: its sentence, the worst output as a heatmap, and the figures; the searches for what is wrong."""
     texts = []
     if record.diff is not None:
-        texts.append(diff_text(record.diff))
+        texts.append(diff_text(record.diff, localization=record.localization))
     if record.localization is not None:
         texts.append(localization_text(record.localization, timings=False))
     if record.bisect is not None:
@@ -264,7 +266,7 @@ def _cut(text: str, room: int) -> str:
     return cut[: cut.rfind("\n")] + "\n… cut here; print(session) tells the rest"
 
 
-def _markdown(text: str) -> str:
+def as_markdown(text: str) -> str:
     """Text in which nothing is Markdown or HTML."""
     return re.sub(r"([\\`*_{}\[\]<>|#$])", r"\\\1", text)
 

@@ -2,11 +2,12 @@
 
 The graph is written as torch.fx writes it, the names that it uses are imported, and ``failure(graph, inputs)`` returns
 a description of the failure, or None if it does not show. Nothing is pickled. Exit code 0: the failure shows; 1: it
-does not.
+does not; 2: it cannot be run here, since a package is missing.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,29 +17,29 @@ from typing import Any
 
 import torch
 
+from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
 from inductor_debug_jupyter.pipeline.errors import ReproError
 from inductor_debug_jupyter.pipeline.harmless import one_line
-from inductor_debug_jupyter.pipeline.repro.values import MAKERS, expression
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.repro.values import expression, makers_of
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module, module_path_of
 
 _SCRIPT = Template('''\
 """$title
 
 Size: $size. Made with torch $torch_version. Needs $needs.
-Exit code 0: the failure shows; 1: it does not.
+Exit code 0: the failure shows; 1: it does not; 2: it cannot be run here.
 """
 
-import base64  # noqa: F401
-import sys
-import zlib  # noqa: F401
-
-import torch
-from math import inf, nan  # noqa: F401 - names that generated code may use
-from torch import device  # noqa: F401
-$imports$setup
-
+$imports
+try:
+    import torch$backend
+except ImportError as error:
+    print(f"this cannot be run here: {error}")
+    sys.exit(2)
+$setup
 $makers
 
+$origins
 class Graph(torch.nn.Module):
 $graph
 
@@ -64,6 +65,10 @@ if __name__ == "__main__":
 ''')
 
 NEEDS_TORCH = "torch only"
+OWN_CODE = "# yours:"
+"""The comment before a function of the user's own that a script needs."""
+ORIGIN = "your line of "
+"""How the comments begin that hold lines of the user's own source."""
 _KNOWN = frozenset({"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"})
 _NAMESPACES = frozenset({"aten", "prims", "prim", "inductor", "higher_order"})
 
@@ -73,13 +78,15 @@ class FailureCheck:
     """The check of a script.
 
     ``source`` defines ``failure(graph, inputs)``; ``title`` is the script's first line; ``imports`` are the lines that
-    ``source`` needs; ``needs`` names the packages that have to be installed.
+    ``source`` needs; ``needs`` names the packages that have to be installed; ``backend`` are the lines that import or
+    define the backend.
     """
 
     source: str
     title: str
     imports: tuple[str, ...] = ()
     needs: str = NEEDS_TORCH
+    backend: str = ""
 
 
 def graph_script(
@@ -105,24 +112,53 @@ def graph_script(
         ReproError: the graph or an input cannot be written.
     """
     imports, init, forward = _graph_source(gm)
-    written = [f"{expression(value, seed, exact=exact)}," for seed, value in enumerate(inputs)]
+    written = "\n".join(f"{expression(value, seed, exact=exact)}," for seed, value in enumerate(inputs))
+    graph = init + forward
+    own = ["import sys", *check.imports, *imports, *_used(graph + written)]
+    is_import = check.backend.startswith(("import ", "from ")) and "\n" not in check.backend
+    imported = check.backend if is_import else ""
+    own_code = f"{OWN_CODE}\n{check.backend}\n\n\n" if check.backend and not imported else ""
     script = _SCRIPT.substitute(
         title=comment(check.title),
         size=comment(size or f"{len(calls_of(gm))} ops"),
         torch_version=comment(torch.__version__),
-        imports="".join(f"{line}\n" for line in (*check.imports, *imports)),
+        imports="\n".join(dict.fromkeys(sorted(own))) + "\n",
         needs=comment(check.needs),
-        setup="".join(f"\n{line}" for line in setup),
-        makers=MAKERS,
-        graph=textwrap.indent(init + forward, "    "),
-        inputs=textwrap.indent("\n".join(written), "        "),
-        check=check.source.strip("\n") + "\n",
+        backend=f"\n    {imported}" if imported else "",
+        setup="".join(f"\n{line}" for line in (*_names(graph + written), *setup)),
+        makers=makers_of(written),
+        origins="".join(f"# {line}\n" for line in _origins(gm)),
+        graph=textwrap.indent(graph, "    "),
+        inputs=textwrap.indent(written, "        "),
+        check=own_code + check.source.strip("\n") + "\n",
     )
     try:
         compile(script, "<repro>", "exec")
     except SyntaxError as error:
         raise ReproError(f"the graph cannot be written as Python ({error.msg})") from None
     return script
+
+
+def _used(text: str) -> list[str]:
+    """The imports for what the inputs are written with."""
+    return ["import base64", "import zlib"] if "packed(" in text else []
+
+
+def _names(text: str) -> list[str]:
+    """The imports for names that code of torch.fx uses without saying so."""
+    lines = {"inf": "from math import inf", "nan": "from math import nan", "device": "from torch import device"}
+    return [line for name, line in lines.items() if re.search(rf"(?<![.\w]){name}\b", text)]
+
+
+def _origins(gm: torch.fx.GraphModule) -> list[str]:
+    """For each op the user's line that it comes from, to be read beside the graph."""
+    found = []
+    for node in calls_of(gm):
+        line, _ = lines_of(node)
+        if line is not None:
+            where = f" in {path}" if (path := module_path_of(node)) else ""
+            found.append(comment(f"{ORIGIN}{node.name}: {line.file}:{line.line}{where}: {line.text.strip()}"))
+    return found
 
 
 def calls_of(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:

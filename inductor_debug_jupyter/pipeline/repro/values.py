@@ -22,24 +22,31 @@ SMALL = 4096
 LARGEST = 64 * 1024**2
 """The most bytes of a tensor whose exact values go into a script."""
 
-MAKERS = '''\
+_MAKERS = {
+    "dense": '''\
 def dense(shape, stride, dtype, seed):
     """Random numbers, the same every time."""
     size = 1 + sum((n - 1) * s for n, s in zip(shape, stride)) if all(shape) else 0
     return torch.randn(size, generator=torch.Generator().manual_seed(seed)).to(dtype).as_strided(shape, stride)
-
-
+''',
+    "listed": """\
 def listed(numbers, shape, stride, dtype):
     return torch.tensor(numbers, dtype=torch.float64).to(dtype).as_strided(shape, stride) if dtype.is_floating_point \\
         else torch.tensor(numbers, dtype=dtype).as_strided(shape, stride)
-
-
+""",
+    "packed": '''\
 def packed(text, shape, stride, dtype):
     """A tensor's own bytes."""
     data = bytearray(zlib.decompress(base64.b64decode(text)))
     return torch.frombuffer(data, dtype=dtype).as_strided(shape, stride)
-'''
-"""The functions that the expressions call; every script with such expressions contains them."""
+''',
+}
+"""The functions that the expressions call."""
+
+
+def makers_of(text: str) -> str:
+    """The functions that expressions call, for the script that has these."""
+    return "".join(f"\n{source}\n" for name, source in _MAKERS.items() if f"{name}(" in text)
 
 
 def copy_of(value: Any) -> Any:

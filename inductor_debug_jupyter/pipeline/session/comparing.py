@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,28 @@ from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
 from inductor_debug_jupyter.pipeline.diff.executions import Call
+from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR
 from inductor_debug_jupyter.pipeline.diff.report import overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
-from inductor_debug_jupyter.pipeline.errors import UsageError
-from inductor_debug_jupyter.pipeline.formats.arithmetic import NAMED, Arithmetic, named_arithmetic
-from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, backend_source
+from inductor_debug_jupyter.pipeline.errors import NothingFailsError, UsageError
+from inductor_debug_jupyter.pipeline.formats.arithmetic import (
+    NAMED,
+    Arithmetic,
+    arithmetic_of_profile,
+    named_arithmetic,
+)
+from inductor_debug_jupyter.pipeline.minify import Minifier, MinimalRepro, Progress, Trial, minifier_of
 from inductor_debug_jupyter.pipeline.numerics.error_budget import error_budget
-from inductor_debug_jupyter.pipeline.numerics.prescription import prescribe
-from inductor_debug_jupyter.pipeline.records import BisectRecord, ErrorBudget, LocalizationRecord, Prescription
+from inductor_debug_jupyter.pipeline.numerics.prescription import narrow, prescribe
+from inductor_debug_jupyter.pipeline.numerics.tokens import tokens_of
+from inductor_debug_jupyter.pipeline.records import (
+    BisectRecord,
+    ErrorBudget,
+    LocalizationRecord,
+    Narrowing,
+    Prescription,
+    TokenDiff,
+)
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.settings import Settings, in_force
@@ -45,6 +59,7 @@ class Comparison:
     isolate: bool | None = None
     timeout: float | None = None
     memory_limit: int | None = None
+    tokens: bool | None = None
 
     def limits(self, settings: Settings) -> dict[str, Any]:
         """What the user said, else the settings; a memory limit of the environment needs a process to limit."""
@@ -54,9 +69,56 @@ class Comparison:
         return {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
 
 
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What is reduced, when it is not how the candidate fails, and the limits; see :class:`Minifier`."""
+
+    error: Any = None
+    fails: Any = None
+    path: str | Path | None = None
+    setup: Sequence[str] = ()
+    seconds: float | None = None
+    evaluations: int | None = None
+    on_progress: Callable[[Progress], None] | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The limits, as a minifier takes them."""
+        given = {"seconds": self.seconds, "max_evaluations": self.evaluations, "on_progress": self.on_progress}
+        return {name: value for name, value in given.items() if value is not None}
+
+
 def _as_compared(call: ModelCall) -> Call:
     """A kept call, to be run without gradients."""
     return Call(call.model, call.args, call.kwargs)
+
+
+def _over_calls(calls: Sequence[ModelCall], reports: Sequence[DiffReport], *, tokens: bool) -> DiffReport:
+    """One report of several, with the call that the error begins in, and with tokens where they are asked for."""
+    report = merged(reports)
+    record = replace(report.record, begins_in=_begins_in(calls, reports))
+    if tokens:
+        found = _tokens_of(calls, reports)
+        note = "no output is logits (batch, positions, vocabulary): no tokens were compared"
+        record = replace(record, tokens=found, notes=record.notes if found else (*record.notes, note))
+    return replace(report, record=record)
+
+
+def _begins_in(calls: Sequence[ModelCall], reports: Sequence[DiffReport]) -> tuple[int, int] | None:
+    """Which call of its model is the first wrong one, and of how many; None for one call, or if none is wrong."""
+    first = next((call for call, each in zip(calls, reports, strict=True) if each.verdict == "mismatch"), None)
+    own = [call for call in calls if first is not None and call.held() is first.held()]
+    return (own.index(first) + 1, len(own)) if first is not None and len(own) > 1 else None
+
+
+def _tokens_of(calls: Sequence[ModelCall], reports: Sequence[DiffReport]) -> tuple[TokenDiff, ...]:
+    """The logits of each call as next tokens, called as in a report of several calls."""
+    found = []
+    for number, (call, report) in enumerate(zip(calls, reports, strict=True), 1):
+        if (one := tokens_of(report, call.inputs)) is not None:
+            found.append(
+                replace(one, path=f"{report.record.model} {number}: {one.path}" if len(calls) > 1 else one.path)
+            )
+    return tuple(found)
 
 
 class Comparing:
@@ -88,16 +150,17 @@ class Comparing:
             asked,
             candidate=settings["candidate"] if asked.candidate is None else asked.candidate,
             backward=bool(settings["backward"]) if asked.backward is None else asked.backward,
-            config=asked.config or self._by_the_target(),
+            config=asked.config or self._by_the_target(asked.candidate or settings["candidate"]),
         )
         shelf = self._shelf() if pictures else None
-        calls, notes = list(self._calls.needed()), self._record.now.notes
+        calls, notes = list(self._calls.compared()), self._record.now.notes
+        tokens = bool(settings["tokens"]) if asked.tokens is None else asked.tokens
         reports = []
         for call in calls:
             harness = self._harness(call, asked, reference)
             with as_called(call), listening(self._device), in_force(settings):
                 reports.append(harness.compare(pictures, shelf))
-        report = self._with_lost(merged(reports))
+        report = self._with_lost(_over_calls(calls, reports, tokens=tokens))
         self._last = asked
         self._wrong_call = next((call for call, each in zip(calls, reports, strict=True) if not each.passed), None)
         self.pairs = report.pairs
@@ -115,7 +178,7 @@ class Comparing:
         self._record.update(localization=found)
         return found
 
-    def bisect(self, asked: Comparison) -> BisectRecord:
+    def bisect(self, asked: Comparison, beside: Any = None) -> BisectRecord:
         """Find the rung that brings the error in; the candidate is the adapter."""
         call, others = self._call_to_search()
         last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
@@ -127,6 +190,7 @@ class Comparing:
                 config=last.config,
                 model_name=call.name,
                 backward=goes_backward,
+                beside=beside,
                 **asked.limits(self._context.settings),
             )
         found = replace(found, explanation=" ".join(filter(None, [found.explanation, *others])))
@@ -137,45 +201,87 @@ class Comparing:
         """Share the deviation of an output out among the ops that make it."""
         call, others = self._call_to_search()
         with as_called(call):
-            found = error_budget(_as_compared(call), self._arithmetic(numerics), of)
+            found = error_budget(_as_compared(call), self._arithmetic(numerics), of, precise=self._precise(numerics))
         found = replace(found, notes=(*found.notes, *others))
         self._record.update(error_budget=found)
         return found
 
     def prescribe(self, of: str | None, numerics: str | None, goal: float) -> Prescription:
         """Choose the ops to keep in float32."""
-        call, _ = self._call_to_search()
+        call, others = self._call_to_search()
         with as_called(call):
-            return prescribe(_as_compared(call), self._arithmetic(numerics), of, goal)
+            found = prescribe(_as_compared(call), self._arithmetic(numerics), of, goal, self._precise(numerics))
+        found = replace(found, notes=(*found.notes, *others))
+        self._record.update(prescription=found)
+        return found
+
+    def narrow(self, to: str, of: str | None, numerics: str | None, goal: float) -> Narrowing:
+        """Choose the ops that may go to a narrower arithmetic."""
+        call, others = self._call_to_search()
+        with as_called(call):
+            found = narrow(_as_compared(call), self._arithmetic(numerics), named_arithmetic(to), of, goal)
+        return replace(found, notes=(*found.notes, *others))
 
     def _arithmetic(self, numerics: str | None) -> Arithmetic:
         """The arithmetic of that name, or the one that the target says it computes in."""
-        name = numerics or self._context.profile.narrow.get("float32")
-        if name is None:
+        name = numerics or self._context.settings["numerics"]
+        found = named_arithmetic(name) if name else arithmetic_of_profile(self._context.profile)
+        if found is None:
             target = self._context.profile.name
             raise UsageError(f"{target} does not say how it computes: give numerics=, one of {', '.join(NAMED)}")
-        return named_arithmetic(name)
+        return found
 
-    def reproduce(self, asked: Comparison, path: str | Path | None, setup: Sequence[str]) -> Path:
-        """Write the smallest script that shows the difference."""
+    def _precise(self, numerics: str | None) -> tuple[str, ...]:
+        """The ops that the target computes in float32, where its own arithmetic is meant."""
+        return () if numerics or self._context.settings["numerics"] else self._context.profile.precise
+
+    def minify(self, asked: Comparison, reduction: Reduction) -> MinimalRepro:
+        """Reduce what fails to the smallest graph, and write its script."""
         call, _ = self._call_to_search()
-        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
-        lines, limits = [*changed_inductor_settings(), *setup], asked.limits(self._context.settings)
+        options = reduction.options()
+        lines = [*changed_inductor_settings(), *reduction.setup]
         with as_called(call), in_force(self._context.settings):
-            for gradients in (False, True) if goes_backward else (False,):
-                fails = Differs(last.candidate, backward=gradients, config=last.config, **limits)
-                minifier = Minifier.of_model(call.model, call.inputs, fails=fails, setup=lines)
-                whole = minifier.whole()
-                if whole.fails:
-                    break
+            if reduction.error is not None or reduction.fails is not None:
+                rules, fails, target = self._context.rules, reduction.fails, self._context.settings["target"]
+                options |= {"fails": fails, "rules": rules, "target": target, "setup": lines}
+                if asked.candidate is not None and fails is None:
+                    options["backend"] = asked.candidate
+                minifier = Minifier.of_model(call.model, call.inputs, reduction.error, **options)
             else:
-                unseen = "" if goes_backward else "; gradients were not compared, backward=True does so"
-                raise UsageError(f"nothing to reproduce: {whole.reason}{unseen}")
-            backend_source(last.candidate)  # one that no script can import is told before the search, which takes long
-            minifier.minify()
-            written = minifier.generate_repro_script(self._shelf() if path is None else path)
-        self._record.update(repros=(*self._record.now.repros, str(written)))
-        return written
+                minifier = self._minifier(call, asked, {**options, "setup": lines})
+            found = minifier.written(self._shelf() if reduction.path is None else reduction.path)
+        self._record.update(repros=(*self._record.now.repros, str(found.path)), minimal=found.record)
+        return found
+
+    def _minifier(self, call: ModelCall, asked: Comparison, options: dict[str, Any]) -> Minifier:
+        """The minifier of whatever fails on the candidate: without gradients, with them, with symbolic sizes."""
+        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
+        limits = asked.limits(self._context.settings)
+        searched = self._record.now.localization
+        culprits = searched.culprits if searched is not None and searched.candidate == last.candidate else ()
+        trial = Trial(
+            last.candidate,
+            config=last.config,
+            isolate=limits["isolate"] or asked.isolate,
+            timeout=limits["timeout"],
+            memory_limit=limits["memory_limit"],
+            culprits=culprits,
+        )
+        trials = [trial, *([replace(trial, backward=True)] if goes_backward else [])]
+        if any(graph.symbols for capture in self._record.now.captures for graph in capture.graphs.values()):
+            trials += [replace(each, open_sizes=True) for each in trials]
+        reasons = []
+        for each in trials:
+            try:
+                return minifier_of(call.model, call.inputs, each, journals=self._journals(), **options)
+            except NothingFailsError as error:
+                reasons.append(str(error))
+        unseen = "" if goes_backward else "; gradients were not compared, backward=True does so"
+        raise UsageError(f"{reasons[0]}{unseen}")
+
+    def _journals(self) -> Path:
+        """The folder where a reduction that was interrupted is kept."""
+        return self._record.store().folder / "unfinished"
 
     def _with_lost(self, report: DiffReport) -> DiffReport:
         """The report, which is not complete and so no pass where a call of the cell could not be run again."""
@@ -188,7 +294,8 @@ class Comparing:
     def _as_last(self, asked: Comparison) -> Comparison:
         """What the user left open is as in the last comparison, or as on the magic's line."""
         settings = self._context.settings
-        last = self._last or Comparison(settings["candidate"], bool(settings["backward"]), self._by_the_target())
+        candidate = settings["candidate"]
+        last = self._last or Comparison(candidate, bool(settings["backward"]), self._by_the_target(candidate))
         return replace(
             asked,
             candidate=last.candidate if asked.candidate is None else asked.candidate,
@@ -196,11 +303,18 @@ class Comparing:
             config=asked.config or last.config,
         )
 
-    def _by_the_target(self) -> ComparisonConfig:
-        """As on the magic's line; a target that says what it holds float32 in is judged by that format."""
+    def _by_the_target(self, candidate: Any) -> ComparisonConfig:
+        """As on the magic's line; a target that says what it holds float32 in is judged by that format.
+
+        Inductor computes as torch does, whatever the target is.
+        """
         settings = self._context.settings
+        by_target = None if candidate == INDUCTOR else self._context.profile.narrow.get("float32")
         return ComparisonConfig(
-            atol=settings["atol"], rtol=settings["rtol"], numerics=self._context.profile.narrow.get("float32")
+            atol=settings["atol"],
+            rtol=settings["rtol"],
+            numerics=settings["numerics"] or by_target,
+            require=settings["require"],
         )
 
     def _goes_backward(self, call: ModelCall, asked: Comparison) -> bool:
@@ -218,7 +332,7 @@ class Comparing:
 
     def _call_to_search(self) -> tuple[ModelCall, list[str]]:
         """The call that the last comparison found wrong first, or else the first one; a note on those it is not."""
-        calls = self._calls.needed()
+        calls = self._calls.compared()
         call = next((each for each in calls if each is self._wrong_call), calls[0])
         others = [f"{each.name} {number}" for number, each in enumerate(calls, 1) if each is not call]
         notes = [f"Not looked at: {', '.join(others)}."] if others else []

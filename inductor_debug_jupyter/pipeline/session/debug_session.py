@@ -17,7 +17,10 @@ import torch
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
+from inductor_debug_jupyter.pipeline.capture.on_demand import completed
 from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
+from inductor_debug_jupyter.pipeline.comparing import RunComparison, compare_runs, compare_stages
+from inductor_debug_jupyter.pipeline.comparing.changes import GraphComparison
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, JudgingContext
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
@@ -26,6 +29,8 @@ from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, Ind
 from inductor_debug_jupyter.pipeline.fixits import FixIt, FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch
 from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, ask_recorder
+from inductor_debug_jupyter.pipeline.interrupts import held_back
+from inductor_debug_jupyter.pipeline.minify import MinimalRepro
 from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
@@ -39,6 +44,7 @@ from inductor_debug_jupyter.pipeline.records import (
     KernelSpec,
     LocalizationRecord,
     MemoryRecord,
+    Narrowing,
     Note,
     Prescription,
     Recompile,
@@ -48,13 +54,17 @@ from inductor_debug_jupyter.pipeline.records import (
     dump_session,
     load_session,
 )
+from inductor_debug_jupyter.pipeline.reports import write_report
+from inductor_debug_jupyter.pipeline.reports.bug_report import BugReport, bug_report
+from inductor_debug_jupyter.pipeline.reports.collect import of_session
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
-from inductor_debug_jupyter.pipeline.session.comparing import Comparing, Comparison
+from inductor_debug_jupyter.pipeline.session.comparing import Comparing, Comparison, Reduction
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.what_ifs import WhatIfs
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
+from inductor_debug_jupyter.pipeline.torch_compat.environment import collected_environment
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import stoppable
 from inductor_debug_jupyter.pipeline.views import bisect, diff, localization, memory  # noqa: F401 - as they say records
@@ -63,6 +73,7 @@ from inductor_debug_jupyter.pipeline.views.provenance import Provenance, Provena
 from inductor_debug_jupyter.pipeline.views.text import session_text
 from inductor_debug_jupyter.pipeline.what_if import WhatIfRequest, WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
+from inductor_debug_jupyter.pipeline.what_if.trial import trial_view
 
 DisplayFactory = Callable[["DebugSession"], Any]
 
@@ -235,8 +246,22 @@ class DebugSession:
 
     @property
     def record(self) -> SessionRecord:
-        """Everything, as a record that outlives the process; while capturing, what there is so far."""
+        """What there is so far, as a record that outlives the process.
+
+        Of plain models it has what Inductor makes once :attr:`captures` was read.
+        """
         return self._record.now if self._record.is_there else self._run.judged()
+
+    @stoppable
+    def complete(self) -> SessionRecord:
+        """Have Inductor make what it has not made of plain models yet (``--lower on-demand``); the whole record.
+
+        Ctrl-C stops it, and all of it is still to be made.
+        """
+        if self._record.is_there and (made := completed(self.record)) is not self.record:
+            with held_back():  # observers are told all of it or nothing
+                self._record.set(made)
+        return self.record
 
     @property
     def id(self) -> str:
@@ -245,8 +270,8 @@ class DebugSession:
 
     @property
     def captures(self) -> tuple[CompileCapture, ...]:
-        """One capture for each compile id."""
-        return self.record.captures
+        """One capture for each compile id, with all of its stages: :meth:`complete` makes what is not made yet."""
+        return self.complete().captures
 
     @property
     def findings(self) -> tuple[Violation, ...]:
@@ -302,7 +327,7 @@ class DebugSession:
     def graph_views(self) -> GraphViews:
         """The captured graphs as the Graph tab shows them: ``.of(stage="forward").expand("encoder.layer.3")``."""
         record = self.record
-        if self._views is None or not self._views.shows(record):
+        if self._views is None or not self._views.follow(record):
             self._views = GraphViews(record)
         return self._views
 
@@ -324,7 +349,7 @@ class DebugSession:
             UsageError: not exactly one of the three was given.
             NotFoundError: there is no such line, node or kernel.
         """
-        return Provenance(self.record).trace(line=line, node=node, kernel=kernel, label=label, stage=stage)
+        return Provenance(self.complete()).trace(line=line, node=node, kernel=kernel, label=label, stage=stage)
 
     def would_recompile(self, *args: Any, **kwargs: Any) -> RecompileAnswer:
         """Whether a call with these inputs would compile again: yes, no or unknown, with the guard and the values.
@@ -366,19 +391,22 @@ class DebugSession:
         isolate: bool | None = None,
         timeout: float | None = None,
         memory_limit: int | None = None,
+        tokens: bool | None = None,
     ) -> DiffReport:
         """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
 
         Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
         while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
-        crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. What is not said here is as on
+        crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. With ``tokens`` logits are
+        compared as next tokens too. Compared is the first call of each model, or those that ``capture(calls=)`` or
+        ``--calls`` kept; ``.record.begins_in`` says in which of them an error begins. What is not said here is as on
         the magic's line, or else ``eager`` against ``inductor``, without gradients.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
             CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
-        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
+        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit, tokens)
         return self._comparing.diff(reference, asked, pictures=generate_visualizations)
 
     @stoppable
@@ -412,9 +440,11 @@ class DebugSession:
     def error_budget(self, of: str | None = None, *, numerics: str | None = None) -> ErrorBudget:
         """Which ops make the deviation of an output on a device of narrow arithmetic; ``.shares``, largest first.
 
-        ``of`` is the path of an output, as :meth:`diff` names it; the first when not said. ``numerics`` names the
-        arithmetic (``"float16"``, ``"bfloat16-products"``, …); the target's own when not said. No device is needed: its
-        arithmetic is computed here, op by op, and the prediction is checked by a run.
+        ``of`` is the path of an output, as :meth:`diff` names it, or ``"margin"``: how far the second best logit is
+        from the best; the first output when not said. ``numerics`` names the arithmetic (``"float16"``,
+        ``"bfloat16-products"``, …); the target's own when not said. No device is needed: its arithmetic is computed
+        here, op by op. The prediction is checked by a run, and the largest ops by two more each. In the panel it is a
+        tab of its own, and the graph can be coloured by it.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
@@ -426,8 +456,9 @@ class DebugSession:
     def prescribe(self, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Prescription:
         """The fewest ops to keep in float32 so that an output is as good as the device's format; verified by a run.
 
-        ``of`` and ``numerics`` are as in :meth:`error_budget`; ``goal`` is the deviation that the output may have, in
-        units of the format: 1 is the output rounded once.
+        The answer has its cost, the line of code (``.code``) and the line of a device's profile (``.profile_line``);
+        :meth:`apply` takes it as a fix-it. ``of`` and ``numerics`` are as in :meth:`error_budget`; ``goal`` is the
+        deviation that the output may have, in units of the format: 1 is the output rounded once.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
@@ -436,10 +467,24 @@ class DebugSession:
         return self._comparing.prescribe(of, numerics, goal)
 
     @stoppable
+    def narrow(self, to: str, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Narrowing:
+        """The ops that may go to a narrower arithmetic, such as ``"float8-products"``; verified by a run.
+
+        :meth:`prescribe` the other way round: as many ops as leave the output within the goal. ``numerics="float32"``
+        stands for a device that rounds as torch does: the goal is then in units of the narrower format.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: as for :meth:`error_budget`.
+        """
+        return self._comparing.narrow(to, of, numerics, goal)
+
+    @stoppable
     def bisect(
         self,
         *,
         adapter: Any = None,
+        beside: Any = None,
         config: ComparisonConfig | None = None,
         backward: bool | None = None,
         isolate: bool | None = None,
@@ -450,13 +495,15 @@ class DebugSession:
 
         ``adapter`` is an adapter, a backend or the name of one; when not said, the candidate of the last :meth:`diff`
         unless that is a rung already. Gradients are compared when that comparison did so or the cell went backward.
+        ``beside`` is another way to the same device, such as a vendor's reference path: the answer says whether the bug
+        is in the adapter's front end or behind both.
         ``isolate`` and the limits are as in :meth:`diff`. Of several models the one is looked at that :meth:`localize`
         would search; the answer names the others.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
-        return self._comparing.bisect(Comparison(adapter, backward, config, isolate, timeout, memory_limit))
+        return self._comparing.bisect(Comparison(adapter, backward, config, isolate, timeout, memory_limit), beside)
 
     @stoppable
     def reproduce(
@@ -471,23 +518,79 @@ class DebugSession:
         timeout: float | None = None,
         memory_limit: int | None = None,
     ) -> Path:
-        """Write the smallest standalone script in which ``candidate`` answers something else than eager.
-
-        What is wrong is what :meth:`diff` calls wrong. ``candidate`` and ``config`` are those of the last :meth:`diff`
-        when not said; gradients are looked at when that comparison did so or the cell went backward, and only where
-        the outputs alone show nothing. Of several models it is made of the one that :meth:`localize` would search.
-
-        The script needs torch, and the package of a third-party candidate, which it names; it exits with 0 when the
-        difference shows. It was run in a fresh interpreter before its path is answered. Without ``path`` it goes to
-        ``repros/`` in the session's artifact folder. ``setup`` are lines of Python that it runs first.
+        """Write the smallest standalone script that shows how ``candidate`` fails: :meth:`minify`, and its path.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: nothing is wrong, or not on a single graph.
-            ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone.
+            UsageError: nothing is wrong.
+            ReproError: as for :meth:`minify`.
         """
         asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
-        return self._comparing.reproduce(asked, path, setup)
+        found = self._comparing.minify(asked, Reduction(path=path, setup=setup))
+        assert found.path is not None
+        return found.path
+
+    @stoppable
+    def minify(
+        self,
+        candidate: Any = None,
+        *,
+        error: Any = None,
+        fails: Any = None,
+        path: str | Path | None = None,
+        backward: bool | None = None,
+        config: ComparisonConfig | None = None,
+        setup: Sequence[str] = (),
+        seconds: float | None = None,
+        evaluations: int | None = None,
+        on_progress: Any = None,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> MinimalRepro:
+        """Reduce what fails to the smallest graph, and write the standalone script that shows it.
+
+        What fails is how ``candidate`` does: wrong numbers as :meth:`diff` calls them, an exception, a crash, or a
+        hang. A third-party candidate that is given by name runs in a process of its own, unless ``isolate=False``;
+        ``timeout`` is when a step of it hangs. Or it is ``error``, an exception or one of :attr:`findings`, or
+        ``fails(gm, inputs)``. ``candidate`` and ``config`` are those of the last :meth:`diff` when not said; gradients
+        are looked at when that comparison did so or the cell went backward, and only where the outputs alone show
+        nothing. Of several models the one is taken that :meth:`localize` would search.
+
+        The search ends after ``seconds`` or ``evaluations``; one that was interrupted goes on where it was when it is
+        asked for again. ``on_progress`` is told how far it is. The script needs torch, and the package of a
+        third-party candidate, which it names. It was run in a fresh interpreter before it is answered. Without
+        ``path`` it goes to ``repros/`` in the session's artifact folder. ``setup`` are lines that it runs first.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: nothing is wrong, or every graph fails, also one without ops.
+            ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone;
+                :class:`FlakyFailureError` when the failure comes and goes.
+        """
+        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
+        reduction = Reduction(error, fails, path, setup, seconds, evaluations, on_progress)
+        return self._comparing.minify(asked, reduction)
+
+    def bug_report(
+        self, path: str | Path | None = None, *, include_source: bool = False, include_weights: bool = False
+    ) -> BugReport:
+        """What whoever is to fix the bug needs: the script, the error, versions, transfers, graphs, the bisection.
+
+        It is written to ``path``, a folder or a ``.zip``; without one nothing is written, and printing it shows what
+        would go in: ``report.write(path)`` then does. ``report.markdown`` is a text to paste. Lines of your source, and
+        values of your tensors that the script needs, stay out unless you say so.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        report = bug_report(
+            self.complete(),
+            environment=collected_environment(),
+            include_source=include_source,
+            include_weights=include_weights,
+        )
+        return report if path is None else report.write(path)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -528,7 +631,7 @@ class DebugSession:
         self._traces = self._traces or TracedCalls()
         self._traces.checkpoints.limit(self.checkpoint_budget)
         return node_handle(
-            self.record.captures,
+            self.record.captures if candidate is None else self.captures,
             self._calls.needed,
             name,
             stage,
@@ -568,8 +671,10 @@ class DebugSession:
         return self._fixing.attempt(fixits)
 
     @stoppable
-    def apply(self, *fixits: FixIt | FixTrial) -> FixTrial:
+    def apply(self, *fixits: FixIt | FixTrial | Prescription) -> FixTrial:
         """Put fix-its in force, beside those that are: the session shows the model with them. :meth:`undo` goes back.
+
+        A prescription is one, too: the model in the device's format with those ops in float32.
 
         Raises:
             UsageError: together they change numbers, or nothing could be captured with them.
@@ -635,6 +740,7 @@ class DebugSession:
         batch: Sizes | None = None,
         sequence: Sizes | None = None,
         dims: Mapping[str, Dims] | None = None,
+        numerics: str | None = None,
         node: str = "",
         graph: tuple[str, str] | None = None,
         on_step: StepObserver | None = None,
@@ -643,22 +749,62 @@ class DebugSession:
 
         Target, alignment, limits, denied ops, ``decompose`` and ``fallback`` are about the judging: the same captures
         are judged again, at once. ``dtype``, ``batch`` and ``sequence`` run the kept call of each model once more, on
-        a copy of the model. Several changes are tried together. The answer says what changed, side by side, and has
-        the session that came out; nothing is saved until you say so. The arguments are those of
-        :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is told what the compiler is doing.
+        a copy of the model, and ``numerics`` computes its ops in another arithmetic: a name (``"bfloat16"``), a
+        device's profile, or ``"eager"``: Inductor made to round as eager mode does. Several changes are tried together.
+        The answer says what changed, side by side, and has the session that came out; nothing is saved until you say
+        so. The arguments are those of :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is
+        told what the compiler is doing.
 
         Raises:
             UsageError: a value that is not allowed, or a model that does not run so.
             NotFoundError: nothing was captured; there is no such node; or no call was kept to run again.
         """
         request = WhatIfRequest(
-            target, alignment, max_memory, dtypes, deny, decompose, fallback, node, graph, dtype, batch, sequence, dims
+            target,
+            alignment,
+            max_memory,
+            dtypes,
+            deny,
+            decompose,
+            fallback,
+            node,
+            graph,
+            dtype,
+            batch,
+            sequence,
+            dims,
+            numerics,
         )
         return self._what_ifs.try_out(request, on_step)
 
     def tryable(self) -> dict[str, Any]:
         """What can be changed, and what it is now: the fields of the panel's form."""
         return self._what_ifs.form(self.record)
+
+    # Two runs side by side: pipeline/comparing ---------------------------------------------------------------------
+
+    def compare(self, other: DebugSession | SessionRecord | str | Path) -> RunComparison:
+        """What changed from this session to ``other``, a session, its record or the file of one.
+
+        Graphs are matched node by node, and breaks, guards, recompiles, kernels, findings, placement, memory and
+        numbers compared: ``.changes`` has what changed with what follows from it, ``.quantities`` every figure,
+        ``.unknown`` what could not be compared. Seconds are shown and never count as a change.
+
+        Raises:
+            StoreError: the file cannot be read.
+            RecordError: it is damaged or from a newer version.
+        """
+        if isinstance(other, str | Path):
+            other = DebugSession.load(other)
+        return compare_runs(self.complete(), other.complete() if isinstance(other, DebugSession) else other)
+
+    def compare_stages(self, before: str, after: str, compile_id: str = "") -> GraphComparison:
+        """What the passes between two stages of one compile did: ``session.compare_stages("forward", "post_grad")``.
+
+        Raises:
+            NotFoundError: there is no such compile, or it has no graph of one of the stages.
+        """
+        return compare_stages(self.captures, before, after, compile_id)
 
     # Selecting and following ----------------------------------------------------------------------------------
 
@@ -677,7 +823,9 @@ class DebugSession:
             UsageError: not exactly one of the four was given.
             NotFoundError: there is no such finding, node, line or kernel.
         """
-        chosen = Lookup(self.record).find(finding=finding, node=node, line=line, kernel=kernel, label=label)
+        chosen = Lookup(self.record if kernel is None else self.complete()).find(
+            finding=finding, node=node, line=line, kernel=kernel, label=label
+        )
         self.choose(dict(chosen))
         return self.selection
 
@@ -729,10 +877,33 @@ class DebugSession:
             StoreError: it cannot be written.
         """
         if path is None:
-            return self._record.file_away(self.record)
+            return self._record.file_away(self.complete())
         target = Path(path)
-        write_whole(target, dump_session(self.record))
+        write_whole(target, dump_session(self.complete()))
         return target
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write one page with everything about this session, for somebody without it; the answer is its file.
+
+        A path that ends in ``.json`` gets the same as data, one that ends in ``.md`` Markdown for an issue; without a
+        path the page goes to the artifact folder, and is cleaned with the session. What-ifs that were tried and
+        fix-its that are applied are in it.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        suffix = "" if path is None else Path(path).suffix.removeprefix(".")
+        form = {"json": "json", "md": "md"}.get(suffix, "html")
+        data = of_session(self.complete(), self._record.store())
+        trials = tuple(trial_view(trial) for trial in self.trials)
+        return write_report(replace(data, trials=trials, patch=self._patch_text()), form, path)
+
+    def _patch_text(self) -> str:
+        """What the applied fix-its change in the user's source; empty without any."""
+        if not self.applied:
+            return ""
+        patch = self.patch()
+        return "\n".join([*patch.diff.splitlines(), *patch.unwritten])
 
     @classmethod
     def load(cls, path: str | Path) -> DebugSession:
@@ -769,20 +940,24 @@ def capture(
     constraints: Sequence[Constraint] | None = None,
     artifacts: str | None = None,
     keep_inputs: bool = False,
+    calls: str | int | None = None,
 ) -> Iterator[DebugSession]:
     """Capture everything that is compiled inside the block.
 
     Args:
         target: a device profile's name or file.
         strict: end in :class:`ConstraintViolationError` when the target refuses something.
-        lower: how far to lower plain modules (``dynamo``, ``aot``, ``inductor``).
+        lower: how far to lower plain modules (``dynamo``, ``aot``, ``inductor``); ``on-demand``, when not said:
+            Inductor makes its part when ``session.captures`` is read.
         eager: also compile plain module calls, and run them eagerly.
         fresh: bypass the FX and AOT caches without writing to them, so that everything is seen.
         constraints: rules to check instead of the target's own.
         artifacts: the folder for sessions, graphs and repros.
         keep_inputs: copy the inputs of each model's first call, so that ``session.diff()`` can run it again.
+        calls: with ``keep_inputs``, which calls of a model: ``first``, ``all``, ``last`` or a number. They run again
+            with the model as it is then.
     """
-    given = {"target": target, "strict": strict, "lower": lower, "artifacts": artifacts}
+    given = {"target": target, "strict": strict, "lower": lower, "artifacts": artifacts, "calls": calls}
     session = DebugSession(resolve(given), constraints=constraints, eager=eager, fresh=fresh, keep_inputs=keep_inputs)
     session.open()
     try:

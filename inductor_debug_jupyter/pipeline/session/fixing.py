@@ -10,17 +10,17 @@ from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.fixits.backend import rewritten_model
-from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, suggestions
+from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, prescribed, suggestions
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch, call_patch
 from inductor_debug_jupyter.pipeline.fixits.search import NO_IDEA, FixItSearch, FixResult, Offers
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial, combined, try_fixits
-from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import Prescription, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.what_if.baseline import first_calls, has_backward, with_left_out
 from inductor_debug_jupyter.pipeline.words import SEVERITIES
 
-_OF_THE_CALLS = ("diff", "localization", "bisect", "repros")
+_OF_THE_CALLS = ("diff", "localization", "bisect", "repros", "error_budget", "prescription")
 """What was found out by running the kept calls: it holds whichever fix-its are in force."""
 
 
@@ -86,11 +86,12 @@ class Fixing:
             self._trials[key] = try_fixits(fixits, calls, base, run, backward=backward, left_out=left_out)
         return self._trials[key]
 
-    def apply(self, fixits: Iterable[FixIt | FixTrial]) -> FixTrial:
+    def apply(self, fixits: Iterable[FixIt | FixTrial | Prescription]) -> FixTrial:
         """Put fix-its in force, beside those that are."""
         wanted: dict[tuple[str, str], FixIt] = {fixit.key: fixit for fixit in self.applied}
         for each in fixits:
-            for fixit in each.fixits if isinstance(each, FixTrial) else (each,):
+            one = prescribed(each) if isinstance(each, Prescription) else each
+            for fixit in one.fixits if isinstance(one, FixTrial) else (one,):
                 wanted[fixit.key] = fixit
         trial = self.attempt(list(wanted.values()))
         if not trial.after.captures or not trial.same_numbers:

@@ -13,8 +13,8 @@ from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
 from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
-from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
-from inductor_debug_jupyter.pipeline.records import Note, SessionRecord
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, UsageError
+from inductor_debug_jupyter.pipeline.records import CompileCapture, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun, new_session_id
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
@@ -29,6 +29,12 @@ from inductor_debug_jupyter.pipeline.what_if.differences import NOTHING_RAN, com
 from inductor_debug_jupyter.pipeline.what_if.form import dtype_of, form_view
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_call, resize_texts
 from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, base_judging, changed_judging, with_changes
+from inductor_debug_jupyter.pipeline.what_if.numerics import (
+    EAGER,
+    arithmetic_asked,
+    notes_on,
+    numbers_rounded_as_eager,
+)
 from inductor_debug_jupyter.pipeline.what_if.outputs import compared_outputs, run_call
 
 
@@ -63,7 +69,7 @@ class WhatIfs:
         base = base_judging(self._record.now, self._context, request)
         judging = changed_judging(base.context, request, self._record.now.captures)
         judging = replace(judging, notes=(*base.notes, *judging.notes))
-        if request.reruns:
+        if request.reruns or request.numerics is not None:
             with unnoticed():
                 trial = self._run_again(request, base.context, judging, on_step)
         else:
@@ -87,6 +93,20 @@ class WhatIfs:
         changes = compared(before, after, Numbers(why=NOTHING_RAN))
         return WhatIfTrial(request, judging.changes, before, session, changes, judging.notes)
 
+    def _computed_otherwise(
+        self, request: WhatIfRequest, changed: Sequence[ChangedCall], captures: Sequence[CompileCapture]
+    ) -> tuple[Numbers, tuple[str, ...]]:
+        """The outputs of the calls in another arithmetic beside the session's own, and notes on them."""
+        assert request.numerics is not None
+        if request.numerics == EAGER:
+            if request.reruns:
+                raise OptionError("numerics='eager' runs the calls as they were: give it alone")
+            return numbers_rounded_as_eager([each.call for each in changed])
+        arithmetic, notes = arithmetic_asked(request.numerics)
+        changed = [replace(each, arithmetic=arithmetic) for each in changed]
+        numbers = compared_outputs(changed, captures, [], [run_call(each) for each in changed])
+        return numbers, (*notes, *notes_on(numbers))
+
     def _run_again(
         self, request: WhatIfRequest, base: JudgingContext, judging: Judging, on_step: StepObserver | None
     ) -> WhatIfTrial:
@@ -96,6 +116,13 @@ class WhatIfs:
         if request.dtype is not None:
             now = dtype_of(self._calls.there())
             told = (*told, f"dtype {now} → {request.dtype}" if now else f"dtype {request.dtype}")
+        if request.numerics is not None:
+            told = (*told, f"numerics {request.numerics}")
+        if not request.reruns:
+            trial = self._judged_again(request, replace(judging, changes=told))
+            numbers, more = self._computed_otherwise(request, changed, trial.before.captures)
+            changes = compared(trial.before, trial.session.record, numbers)
+            return replace(trial, changes=changes, notes=(*trial.notes, *more))
         before, notes = first_calls(self._record.now, base, self._calls.was_kept)
         reference: list[Any] = []
         if is_symbolic(before.captures):
@@ -104,7 +131,11 @@ class WhatIfs:
         after, outputs = self._captured(changed, judging.context, on_step, ", ".join(told))
         calls = _calls_after(changed, request, self._calls.log.budget)
         session = self._session(judging.context, after, told, calls)
-        numbers = compared_outputs(changed, after.captures, reference, outputs)
+        if request.numerics is not None:
+            numbers, more = self._computed_otherwise(request, changed, after.captures)
+            notes = (*notes, *more)
+        else:
+            numbers = compared_outputs(changed, after.captures, reference, outputs)
         changes = compared(before, after, numbers)
         return WhatIfTrial(request, told, before, session, changes, (*notes, *judging.notes))
 

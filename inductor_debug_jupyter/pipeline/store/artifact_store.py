@@ -165,13 +165,19 @@ class ArtifactStore:
         return self.read_bytes(self.find_artifact(sha256)).decode("utf-8", "replace")
 
     def clean(
-        self, older_than: float | None = None, keep_last: int | None = None, *, dry_run: bool = False
+        self,
+        older_than: float | None = None,
+        keep_last: int | None = None,
+        *,
+        max_bytes: int | None = None,
+        dry_run: bool = False,
     ) -> CleanReport:
         """Delete sessions with their files: all of them, or those that no rule protects.
 
         Args:
             older_than: seconds; younger sessions are kept.
             keep_last: that many of the newest sessions are kept.
+            max_bytes: the newest sessions that fit into so many bytes are kept.
             dry_run: delete nothing; the report lists what would be deleted.
         """
         refuse_link(self.folder)
@@ -179,15 +185,28 @@ class ArtifactStore:
             if found is None:
                 return CleanReport((), (), (), {}, dry_run)
             if dry_run:
-                return self._clean(found, older_than, keep_last, dry_run=True)
+                return self._clean(found, older_than, keep_last, max_bytes, dry_run=True)
         with open_for_writing(self.folder) as index, index.locked():
-            return self._clean(index, older_than, keep_last, dry_run=False)
+            return self._clean(index, older_than, keep_last, max_bytes, dry_run=False)
 
-    def _clean(self, index: Index, older_than: float | None, keep_last: int | None, *, dry_run: bool) -> CleanReport:
+    def _clean(
+        self, index: Index, older_than: float | None, keep_last: int | None, max_bytes: int | None, *, dry_run: bool
+    ) -> CleanReport:
         with explained("clean", self.folder):
             return clean_folder(
-                self.folder, index, now=time.time(), older_than=older_than, keep_last=keep_last, dry_run=dry_run
+                self.folder,
+                index,
+                now=time.time(),
+                older_than=older_than,
+                keep_last=keep_last,
+                max_bytes=max_bytes,
+                dry_run=dry_run,
             )
+
+    def total_bytes(self) -> int:
+        """Bytes of all files together."""
+        with open_for_reading(self.folder) as index:
+            return 0 if index is None else index.total_bytes()
 
     def read_bytes(self, artifact: Artifact) -> bytes:
         """Read a stored file.

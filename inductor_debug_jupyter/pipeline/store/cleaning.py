@@ -69,16 +69,26 @@ class _Group:
 
 
 def clean_folder(
-    folder: Path, index: Index, *, now: float, older_than: float | None, keep_last: int | None, dry_run: bool
+    folder: Path,
+    index: Index,
+    *,
+    now: float,
+    older_than: float | None,
+    keep_last: int | None,
+    max_bytes: int | None,
+    dry_run: bool,
 ) -> CleanReport:
-    """Delete every session that neither rule protects; see :meth:`ArtifactStore.clean`. The caller holds the lock."""
+    """Delete every session that no rule protects; see :meth:`ArtifactStore.clean`. The caller holds the lock."""
     groups = _groups(index)
     kept_sessions: dict[str, str] = {}
+    fitting = _that_fit(groups, max_bytes)
     for position, group in enumerate(groups):
         if keep_last is not None and position < keep_last:
             kept_sessions[group.session_id] = f"one of the last {keep_last}"
         elif older_than is not None and now - group.time < older_than:
             kept_sessions[group.session_id] = "not old enough"
+        elif group.session_id in fitting:
+            kept_sessions[group.session_id] = "one of the newest that fit"
     doomed = [group for group in groups if group.session_id not in kept_sessions]
     deleted, kept = _delete_files(folder, index, doomed, dry_run=dry_run)
     if not dry_run:
@@ -88,6 +98,18 @@ def clean_folder(
     left, strange = _clean_unlisted(folder, known, now=now, older_than=older_than or 0.0, dry_run=dry_run)
     deleted, kept = deleted + left, kept + strange
     return CleanReport(tuple(group.session_id for group in doomed), tuple(deleted), tuple(kept), kept_sessions, dry_run)
+
+
+def _that_fit(groups: list[_Group], max_bytes: int | None) -> set[str]:
+    """The newest sessions whose files have no more than so many bytes together."""
+    fitting: set[str] = set()
+    sizes: dict[str, int] = {}
+    for group in groups:
+        sizes |= {artifact.path: artifact.bytes for artifact in group.artifacts}
+        if max_bytes is None or sum(sizes.values()) > max_bytes:
+            break
+        fitting.add(group.session_id)
+    return fitting
 
 
 def _groups(index: Index) -> list[_Group]:

@@ -2,7 +2,7 @@
 
 Calls of a capture go in, plain facts and contexts come out. Opening the door with an untested torch warns once.
 
-- hooks into the compiler: hooks (one a stage), patches, canaries (do the hooks still work?), versions;
+- hooks into the compiler: hooks (one a stage), patches, canaries (do the hooks still work?), versions, environment;
 - compiling beside the user: regions, compile_cleanup, module_calls (plain calls), instruments, process_state, silence;
 - lowering and running graphs: lowering, replay, inductor_passes, aten_tracing, state (config and compile ids);
 - reading graphs: graphs, aten_ops, op_names, trees, inductor_ir;

@@ -56,9 +56,10 @@ def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
     from inductor_debug_jupyter.pipeline.torch_compat import hooks  # not above: it imports the whole compiler
 
     try:
-        from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls, module_calls, regions
+        from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls, module_calls, regions, suspended_lowering
 
-        outside: tuple[HookSite, ...] = (regions.SITE, *module_calls.SITES, kernel_calls.SITE)
+        sites = (regions.SITE, kernel_calls.SITE, *module_calls.SITES, *suspended_lowering.SITES)
+        outside: tuple[HookSite, ...] = sites
     except (ImportError, AttributeError):  # reported by _imports
         outside = ()
     listener = _RecordingListener()

@@ -320,6 +320,12 @@ def _traced_from(node: torch.fx.Node) -> tuple[str, ...]:
     return tuple(names)
 
 
+def computes_nothing(graph_module: torch.fx.GraphModule | None) -> bool:
+    """Whether all that a graph does is to make tensors without values: what Inductor leaves on the meta device."""
+    calls = [node.target for node in graph_module.graph.nodes if node.op == "call_function"] if graph_module else []
+    return bool(calls) and set(calls) == {torch.ops.aten.empty_strided.default}
+
+
 def is_aten(target: Any) -> bool:
     """Whether a node calls an op of torch itself (``aten`` or ``prims``), and not a library's, Python or a subgraph."""
     return isinstance(target, torch._ops.OpOverload) and target.namespace in {"aten", "prims"}

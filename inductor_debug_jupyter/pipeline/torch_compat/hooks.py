@@ -93,6 +93,9 @@ class CompileListener(Protocol):
         a kernel and the post-grad nodes that one call of it computes; ``code``: the wrapper code with its kernels.
         """
 
+    def not_from_dynamo(self) -> None:
+        """Inductor compiles a graph that someone else than Dynamo handed to it."""
+
     def trace_record(self, metadata: dict[str, Any], payload: Any) -> None:
         """One record of torch's structured trace."""
 
@@ -138,6 +141,8 @@ def _caches() -> AbstractContextManager[None]:
 
 @patches.around
 def _wrap_inner_compile(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    if current_compile_id() is None:
+        _notify("aot", lambda listener, _: listener.not_from_dynamo(), "")
     with _caches():
         return original(*args, **kwargs)
 

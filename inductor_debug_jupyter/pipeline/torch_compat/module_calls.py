@@ -22,19 +22,28 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._dynamo import eval_frame, trace_rules
+from torch._guards import active_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.nn.parameter import is_lazy
 
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
+from inductor_debug_jupyter.pipeline.torch_compat.own_calls import given_later, wrap_own_calls
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
-from inductor_debug_jupyter.pipeline.torch_compat.state import dynamo_errors_fall_back, is_compiling, torch_logs_muted
+from inductor_debug_jupyter.pipeline.torch_compat.stack_levels import not_counted
+from inductor_debug_jupyter.pipeline.torch_compat.state import (
+    current_compile_id,
+    dynamo_errors_fall_back,
+    is_compiling,
+    torch_logs_muted,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 _PART = "plain modules"
@@ -44,11 +53,24 @@ CallHandler = Callable[[torch.nn.Module, Callable[..., Any], tuple[Any, ...], di
 
 
 class ModuleCallWatch:
-    """Hands outermost module calls to ``handler`` until :meth:`remove`, on the threads where ``here()`` is true."""
+    """Hands outermost module calls to ``handler`` until :meth:`remove`, on the threads where ``here()`` is true.
 
-    def __init__(self, handler: CallHandler, here: Callable[[], bool]) -> None:
+    ``missed`` is called with a module, and the reason, when a call of the user's is not handed over; on other threads
+    too, since only the owner knows whether they matter. ``unwatched`` is called at the end with the name of each class
+    whose calls could not be watched.
+    """
+
+    def __init__(
+        self,
+        handler: CallHandler,
+        here: Callable[[], bool],
+        missed: Callable[[torch.nn.Module, str], None] = lambda _, __: None,
+        unwatched: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.handler = handler
         self.here = here
+        self.missed = missed
+        self._unwatched = unwatched
         self._undo = ExitStack()
 
     def install(self) -> None:
@@ -60,6 +82,7 @@ class ModuleCallWatch:
         with ExitStack() as undo:
             for site in SITES:
                 undo.callback(site.install())
+            undo.callback(wrap_own_calls(_wrap_call, _wrap_unclear_call, _PART))
             self._undo = undo.pop_all()
         with _lock:
             _watches.append(self)
@@ -70,54 +93,86 @@ class ModuleCallWatch:
             if self not in _watches:
                 return
             _watches.remove(self)
+        for name in given_later():
+            self._unwatched(name)
         self._undo.close()
 
 
+_TORCH = os.path.dirname(torch.__file__)  # noqa: PTH120 - compared with file names of code objects
+_COMPILER = tuple(
+    os.path.join(_TORCH, *room, "")  # noqa: PTH118
+    for room in (["_dynamo"], ["_functorch"], ["_inductor"], ["export"], ["_export"], ["fx", "experimental"])
+)
 _lock = threading.RLock()
 _watches: list[ModuleCallWatch] = []
 _inside = threading.local()
+_SCRIPTED = "it is TorchScript"
 
 
 def _is_plain(module: torch.nn.Module) -> bool:
     """Whether this is a module that the user calls eagerly, as opposed to one that is compiled or a compiler's graph.
 
-    A graph module whose code generator keeps Python signatures comes from ``torch.export``: the user calls it.
+    A graph module whose code generator keeps Python signatures comes from ``torch.export``: the user calls it. So is
+    any other that is called where no frame of the compiler is on the stack.
     """
     if isinstance(module, torch.fx.GraphModule):
-        return isinstance(module.graph._codegen, _PyTreeCodeGen)
-    return (
-        not isinstance(module, (eval_frame.OptimizedModule, torch.jit.ScriptModule))
-        and getattr(module, "_compiled_call_impl", None) is None
-    )
+        return isinstance(module.graph._codegen, _PyTreeCodeGen) or not _in_compiler()
+    return not isinstance(module, eval_frame.OptimizedModule) and getattr(module, "_compiled_call_impl", None) is None
 
 
-def _watch_for(module: torch.nn.Module, values: Iterable[Any], in_compiled_region: bool) -> ModuleCallWatch | None:
-    """The watch that this call is handed to, or None.
+def _in_compiler() -> bool:
+    """Whether a frame of the compiler, or of what it made, is on the stack."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith(_COMPILER):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _watch_for(
+    module: torch.nn.Module, values: Iterable[Any], in_compiled_region: bool
+) -> tuple[ModuleCallWatch | None, str]:
+    """The watch that this call is handed to, or None; and why it is only told of it.
 
     An inner call is handed over when Dynamo gave up on the frame around it and the module has no frame of its own that
     Dynamo would trace: it traces the ``forward`` of a user's module, but none of ``nn.Linear``'s.
     """
-    watch = next((each for each in reversed(_watches) if each.here()), None)
-    if watch is None or is_compiling() or not _is_plain(module):
-        return None
     watched = getattr(_inside, "modules", ())
-    is_outermost = not in_compiled_region and not watched
-    is_missed = in_compiled_region and watched and module not in watched and trace_rules.check(module.forward)
-    if not (is_outermost or is_missed) or any(isinstance(value, FakeTensor) for value in values):
-        return None
-    return watch
+    watch = next((each for each in reversed(_watches) if each.here()), None)
+    if in_compiled_region:
+        return _watch_in_region(module, watch) if watched and module not in watched else (None, "")
+    if watched or not _watches or current_compile_id() is not None or not _is_plain(module):
+        return None, ""
+    if watch is None:
+        return _watches[-1], "it runs on another thread"
+    if active_fake_mode() is not None or any(isinstance(value, FakeTensor) for value in values):
+        return (None, "") if _in_compiler() else (watch, "its tensors are fake")
+    return watch, _SCRIPTED if isinstance(module, torch.jit.ScriptModule) else ""
+
+
+def _watch_in_region(module: torch.nn.Module, watch: ModuleCallWatch | None) -> tuple[ModuleCallWatch | None, str]:
+    """The same for an inner call, where Dynamo's callback is set."""
+    if is_compiling() or not _is_plain(module):
+        return None, ""
+    if isinstance(module, torch.jit.ScriptModule):  # its forward is no function that Dynamo's rules could look at
+        return watch, _SCRIPTED
+    return (watch, "") if trace_rules.check(module.forward) else (None, "")
 
 
 def _wrap_call(original: Callable[..., Any]) -> Callable[..., Any]:
+    @not_counted
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it stands in for that name
         callback = set_eval_frame(None)  # Dynamo must not trace our own lines
         try:
-            watch = _watch_for(self, (*args, *kwargs.values()), callback is not None)
+            watch, reason = _watch_for(self, (*args, *kwargs.values()), callback is not None)
             if watch is not None:
+                getattr(_inside, "waiting", set()).discard(id(self))
                 before: tuple[torch.nn.Module, ...] = getattr(_inside, "modules", ())
                 _inside.modules = (*before, self)
                 try:
-                    return watch.handler(self, original, args, kwargs)
+                    if not reason:
+                        return watch.handler(self, original, args, kwargs)
+                    watch.missed(self, reason)
+                    return original(self, *args, **kwargs)
                 finally:
                     _inside.modules = before
         finally:
@@ -129,6 +184,46 @@ def _wrap_call(original: Callable[..., Any]) -> Callable[..., Any]:
     return __call__
 
 
+def _wrap_unclear_call(original: Any) -> Callable[..., Any]:
+    """Around a ``__call__`` of the user's that may end in ``nn.Module``'s: whether it did is seen when it has run."""
+
+    @not_counted
+    def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it stands in for that name
+        callback = set_eval_frame(None)
+        try:
+            watch = _watch_for(self, (), False)[0] if callback is None else None
+            waiting: set[int] = getattr(_inside, "waiting", set())
+            if watch is not None:
+                _inside.waiting = {*waiting, id(self)}
+        finally:
+            set_eval_frame(callback)
+        try:
+            result = original.__get__(self, type(self))(*args, **kwargs)
+            if watch is not None and id(self) in _inside.waiting:
+                watch.missed(self, "its own __call__ does without nn.Module's")
+            return result
+        finally:
+            _inside.waiting = waiting
+
+    eval_frame.skip_code(__call__.__code__)
+    if isinstance(original, FunctionType):
+        __call__._torchdynamo_inline = original  # type: ignore[attr-defined]
+    return __call__
+
+
+def hooks_of(module: torch.nn.Module) -> tuple[Any, ...]:
+    """The code of the hooks that run in a call of this module. Dynamo sets no guards on them."""
+    tables = [vars(each).get(name) for each in module.modules() for name in _HOOKS]
+    tables += [getattr(torch.nn.modules.module, f"_global{name}", None) for name in _HOOKS]
+    return tuple(
+        (place, getattr(hook, "__code__", type(hook)))
+        for place, table in enumerate(tables)
+        for hook in (table or {}).values()
+    )
+
+
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
 SITES = (
     HookSite(_PART, "torch.nn", "Module.__call__", _wrap_call),
     HookSite(
@@ -138,7 +233,6 @@ SITES = (
 """The call itself, and what Dynamo takes for the unwrapped one."""
 
 
-_TORCH = os.path.dirname(torch.__file__)  # noqa: PTH120 - compared with file names of code objects
 _BETWEEN = (os.path.join(_TORCH, "_dynamo", ""), os.path.join(_TORCH, "nn", "modules", "module.py"))  # noqa: PTH118
 """The files whose frames may be between a call and its graph."""
 _now = threading.local()
@@ -161,12 +255,15 @@ class PlainCall:
     Args:
         compiled: the call, compiled with a backend that answers with :class:`GraphRun`; the module comes first.
         call: the same, not compiled.
+        hooks: the module's hooks; with others the call must be compiled anew.
     """
 
-    def __init__(self, compiled: Callable[..., Any], call: Callable[..., Any]) -> None:
+    def __init__(self, compiled: Callable[..., Any], call: Callable[..., Any], hooks: tuple[Any, ...]) -> None:
         self.compiled = compiled
+        self.hooks = hooks
         self._call = call
 
+    @not_counted
     def run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Show the call to Dynamo, and run it once; what it returns."""
         if any(map(is_lazy, (*module.parameters(), *module.buffers()))):  # it gets them only when it is called
@@ -180,6 +277,7 @@ class PlainCall:
             note(result)
         return result
 
+    @not_counted
     def _through_dynamo(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, only_traced: bool = False
     ) -> tuple[Callable[[Any], None] | None, Any]:

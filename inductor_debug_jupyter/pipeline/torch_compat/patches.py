@@ -29,11 +29,12 @@ _installed: dict[tuple[int, str], _Patched] = {}
 
 @dataclass
 class _Patched:
-    """One patched attribute: what was there, and how many want it patched."""
+    """One patched attribute: what was there, whether the owner only inherits it, and how many want it patched."""
 
     owner: Any
     name: str
     original: Any
+    is_inherited: bool
     users: int = 0
 
 
@@ -60,7 +61,8 @@ def acquire(owner: Any, name: str, wrap: Wrapper, part: str) -> None:
                 raise HookError(f"{part}: this torch has no {getattr(owner, '__name__', owner)}.{name}")
             original = vars(owner).get(name, getattr(owner, name))  # a static method as the class has it
             replacement = wrap(original)
-            site = _installed[key] = _Patched(owner, name, original)
+            is_inherited = isinstance(owner, type) and name not in vars(owner)
+            site = _installed[key] = _Patched(owner, name, original, is_inherited)
             setattr(owner, name, replacement)
         site.users += 1
 
@@ -75,7 +77,10 @@ def release(owner: Any, name: str) -> None:
         site.users -= 1
         if site.users == 0:
             del _installed[key]
-            setattr(owner, name, site.original)
+            if site.is_inherited:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, site.original)
 
 
 @uncut
@@ -94,6 +99,12 @@ def installed() -> tuple[str, ...]:
         return tuple(
             sorted(f"{getattr(site.owner, '__name__', site.owner)}.{site.name}" for site in _installed.values())
         )
+
+
+def is_patched(owner: Any, name: str) -> bool:
+    """Whether that attribute is patched right now."""
+    with _lock:
+        return (id(owner), name) in _installed
 
 
 @dataclass(frozen=True, slots=True)

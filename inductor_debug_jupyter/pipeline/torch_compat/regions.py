@@ -39,6 +39,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.instruments import (
 )
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
+from inductor_debug_jupyter.pipeline.torch_compat.stack_levels import copy_not_counted, not_counted
 from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import TracingState
 
 
@@ -104,6 +105,7 @@ class CompiledCallRedirect:
         on_refusal: called with the reason why a function is not redirected.
         here: whether calls on the calling thread are redirected; by default, those of the thread that made this.
         in_use: whether another thread may still run what was compiled: its cleanup then waits for that thread.
+        on_other_thread: called with the name of a function that is called where ``here`` is false.
         every: also send calls of functions that never ran before.
     """
 
@@ -115,12 +117,14 @@ class CompiledCallRedirect:
         in_use: Callable[[], bool] = lambda: False,
         *,
         every: bool = False,
+        on_other_thread: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._every = every
         self._on_call = on_call
         self._on_refusal = on_refusal
         self._here = here
         self._in_use = in_use
+        self.on_other_thread = on_other_thread
         self._thread = threading.get_ident()
         self._region = next(eval_frame._next_isolate_recompiles_id)
         self._clones: dict[int, tuple[Any, _IsolatedCallback]] = {}
@@ -175,6 +179,12 @@ class CompiledCallRedirect:
         """Whether calls on this thread are redirected."""
         return threading.get_ident() == self._thread if self._here is None else self._here()
 
+    def note_switched_off(self, callback: Any, call: dict[str, Any]) -> None:
+        """Report a call of the user's compiled function that torch runs without compiling it."""
+        if self._on_refusal is None or not _is_users_call(callback, call):
+            return
+        self._on_refusal(f"{_name_of(call['fn'])} ran without the compiler: a stance or a setting switches it off")
+
     def callback_for(self, callback: Any, call: dict[str, Any]) -> Any:
         """The callback to use for a call: the user's own, or our clone of it.
 
@@ -209,8 +219,7 @@ class CompiledCallRedirect:
         if instrument is None:
             return False
         if not known and self._compiled_before(function):
-            name = getattr(function, "__qualname__", type(function).__name__)
-            self._on_refusal(f"{name} ran as you compiled it, and was not captured: {instrument.reason}")
+            self._on_refusal(f"{_name_of(function)} ran as you compiled it, and was not captured: {instrument.reason}")
         return True
 
     def _is_full(self, function: Any) -> bool:
@@ -253,12 +262,32 @@ def _forget_retired() -> None:
 def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., Any]:
     def callback_from_stance(callback: Any) -> Any:
         chosen = original(callback)
+        compiles = isinstance(chosen, convert_frame.CatchErrorsWrapper) and not dynamo_config.disable
         for redirect in reversed(_redirects):
             if redirect.applies():
-                return redirect.callback_for(chosen, sys._getframe(1).f_locals)
+                call = sys._getframe(1).f_locals
+                if not compiles:
+                    redirect.note_switched_off(callback, call)
+                return redirect.callback_for(chosen, call)
+        if _redirects and _is_users_call(callback, call := sys._getframe(1).f_locals):
+            _redirects[-1].on_other_thread(_name_of(call["fn"]))
         return chosen
 
     return callback_from_stance
+
+
+def _is_users_call(callback: Any, call: dict[str, Any]) -> bool:
+    """Whether this is an outermost call of a function that the user compiled."""
+    if not isinstance(callback, convert_frame.CatchErrorsWrapper) or call.get("prior") is not None:
+        return False
+    backend = eval_frame.innermost_backend(callback)
+    is_ours = getattr(getattr(backend, "compiler_fn", backend), "_inductor_debug", False)
+    return not is_ours and callable(call.get("fn"))
+
+
+def _name_of(function: Any) -> str:
+    owner = getattr(function, "__self__", None)
+    return type(owner).__name__ if owner is not None else getattr(function, "__qualname__", type(function).__name__)
 
 
 SITE = HookSite(
@@ -312,6 +341,7 @@ def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Cal
             callers[0] += change
             cell.cell_contents = module if module is not None or callers[0] == 0 else cell.cell_contents
 
+    @not_counted
     def run(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         enter(module, 1)
         try:
@@ -336,7 +366,7 @@ def compile_as_ours(function: Callable[..., Any], backend: Callable[..., Any], *
     for key, kept in list(eval_frame.cached_backends.items()):
         if getattr(kept, "compiler_fn", kept) is backend:
             del eval_frame.cached_backends[key]
-    return compiled
+    return compiled if compiled is function else copy_not_counted(compiled)
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -44,13 +44,36 @@ def caches_bypassed() -> Iterator[None]:
 
 def changed_inductor_settings() -> list[str]:
     """Python lines that set Inductor's settings as they are now, as far as the user changed them."""
-    lines = inductor_config.codegen_config().splitlines()
+    lines = [line for line in inductor_config.codegen_config().splitlines() if not _is_default(line)]
     return ["import torch._inductor.config", *lines] if lines else []
+
+
+def _is_default(line: str) -> bool:
+    """Whether a line sets a setting to its default: torch also names those that were only put back."""
+    name, _, value = line.removeprefix("torch._inductor.config.").partition(" = ")
+    entry = inductor_config._config.get(name)  # type: ignore[attr-defined]
+    return entry is not None and repr(entry.default) == value
 
 
 def lines_for_eager_randomness() -> list[str]:
     """Python lines that make compiled code draw eager's random numbers, as :func:`regions.undisturbed` does."""
     return ["import torch._inductor.config", "torch._inductor.config.fallback_random = True"]
+
+
+_AS_EAGER = {
+    "emulate_precision_casts": True,
+    "eager_numerics.division_rounding": True,
+    "eager_numerics.disable_ftz": True,
+    "eager_numerics.use_pytorch_libdevice": True,
+}
+
+
+@uncut
+def rounding_as_eager() -> Iterator[None]:
+    """Inductor rounds where eager mode does, as far as this torch has switches for it."""
+    known = inductor_config.get_config_copy()
+    with inductor_config.patch({name: value for name, value in _AS_EAGER.items() if name in known}):
+        yield
 
 
 @uncut

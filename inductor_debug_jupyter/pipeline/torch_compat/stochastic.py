@@ -310,6 +310,51 @@ def adds_up(target: Any) -> bool:
     return bare_op(target) in _PRODUCTS | _REDUCTIONS - {"prod"}
 
 
+class WideArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it is active, 16-bit floats are computed in float32 and stay so: nothing is rounded to 16 bits.
+
+    What is written in place is rounded to its format. A model that insists on a format raises.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the op on widened inputs; a cast to 16 bits is one to float32."""
+        kwargs = kwargs or {}
+        if getattr(func, "is_view", False):
+            return func(*args, **kwargs)
+        written = written_to(func)
+        copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+        def read(name: str, value: Any) -> Any:
+            if name in _WRITTEN_UNDECLARED and isinstance(value, torch.Tensor) and _is_narrow(value):
+                copies.append((value, value.float()))
+                return copies[-1][1]
+            return value if name in written else _widened(value)
+
+        names = _argument_names(func)[: len(args)]
+        given = tuple(read(name, value) for name, value in itertools.zip_longest(names, args, fillvalue=""))
+        result = func(*given, **{key: read(key, value) for key, value in kwargs.items()})
+        for value, wide in copies:
+            if not torch.equal(value.float(), wide):
+                value.copy_(wide)
+        return result
+
+
+def _widened(values: Any) -> Any:
+    """Tensors of 16-bit floats as float32, and such a dtype too."""
+    if isinstance(values, torch.dtype):
+        return torch.float32 if values.is_floating_point and values.itemsize == 2 else values
+    return map_tensors(lambda value: value.float() if _is_narrow(value) else value, values)
+
+
+def _is_narrow(value: torch.Tensor) -> bool:
+    return value.is_floating_point() and value.dtype.itemsize == 2 and value.layout == torch.strided
+
+
 def seeds(count: int, held_as: torch.dtype | None) -> tuple[int, ...]:
     """The seeds of so many runs with noise; for a device with a format of its own, also of one without noise."""
     return tuple(range(count)) if held_as is None else (*range(count), QUIET)

@@ -5,5 +5,6 @@
 - One module a tab, with the tab's dicts and its text: ``panel`` (header, findings, sources), ``overview``, ``guards``
   with ``recompiles`` and ``advice``, ``code``, ``memory``, ``placement``, ``transfers``, ``diff`` with
   ``localization`` and ``crash``. ``view_types`` has the types that several of them share.
+- ``rule_page``: the page of a rule.
 - ``bisect``, ``conformance``, ``provenance``: the text of these three reports.
 """

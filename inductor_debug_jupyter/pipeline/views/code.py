@@ -85,8 +85,8 @@ def _nodes_of(capture: CompileCapture, kernel: KernelRecord) -> list[NodeRecord]
     return [node for name in kernel.nodes if (node := graph.node(name)) is not None] if graph else []
 
 
-def document_view(record: SessionRecord, document: str) -> Row:
-    """The text of one document; a line is a list of ``[class, text]`` pieces.
+def document_view(record: SessionRecord, document: str, *, coloured: int = MAX_LINES) -> Row:
+    """The text of one document; a line is a list of ``[class, text]`` pieces, the first ``coloured`` of them coloured.
 
     Raises:
         NotFoundError: there is no such document.
@@ -99,20 +99,23 @@ def document_view(record: SessionRecord, document: str) -> Row:
     if kind == "kernel" and number.isdecimal() and int(number) < len(capture.kernels):
         kernel = capture.kernels[int(number)]
         computes = f"computes {', '.join(kernel.nodes)}" if kernel.nodes else ""
-        return _document(document, plain(kernel.name), kernel.code, kernel.language, computes)
+        return _document(document, plain(kernel.name), kernel.code, kernel.language, computes, coloured)
     if key in capture.texts:
         stage = key.removesuffix(BACKWARD)
         language = "ir" if stage.startswith("ir_") else "code"
-        return _document(document, _TEXTS.get(stage, stage), capture.texts[key], language, "")
+        return _document(document, _TEXTS.get(stage, stage), capture.texts[key], language, "", coloured)
     raise NotFoundError(f"compile {compile_id} has no document {key!r}")
 
 
-def _document(document: str, title: str, text: str, language: str, note: str) -> Row:
+def _document(document: str, title: str, text: str, language: str, note: str, coloured: int) -> Row:
     rows = text.count("\n") + 1
     if rows > MAX_LINES:
         text = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])
         note = " · ".join(filter(None, [note, f"the first {MAX_LINES:,} of {rows:,} lines"]))
-    lines = [[[cls, plain(piece)] for cls, piece in row] for row in highlighted(text, _LEXERS.get(language, ""))]
+    written = text.split("\n")
+    first, rest = written[:coloured], written[coloured:]
+    pieces = (*highlighted("\n".join(first), _LEXERS.get(language, "")), *highlighted("\n".join(rest), "")[: len(rest)])
+    lines = [[[cls, plain(piece)] for cls, piece in row] for row in pieces]
     return Row(id=document, title=title, lines=lines, note=words.clip(plain(note), 400))
 
 
@@ -160,13 +163,11 @@ def node_list_view(lookup: Lookup, compile_id: str, stage: str) -> Row:
     documents = _documents_by_node(capture, stage)
     rows = []
     for node in graph.calls:
-        line = node.source or node.cell
         rows.append(
             Row(
                 name=plain(node.name),
                 text=plain(words.clip(f"{labels.op_of(node)}({node.arguments})", 160)),
                 tensor=labels.short_tensor(node.tensor) if node.tensor else "",
-                line=line_key(line) if line else "",
                 lines=list(dict.fromkeys(line_key(each) for each in (node.source, node.cell) if each)),
                 documents=documents.get(node.name, []),
                 selection=lookup.of_node(compile_id, stage, node),

@@ -12,6 +12,8 @@ from inductor_debug_jupyter.pipeline.records.diff import VERDICTS
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import closing_lines, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
+from inductor_debug_jupyter.pipeline.views.story import diff_story
+from inductor_debug_jupyter.pipeline.views.tokens import tokens_text
 from inductor_debug_jupyter.pipeline.views.view_types import Row, copied
 from inductor_debug_jupyter.pipeline.words import clip, count, duration
 
@@ -62,15 +64,23 @@ def _tally(record: DiffRecord) -> str:
     return f"{count(len(record.outputs), 'output')}: {parts}{doubt}"
 
 
-def diff_text(record: DiffRecord, *, limit: int | None = _OUTPUTS_SHOWN, timings: bool = False) -> str:
-    """The comparison as text, worst output first.
+def diff_text(
+    record: DiffRecord,
+    *,
+    limit: int | None = _OUTPUTS_SHOWN,
+    timings: bool = False,
+    localization: LocalizationRecord | None = None,
+) -> str:
+    """The comparison as text: what it says in one sentence, the tally, and each output, worst first.
 
     Args:
         record: the comparison.
         limit: at most so many outputs; the rest are counted. None for all.
         timings: whether to include the seconds, which differ from run to run.
+        localization: the search for what is wrong, if there was one: the sentence names the op.
     """
-    lines = [diff_summary(record)]
+    lines = [diff_story(record, localization), diff_summary(record)]
+    lines += [line for each in record.tokens for line in tokens_text(each).splitlines()]
     ordered = worst_first(record.outputs)
     for output in ordered[:limit]:
         lines += ["", *_output_lines(output)]
@@ -95,7 +105,21 @@ def _output_lines(output: OutputDiff) -> list[str]:
     if output.mismatch_percentage is not None and output.verdict != "match":
         facts = "  ".join(f"{name.lower()} {_figure(getattr(output, field))}" for name, field in _FACTS)
         lines.append(f"  {facts}")
+        lines += _quoted_figures(output)
     return lines
+
+
+def _quoted_figures(output: OutputDiff) -> list[str]:
+    """The figures that vendors quote, in one line, as far as they are known."""
+    places = ", ".join(f"{share:g}: {distance:.4g}" for share, distance in output.ulp_quantiles)
+    known = (
+        ("pcc", output.pcc, "{:.7g}"),
+        ("cosine", output.cosine, "{:.7g}"),
+        ("sqnr", output.signal_to_noise, "{:.1f} dB"),
+        ("last places", output.max_ulp, f"{places}, largest {{:.6g}}"),
+    )
+    parts = [f"{name} {form.format(value)}" for name, value, form in known if value is not None]
+    return [f"  {'  '.join(parts)}"] if parts else []
 
 
 def _figure(value: float | None) -> str:
@@ -120,7 +144,9 @@ def diff_view(record: DiffRecord, *, limit: int = 500, localization: Localizatio
     return copied(record, "notes", "images") | Row(
         title=f"{plain(record.model)}: {plain(record.reference)} against {plain(record.candidate)}",
         **_verdict_parts(record.verdict),
+        story=diff_story(record, localization),
         summary=_tally(record),
+        tokens=[line for each in record.tokens for line in tokens_text(each).splitlines()],
         outputs=[_output_view(output) for output in ordered[:limit]],
         left_out=max(0, len(ordered) - limit),
         culprits=culprit_rows(localization) if localization else [],
@@ -175,9 +201,11 @@ def _facts(output: OutputDiff) -> list[list[str]]:
         ("Tolerance, relative", output.rtol, "{:g}"),
         ("Would pass with atol", output.smallest_atol, "{:.3g}"),
         ("Would pass with rtol", output.smallest_rtol, "{:.3g}"),
+        ("PCC", output.pcc, "{:.9g}"),
         ("Cosine", output.cosine, "{:.9g}"),
-        ("Signal to noise", output.signal_to_noise, "{:.1f} dB"),
+        ("SQNR", output.signal_to_noise, "{:.1f} dB"),
         ("Last places, largest", output.max_ulp, "{:.6g}"),
+        *((f"Last places, quantile {share:g}", distance, "{:.6g}") for share, distance in output.ulp_quantiles),
         *((f"Quantile {share:g}", error, "{:.3e}") for share, error in output.quantiles),
         ("Zeros of the other sign", output.signed_zeros or None, "{:,d}"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, TypedDict
 
 from inductor_debug_jupyter.pipeline.harmless import plain
@@ -16,6 +17,7 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import closing_lines
+from inductor_debug_jupyter.pipeline.views.labels import short_op
 from inductor_debug_jupyter.pipeline.views.places import code_text, where_text
 from inductor_debug_jupyter.pipeline.words import count, duration
 
@@ -105,7 +107,7 @@ def _culprit_lines(culprit: Culprit) -> list[str]:
     if culprit.reason:
         lines.append(f"  {plain(culprit.reason)}")
     if culprit.spec:
-        lines.append(f"  kernel spec: {plain(str(culprit.spec))}")
+        lines.append("  kernel spec: " + ", ".join(f"{plain(str(k))} {plain(str(v))}" for k, v in culprit.spec.items()))
     return lines
 
 
@@ -179,9 +181,13 @@ def culprit_rows(record: LocalizationRecord) -> list[dict[str, Any]]:
     return [
         {
             "op": plain(culprit.op),
+            "name": short_op(plain(culprit.op)),
+            "where": " · ".join(filter(None, [where_text(culprit.source), plain(culprit.module_path)])),
+            "code": code_text(culprit.source),
+            "spec": plain(str(culprit.spec)) if culprit.spec else "",
             "node": plain(culprit.node),
             "graph": culprit.graph,
-            "lines": [plain(line) for line in _culprit_lines(culprit)[1:]],
+            "lines": [plain(line) for line in _culprit_lines(replace(culprit, spec={}))[1:]],
         }
         for culprit in record.culprits
     ]
@@ -192,3 +198,10 @@ def _error_and_allowed(node: NodeError) -> tuple[float | None, float]:
     if node.free_allowed is not None:
         return node.free_error, node.free_allowed
     return node.error, node.allowed or 0.0
+
+
+def point_text(point: CurvePoint) -> str:
+    """What a point of the curve is, in one line."""
+    error = "not finite" if point["error"] is None else f"{point['error']:.2e}"
+    where = f" · {point['place']}" if point["place"] else ""
+    return f"{point['graph']} {point['node']} ({point['op']}): {error}, {point['words']}{where}"

@@ -17,7 +17,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SessionRecord,
 )
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
-from inductor_debug_jupyter.pipeline.views import text
+from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.labels import label_of
@@ -37,6 +37,8 @@ _LEAST_SHARE = 0.005
 def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Row:
     """The Overview tab: verdict, next steps, tiles, phases, and the captured and missing stages.
 
+    The verdict and its ``kind`` are of all that is known: findings, numbers, breaks and recompiles.
+
     ``breaks`` and ``recompiles`` are the first of very many; ``counts`` counts all.
     """
     lookup = lookup or Lookup(record)
@@ -46,7 +48,7 @@ def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Row:
     tabs = {tab["id"] for tab in header_view(record)["tabs"]}
     return Row(
         verdict=_verdict(record),
-        kind=verdict_kind(record),
+        kind=_kind(record),
         next=_next_steps(lookup, breaks, recompiles),
         tiles=[{**tile, "tab": tile["tab"] if tile["tab"] in tabs else ""} for tile in _tiles(record)],
         phases=phase_views(record),
@@ -116,7 +118,7 @@ def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> Row:
     left = [words.count(counts[status], "op") + end for status, end in _LEFT.items() if counts[status]]
     value = words.share(on_target, total) if total else "–"
     kind = "" if on_target == total else "error" if text.severity_counts(record.findings)["error"] else "warning"
-    note = ", ".join(left) or f"all {words.count(total, 'op')} on {plain(record.target)}"
+    note = ", ".join(left) or f"all {words.count(total, 'op')}"
     return Row(title="Coverage", value=value, note=note, tab="placement", kind=kind)
 
 
@@ -154,22 +156,44 @@ def _own_seconds(phases: tuple[Phase, ...]) -> Iterator[tuple[str, float]]:
         outer.append((phase, name))
 
 
+def _kind(record: SessionRecord) -> str:
+    """The worst of what the verdict says."""
+    kinds = [verdict_kind(record), diff_kind(record), "warning" if record.graph_breaks or record.recompiles else ""]
+    return next((kind for kind in ("error", "warning", "info", "good") if kind in kinds), "")
+
+
 def _verdict(record: SessionRecord) -> str:
-    target = plain(record.target)
+    """What became of it in a sentence."""
     if not record.captures:
         return text.NOTHING_CAPTURED
+    numbers = _numbers(record)
     if record.findings:
         found = text.severity_text(record.findings)
-        refuses = text.severity_counts(record.findings)["error"]
-        return f"{target or 'The target'} {'refuses this' if refuses else 'would take this, with remarks'}: {found}"
-    if not target:
-        return "Captured, but not checked: no target was given (--target NAME)."
-    return f"✓ {target} takes everything that was captured."
+        refuses = "refuses this" if text.severity_counts(record.findings)["error"] else "would take this, with remarks"
+        return f"{plain(record.target) or 'The target'} {refuses}: {found}{numbers}"
+    counted = ((len(record.graph_breaks), "graph break"), (len(record.recompiles), "recompile"))
+    events = ", ".join(words.count(number, noun) for number, noun in counted if number)
+    in_graphs = f", in {words.count(len(record.captures), 'graph')}: {events}" if events else ""
+    if not record.target:
+        return f"Captured, but not checked: no target was given (--target NAME){numbers}{in_graphs}."
+    sign = {**ICONS, "good": "✓"}[_kind(record)]
+    return f"{sign} {plain(record.target)} takes everything that was captured{numbers}{in_graphs}."
+
+
+def _numbers(record: SessionRecord) -> str:
+    """The end of a verdict that says what is wrong with the numbers; empty when they are right or not compared."""
+    if record.diff is None or diff_kind(record) == "good":
+        return ""
+    told = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
+    return f", but the numbers are wrong: {told}" if diff_kind(record) == "error" else f", but the numbers were {told}"
 
 
 def _next_steps(lookup: Lookup, breaks: list[Row], recompiles: list[Row]) -> list[Row]:
-    """At most three: what is wrong, where in the model, and what to do; findings, then breaks, then recompiles."""
-    steps: list[Row] = []
+    """At most three: what is wrong, where in the model, and what to do.
+
+    Wrong numbers come first, then findings, breaks and recompiles.
+    """
+    steps = [*_wrong_numbers(lookup)]
     for index, finding in lookup.ordered[:NEXT_STEPS]:
         place = finding.places[0] if finding.places else None
         advice_line = next(iter((*finding.fixits, *finding.hints)), "")
@@ -189,27 +213,50 @@ def _next_steps(lookup: Lookup, breaks: list[Row], recompiles: list[Row]) -> lis
             )
         )
     for item in (*breaks, *recompiles):
-        steps.append({**item, "text": item["hints"][0] if item["hints"] else item["text"], "hints": []})
+        steps.append({**item, "text": item["headline"], "hints": item["hints"][:1]})
     return steps[:NEXT_STEPS]
+
+
+def _wrong_numbers(lookup: Lookup) -> Iterator[Row]:
+    """The op that brings a wrong number in, and its line; while that is not known, how to find it."""
+    record = lookup.record
+    found = record.localization
+    step = Row(where="", code="", hints=[], kind="error", tab="diff", selection=None)
+    for culprit in found.culprits if found else ():
+        op, candidate = labels.short_op(plain(culprit.op)), plain(found.candidate) if found else ""
+        crashed = culprit.allowed is None
+        yield step | Row(
+            text=f"{op} ends the process of {candidate}" if crashed else f"{op} computes wrong numbers on {candidate}",
+            where=" · ".join(filter(None, [where_text(culprit.source), plain(culprit.module_path)])),
+            code=code_text(culprit.source),
+            hints=["session.reproduce() writes a script that shows it, session.bug_report(path) a report"],
+        )
+    if record.diff is not None and record.diff.verdict == "mismatch" and found is None:
+        told = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
+        hint = "session.localize() finds the op that brings it in, and its line"
+        yield step | Row(text=f"The numbers are wrong: {told}", hints=[hint])
 
 
 def _break_item(item: GraphBreak, lookup: Lookup) -> Row:
     many = f" (×{item.count})" if item.count > 1 else ""
-    return _line_item(item, one_line(item.reason) + many, [plain(hint) for hint in item.hints], lookup)
+    headline = f"Graph break: {plain(item.gb_type) or one_line(item.reason)}{many}"
+    return _line_item(item, one_line(item.reason) + many, headline, [plain(hint) for hint in item.hints], lookup)
 
 
 def _recompile_item(item: Recompile, lookup: Lookup) -> Row:
     hints = [plain(advice(item).text)] if item.check else []
-    return _line_item(item, f"{plain(item.compile_id)}: {recompile_text(item)}", hints, lookup)
+    message = recompile_text(item)
+    return _line_item(item, f"{plain(item.compile_id)}: {message}", f"Recompile: {message}", hints, lookup)
 
 
-def _line_item(item: GraphBreak | Recompile, message: str, hints: list[str], lookup: Lookup) -> Row:
+def _line_item(item: GraphBreak | Recompile, message: str, headline: str, hints: list[str], lookup: Lookup) -> Row:
     """A graph break or recompile: the user's line, the message and hints; clicking it opens ``tab``."""
     line = item.source
     return Row(
         where=where_text(line),
         code=code_text(line),
         text=message,
+        headline=headline,
         hints=hints,
         kind="warning",
         tab="graph" if lookup.graphs and line else "",
@@ -230,5 +277,5 @@ def _capture(capture: CompileCapture) -> Row:
         where=text.line_text(capture.source) if capture.source else "",
         stages=stages,
         kernels=len(capture.kernels),
-        missing=[Row(stage=stage, reason=plain(why)) for stage, why in capture.missing.items()],
+        missing=[Row(stage=stage, reason=plain(why)) for stage, why in text.gaps(capture)],
     )

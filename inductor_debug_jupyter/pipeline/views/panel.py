@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.documentation import rule_ids
 from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import CoverageRecord, Place, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.views import labels, text
@@ -52,7 +53,7 @@ def _tabs(record: SessionRecord) -> Iterator[TabView]:
         yield _tab("findings", "Findings", f"{len(record.findings):,}", _worst_severity(record))
     if _has_graph(record):
         yield _tab("graph", "Graph")
-        if any(capture.kernels or "code" in capture.texts for capture in record.captures):
+        if any(capture.kernels or capture.rest or "code" in capture.texts for capture in record.captures):
             yield _tab("code", "Code")
     if record.memory:
         over = record.memory_limit is not None and (record.peak_memory or 0) > record.memory_limit
@@ -63,8 +64,14 @@ def _tabs(record: SessionRecord) -> Iterator[TabView]:
         yield _tab("transfers", "Transfers", f"{len(record.transfers):,}")
     if _has_guards(record):
         yield _tab("guards", "Guards", f"{len(record.guards):,}" if record.guards else "")
+    yield from _tabs_of_numbers(record)
+
+
+def _tabs_of_numbers(record: SessionRecord) -> Iterator[TabView]:
     if kind := _diff_tab_kind(record):
         yield _tab("diff", "KernelDiff", {**ICONS, "good": "✓"}[kind], kind)
+    if record.error_budget is not None:
+        yield _tab("budget", "Error budget")
 
 
 def _placement_tab(record: SessionRecord, coverage: CoverageRecord) -> TabView:
@@ -143,6 +150,7 @@ def _finding(index: int, finding: Violation, lookup: Lookup, max_places: int | N
     where = " · ".join(filter(None, [model_text(first) if first else "", plain(finding.observed)]))
     return copied(finding, "rule_id", "severity", "title", "observed", "allowed") | Row(
         index=index,
+        has_page=finding.rule_id in rule_ids(),
         icon=ICONS[finding.severity],
         where=where,
         called_from=called_text(first) if first else "",
@@ -248,8 +256,19 @@ def node_view(lookup: Lookup, compile_id: str, stage: str, name: str) -> Row | N
         label=label,
         line=number,
         text=code_text(line),
+        wrong=_wrong(lookup, (compile_id, stage, name)),
         rows=[row for row in rows if row[1]],
     )
+
+
+def _wrong(lookup: Lookup, node: tuple[str, str, str]) -> str:
+    """That the search for culprits found this node (compile id, stage, name); empty when it did not."""
+    search = lookup.record.localization
+    for culprit in search.culprits if search else ():
+        found = lookup.of_searched(culprit.graph, culprit.node)
+        if search and found and (found["compile_id"], found["stage"], found["node"]) == node:
+            return f"This is where the wrong numbers of {plain(search.candidate)} come in."
+    return ""
 
 
 def _dims(stride: tuple[int | str, ...] | None) -> str:

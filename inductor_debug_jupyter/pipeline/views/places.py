@@ -10,7 +10,15 @@ from functools import cached_property
 
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import GraphRecord, NodeRecord, Place, SessionRecord, SourceLine, Violation
+from inductor_debug_jupyter.pipeline.records import (
+    BACKWARD,
+    GraphRecord,
+    NodeRecord,
+    Place,
+    SessionRecord,
+    SourceLine,
+    Violation,
+)
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 from inductor_debug_jupyter.pipeline.words import RANK, count
@@ -173,6 +181,25 @@ class Lookup:
             return self.find_kernel(kernel)
         assert line is not None
         return self.find_line(line, label=label, near=near)
+
+    @cached_property
+    def first(self) -> Selection:
+        """What is chosen before the user chose anything: the worst finding, the first culprit, or the first break."""
+        if self.ordered:
+            return self.of_finding(self.ordered[0][0])
+        for culprit in self.record.localization.culprits if self.record.localization else ():
+            if (found := self.of_searched(culprit.graph, culprit.node)) is not None:
+                return found
+        return next((at_line(item.source, item.compile_id) for item in self.record.graph_breaks), nothing())
+
+    def of_searched(self, graph: str, name: str) -> Selection | None:
+        """The node of a search for culprits (``forward`` or ``backward``), in the captured graph that has it."""
+        suffix = BACKWARD if graph == "backward" else ""
+        for stage in (f"post_grad{suffix}", graph):
+            for (compile_id, at), found in self.graphs.items():
+                if at == stage and (node := found.node(name)) is not None:
+                    return self.of_node(compile_id, stage, node)
+        return None
 
     def find_kernel(self, name: str) -> Selection:
         """The first kernel of that name.

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import (
+    CompileCapture,
     DiffRecord,
     Note,
     Place,
@@ -131,6 +132,8 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     fallbacks = record.coverage.fallbacks if record.coverage else ()
     lines += _section("Not on the target", [[fallback_line(entry)] for entry in fallbacks], limit)
     lines += _section("Notes", [[f"{plain(note.part)}: {plain(note.message)}"] for note in record.notes], limit)
+    if record.minimal is not None:
+        lines += _section("Smallest failing graph", [[plain(str(record.minimal).splitlines()[0])]], limit)
     lines += _section("Repro scripts", [[plain(path)] for path in record.repros], limit)
     return "\n".join(line if isinstance(line, _Inked) else plain(line) for line in lines)
 
@@ -139,14 +142,19 @@ def _missing(record: SessionRecord) -> list[list[str]]:
     return [
         [f"{plain(capture.compile_id)} {stage}: {plain(reason)}"]
         for capture in record.captures
-        for stage, reason in capture.missing.items()
+        for stage, reason in gaps(capture)
     ]
+
+
+def gaps(capture: CompileCapture) -> list[tuple[str, str]]:
+    """The stages that are missing, with the reason; not those that are made when somebody looks."""
+    return [] if capture.rest is not None else list(capture.missing.items())
 
 
 def _numbers(record: SessionRecord, *, timings: bool) -> Iterator[str]:
     """The comparison, and the searches for what is wrong in it."""
     if record.diff is not None:
-        yield diff_text(record.diff)
+        yield diff_text(record.diff, localization=record.localization)
     if record.localization is not None:
         yield localization_text(record.localization, timings=timings)
     if record.bisect is not None:

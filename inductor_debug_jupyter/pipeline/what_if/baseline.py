@@ -14,6 +14,7 @@ from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.devices.judge import judge_again
 from inductor_debug_jupyter.pipeline.fixits.fixit import finding_key
+from inductor_debug_jupyter.pipeline.options import ON_DEMAND
 from inductor_debug_jupyter.pipeline.records import CompileCapture, SessionRecord
 from inductor_debug_jupyter.pipeline.words import RANK, count
 
@@ -88,6 +89,8 @@ def lowering_of(captures: Sequence[CompileCapture], chosen: str) -> str:
     """How far the captures were lowered; if lowering failed, how far it should have gone: ``chosen``."""
     if any(reason.startswith(_FAILED) for capture in captures for reason in capture.missing.values()):
         return chosen
+    if any(capture.rest is not None for capture in captures):
+        return ON_DEMAND
     stages = {stage for capture in captures for stage in capture.stages}
     if stages & _INDUCTOR:
         return "inductor"

@@ -1,17 +1,15 @@
-"""Compare two sessions: the findings that are gone, new or the same, and every figure before and after.
-
-Two findings are the same if rule and title are equal. The others are paired by rule, observed value and places: such a
-pair is one finding with another title (``784 is not a multiple of 64``, then ``… of 128``), not one gone and one new.
-"""
+"""Compare two sessions: the findings that are gone, new or the same, and every figure before and after."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.comparing.findings import equal_findings, reworded_findings
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import CoverageRecord, SessionRecord, Violation
@@ -82,12 +80,8 @@ class Changes(Harmless):
 
 def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> Changes:
     """Compare two records."""
-
-    def are_equal(one: Violation, other: Violation) -> bool:
-        return (one.rule_id, one.severity, one.title) == (other.rule_id, other.severity, other.title)
-
-    same, left, unpaired = _paired(before.findings, after.findings, are_equal)
-    reworded, gone, new = _paired(left, unpaired, _overlap)
+    same, left, unpaired = equal_findings(before.findings, after.findings)
+    reworded, gone, new = reworded_findings(left, unpaired)
     figures = [
         _finding_figure(before, after, {"new": len(new), "gone": len(gone), "in other words": len(reworded)}),
         *_coverage_figures(before, after),
@@ -99,38 +93,6 @@ def compared(before: SessionRecord, after: SessionRecord, numbers: Numbers) -> C
         _numbers_figure(numbers),
     ]
     return Changes(gone, new, tuple(now for _, now in same), reworded, tuple(figures), numbers)
-
-
-_Pairs = tuple[tuple[Violation, Violation], ...]
-
-
-def _paired(
-    before: Sequence[Violation], after: Sequence[Violation], likeness: Callable[[Violation, Violation], float]
-) -> tuple[_Pairs, tuple[Violation, ...], tuple[Violation, ...]]:
-    """Findings before and after that are alike, each with its best match; and those without one, before and after."""
-    left, pairs, unpaired = list(before), [], []
-    for finding in after:
-        twin = max(left, key=lambda each: likeness(each, finding), default=None)
-        if twin is None or not likeness(twin, finding):
-            unpaired.append(finding)
-        else:
-            left.remove(twin)
-            pairs.append((twin, finding))
-    return tuple(pairs), tuple(left), tuple(unpaired)
-
-
-def _overlap(one: Violation, other: Violation) -> float:
-    """The share of places that two findings about the same thing have in common, by stage, module and op.
-
-    The thing is the observed size or dtype; the number of bytes does not count.
-    """
-    seen, also = (each.observed.partition(" ")[0] for each in (one, other))
-    if one.rule_id != other.rule_id or (seen != also and not one.rule_id.startswith("memory.")):
-        return 0.0
-    ours, theirs = (
-        {(place.stage, place.module_path, place.target) for place in finding.places} for finding in (one, other)
-    )
-    return len(ours & theirs) / len(ours | theirs) if ours | theirs else 0.0
 
 
 def _finding_figure(before: SessionRecord, after: SessionRecord, differing: Mapping[str, int]) -> Figure:
@@ -227,12 +189,21 @@ def _numbers_figure(numbers: Numbers) -> Figure:
     apart = f"up to {largest:.2g} apart" if largest else "equal"
     left = sum(each.verdict == "not_compared" for each in numbers.outputs)
     apart += f", {words.count(left, 'output')} not compared" if left else ""
+    if numbers.other_arithmetic and largest:
+        return Figure("numbers", "numbers", "", apart, *_noise(numbers))
     if verdict == "mismatch":
         wrong = sum(each.verdict == "mismatch" for each in numbers.outputs)
         return Figure("numbers", "numbers", "", apart, f"{words.count(wrong, 'output')} beyond tolerance", "worse")
     if numbers.other_dtype and largest:
         return Figure("numbers", "numbers", "", apart, "within tolerance", "other")
     return Figure("numbers", "numbers", "", apart, "within tolerance" if largest else "")
+
+
+def _noise(numbers: Numbers) -> tuple[str, Kind]:
+    """The output with the least signal, and whether the numbers are numbers still."""
+    known = [each.signal_to_noise for each in numbers.outputs if each.signal_to_noise is not None]
+    told = f"SQNR {min(known):.1f} dB" if known else "not finite"
+    return told, "other" if math.isfinite(numbers.largest) else "worse"
 
 
 def _signed(number: float) -> str:

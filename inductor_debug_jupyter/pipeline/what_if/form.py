@@ -10,11 +10,13 @@ import torch
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.devices import DeviceProfile, profile_names
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.formats.arithmetic import NAMED
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.torch_compat.regions import uncompiled
 from inductor_debug_jupyter.pipeline.what_if.inputs import axis_of, inputs_of
 from inductor_debug_jupyter.pipeline.what_if.judging import parts_of, present_ops
+from inductor_debug_jupyter.pipeline.what_if.numerics import EAGER
 from inductor_debug_jupyter.pipeline.what_if.request import RUN_DTYPES, SIZES
 from inductor_debug_jupyter.pipeline.words import size
 
@@ -33,6 +35,7 @@ def form_view(
         "max_memory": size(limit) if limit else "none",
         "dtypes": list(RUN_DTYPES),
         "dtype": dtype_of(calls),
+        "numerics": [*NAMED, EAGER],
         **{kind: _size_field(kind, calls) for kind in SIZES},
         "ops": _op_fields(record, profile),
         "why_not": plain(why_not),

@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.diff import flatten_outputs
 from inductor_debug_jupyter.pipeline.diff.effects import bound
 from inductor_debug_jupyter.pipeline.errors import OptionError
+from inductor_debug_jupyter.pipeline.formats.arithmetic import Arithmetic
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors, of_kind
 from inductor_debug_jupyter.pipeline.what_if.request import SIZES, Dims, Sizes, WhatIfRequest
 
@@ -39,11 +40,15 @@ class Resize:
 
 @dataclass(frozen=True)
 class ChangedCall:
-    """A kept call with the changes of its inputs; ``dtype`` is the one that a copy of the model is cast to."""
+    """A kept call with the changes of its inputs.
+
+    ``dtype`` is the one that a copy of the model is cast to, ``arithmetic`` how each of its ops is computed.
+    """
 
     call: ModelCall
     resizes: tuple[Resize, ...] = ()
     dtype: str | None = None
+    arithmetic: Arithmetic | None = None
 
     def inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The changed arguments. Unchanged tensors are the kept ones: copy them before running the call."""

@@ -1,6 +1,7 @@
 """The outputs of the kept calls, unchanged and changed: run on copies of the models, and compared where they can be.
 
 With another dtype the inputs are the same, so all outputs are compared, with the tolerance of the coarser dtype. With
+another arithmetic they are compared too, and how far apart they are is the answer, not a verdict. With
 another batch the rows repeat the kept ones, so the rows that both outputs have must be equal. Another sequence is
 another input, and its outputs are not compared; nor are those of a model that draws random numbers.
 """
@@ -8,6 +9,7 @@ another input, and its outputs are not compared; nor are those of a model that d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +23,7 @@ from inductor_debug_jupyter.pipeline.records import CompileCapture, OutputDiff, 
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.rerun.copies import Memo, clone_inputs
 from inductor_debug_jupyter.pipeline.rerun.running import call_from, copied_module
+from inductor_debug_jupyter.pipeline.torch_compat.op_interception import ComputedBy
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
 from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall
 
@@ -36,6 +39,7 @@ class Numbers:
     outputs: tuple[OutputDiff, ...] = ()
     why: str = ""
     other_dtype: bool = False
+    other_arithmetic: bool = False
 
     @property
     def _compared(self) -> list[OutputDiff]:
@@ -71,8 +75,10 @@ def run_call(changed: ChangedCall, *, backward: bool = False, seed: int | None =
         if seed is not None:
             torch.manual_seed(seed)
         args, kwargs = clone_inputs(changed.inputs(), memo)
+        computing = ComputedBy(changed.arithmetic.compute) if changed.arithmetic is not None else nullcontext()
         try:
-            outputs = call_from("what if", model, args, kwargs, backward=backward)
+            with computing:
+                outputs = call_from("what if", model, args, kwargs, backward=backward)
         except Exception as error:  # the user's model
             raise UsageError(f"{call.name} does not run so: {describe(error)}") from error
         return map_tensors(lambda tensor: tensor.detach(), outputs)
@@ -100,7 +106,7 @@ def compared_outputs(
         for each, one, other in zip(changed, reference, outputs, strict=True)
         for output in _compare(each, one, other, f"{each.call.name}: " if len(changed) > 1 else "")
     ]
-    return Numbers(tuple(found), other_dtype=any(each.dtype for each in changed))
+    return Numbers(tuple(found), "", any(each.dtype for each in changed), any(each.arithmetic for each in changed))
 
 
 def _draws(captures: Sequence[CompileCapture], calls: Sequence[ChangedCall], outputs: Sequence[Any]) -> bool:

@@ -38,6 +38,8 @@ class WhatIfRequest:
         dtype: the dtype of the model's weights and of all floating-point inputs.
         batch: a new batch size.
         sequence: a new length of the sequence.
+        numerics: another arithmetic: a name such as ``bfloat16``, a device's profile, or ``eager`` for Inductor with
+            every switch on that makes it round as eager mode does.
         dims: the dimension of batch or sequence: ``{"batch": 1}`` or ``{"sequence": {"x": 2}}``.
 
     Raises:
@@ -57,13 +59,15 @@ class WhatIfRequest:
     batch: Sizes | None = None
     sequence: Sizes | None = None
     dims: Mapping[str, Dims] | None = None
+    numerics: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.settings and not self.reruns and self.decompose is None and self.fallback is None:
+        if not self._is_something:
             names = [each.name for each in fields(self) if each.name not in {"node", "graph", "dims"}]
             alone = f"node={self.node!r}: " if self.node else ""
             raise OptionError(f"{alone}nothing to try; allowed: {', '.join(f'{name}=' for name in names)}")
         self._check_ops()
+        _check_name(self.numerics)
         if self.dtype is not None:
             object.__setattr__(self, "dtype", _run_dtype(self.dtype))
         for name in SIZES:
@@ -74,6 +78,11 @@ class WhatIfRequest:
             if getattr(self, name) is None:
                 raise OptionError(f"dims says which dimension is the {name}: give {name}= as well")
             _check_whole(f"dims[{name!r}]", dims, least=0)
+
+    @property
+    def _is_something(self) -> bool:
+        asked = (self.decompose, self.fallback, self.numerics)
+        return bool(self.settings) or self.reruns or any(each is not None for each in asked)
 
     @property
     def reruns(self) -> bool:
@@ -105,6 +114,11 @@ class WhatIfRequest:
                 raise OptionError(f'decompose={self.decompose!r}; allowed: {{"gelu": True}}, or a bool with node=')
         elif self.decompose is not None:
             _check_parts(self.decompose)
+
+
+def _check_name(numerics: Any) -> None:
+    if numerics is not None and (not isinstance(numerics, str) or not numerics):
+        raise OptionError(f"numerics={numerics!r}; allowed: the name of an arithmetic, or a profile's file")
 
 
 def _check_parts(decompose: Any) -> None:

@@ -155,7 +155,8 @@ def trial_view(trial: WhatIfTrial) -> dict[str, Any]:
         "counts": {kind: len(getattr(changes, kind)) for kind in ("new", "gone", "reworded", "same")},
         "notes": [plain(note) for note in trial.notes],
         "saved": trial.after.id if trial.saved is not None else "",
-        "took": ("ran again in " if trial.asked.reruns else "judged again in ") + duration(trial.seconds),
+        "took": ("ran again in " if trial.asked.reruns or trial.asked.numerics is not None else "judged again in ")
+        + duration(trial.seconds),
     }
 
 

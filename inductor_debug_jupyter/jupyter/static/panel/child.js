@@ -1,14 +1,25 @@
+import { drawChart } from "./chart.js";
 import { make } from "./dom.js";
 
 // Widgets of others in the panel: bqplot's charts, and ipywidgets' form of a quick run. They are views of the same widget
 // manager, put into an element here. A chart measures itself when Lumino, JupyterLab's layout, tells it that it is attached or
 // resized; nobody but the panel can tell it so in here.
 
+/** The chart of that name, drawn here: a page without widgets has its data in the part `charts`. @param {import("./store.js").Context} context @param {string} name */
+function plainChart({ store, wire }, name) {
+  const chart = store.get("charts")[name];
+  return drawChart(chart, (at) => {
+    chart.pick?.(at);
+    if (chart.selections?.[at]) wire.choose(chart.selections[at]);
+  });
+}
+
 /**
- * A place for the widget that the part `widgets` has under a name; without one it takes no room.
+ * A place for the widget that the part `widgets` has under a name, or for the chart of that name; without either it takes no room.
  * @param {import("./store.js").Context & {manager: any}} context @param {string} name @param {string} [cls] @returns {HTMLElement}
  */
-export function childSlot({ store, signal, manager }, name, cls = "") {
+export function childSlot(context, name, cls = "") {
+  const { store, signal, manager } = context;
   const slot = make("div", `idj-child ${cls}`, "", { "data-idj": "child", "data-name": name });
   let shown = "";
   /** @type {any} */
@@ -59,6 +70,14 @@ export function childSlot({ store, signal, manager }, name, cls = "") {
   });
   slot.hidden = true;
   store.follow(["widgets"], signal, show);
+  /** @type {any} */
+  let drawn;
+  store.follow(["charts"], signal, () => {
+    if (store.get("charts")[name] === drawn) return;
+    drawn = store.get("charts")[name];
+    slot.hidden = !drawn;
+    slot.replaceChildren(...(drawn ? [plainChart(context, name)] : []));
+  });
   return slot;
 }
 

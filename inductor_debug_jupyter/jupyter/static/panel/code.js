@@ -17,8 +17,9 @@ const ARITHMETIC = /\btmp\d+\b.* = /;
 /** How kernels write ops that they do not call by name. @type {Record<string, string>} */
 const WRITTEN = { add: "\\+", sub: " - ", mul: "\\*", div: " / ", relu: "relu|clamp_min|max", gelu: "erf|tanh", sum: "sum|acc", mean: "sum|acc", native_layer_norm: "rsqrt|welford", _softmax: "exp" };
 
-/** What a selection touches, in all three columns. @param {import("./store.js").Store} store @param {Selection} chosen */
-function touched(store, chosen) {
+/** What a selection touches, in all three columns. A node stands on the model's own line and on the cell's, and both are it.
+ *  @param {import("./store.js").Store} store @param {Selection} chosen */
+export function touched(store, chosen) {
   const rows = store.get("code_nodes").rows;
   const here = chosen.compile_id === store.get("code_nodes").compile_id && chosen.stage === store.get("code_nodes").stage;
   /** @type {Set<string>} */ const lines = new Set();
@@ -34,9 +35,10 @@ function touched(store, chosen) {
   const line = chosen.line ? `${chosen.label}:${chosen.line}` : "";
   if (line) lines.add(line);
   for (const row of rows) {
-    const hit = chosen.node ? here && row.name === chosen.node : line && row.line === line;
+    const hit = chosen.node ? here && row.name === chosen.node : line && row.lines.includes(line);
     if (!hit) continue;
     names.add(row.name);
+    for (const each of row.lines) lines.add(each);
     for (const id of row.documents) documents.add(id);
   }
   if (!names.size && line) for (const entry of store.get("code_documents")) if (entry.lines.includes(line)) documents.add(entry.id);
@@ -90,6 +92,7 @@ class CodePane {
     this.source = new VirtualList({
       name: "code-source", label: "Source", height: ROW,
       build: (line) => sourceLine(line, this.lit.lines.has(`${this.label}:${line.number}`), wire),
+      chosen: () => this.source.items.findIndex((line) => this.lit.lines.has(`${this.label}:${line.number}`)),
     }, signal);
     this.nodes = new VirtualList({
       name: "code-nodes", label: "Graph nodes", height: ROW,
@@ -108,6 +111,7 @@ class CodePane {
         line.classList.toggle("idj-lit", this.found.has(at) || this.mentioned.has(at));
         return line;
       },
+      chosen: () => [...this.mentioned][0] ?? -1,
     }, signal);
     this.label = "";
     /** @type {Set<number>} */
@@ -317,8 +321,7 @@ class CodePane {
       this.fillSource();
     }
     if (chosen.kernel) this.title.value = chosen.kernel;
-    const lit = this.source.items.findIndex((one) => this.lit.lines.has(`${this.label}:${one.number}`));
-    this.source.reveal(lit);
+    this.source.show(this.source.options.chosen?.() ?? -1);
     this.nodes.reveal();
     this.mark();
     this.mention();
@@ -332,6 +335,7 @@ export function codePane({ store, wire, signal }) {
   store.follow(["graph_choices", "code_documents", "sources"], signal, () => {
     pane.fillChoosers();
     pane.fillSource();
+    pane.select();
   });
   store.follow(["code_nodes"], signal, () => pane.fillNodes());
   store.follow(["code_document"], signal, () => pane.fillCode());

@@ -1,4 +1,5 @@
 import { make, pressable, copyButton } from "./dom.js";
+import { rulePage } from "./rule_page.js";
 import { sourceLine } from "./source.js";
 
 /** @typedef {import("./store.js").Selection} Selection */
@@ -68,14 +69,23 @@ export function findingMarkdown(finding) {
   return `${lines.join("\n")}\n`;
 }
 
-/** @param {any} finding @returns {HTMLElement[]} */
-function explanation(finding) {
+/** What leads to a finding: a call for a cell; in a saved page, which has no session's variable, an address. @param {string} variable @param {any} finding @returns {string} */
+export function selectCall(variable, finding) {
+  if (!variable) return `${location.href.split("#")[0]}#finding-${finding.index}`;
+  return `${variable}.select(finding=${finding.index})  # ${finding.rule_id}: ${finding.title}`;
+}
+
+/** @param {any} finding @param {string} variable @returns {HTMLElement[]} */
+function explanation(finding, variable) {
   const title = make("div", "idj-finding-title");
   const name = make("span", "idj-finding-name", finding.title);
   const copy = copyButton(name, () => findingMarkdown(finding), "Copy");
   copy.title = "Copy this finding as Markdown";
   copy.setAttribute("data-idj", "copy-finding");
-  title.append(make("span", `idj-icon idj-${finding.severity}`, finding.icon), name, copy);
+  const link = copyButton(name, () => selectCall(variable, finding), "Link");
+  link.title = `Copy ${selectCall(variable, finding)}`;
+  link.setAttribute("data-idj", "link-finding");
+  title.append(make("span", `idj-icon idj-${finding.severity}`, finding.icon), name, copy, link);
   const facts = make("div", "idj-facts");
   facts.append(...fact("Seen", finding.observed), ...fact("Allowed", finding.allowed));
   for (const hint of [...finding.fixits, ...finding.hints]) facts.append(...fact("Do", hint));
@@ -87,12 +97,14 @@ function placesOf(wire, finding, chosen, open) {
   if (finding.count < 2) return [];
   const box = make("details", "idj-places");
   box.open = open;
+  const several = new Set(finding.places.map((/** @type {any} */ place) => place.compile_id)).size > 1;
   box.append(make("summary", "", `${finding.count} places`));
   for (const place of finding.places.slice(0, PLACES)) {
     const { compile_id, stage, node, label, line } = place;
     const row = make("div", "idj-place idj-link", "", { "data-idj": "place", "data-node": node });
     row.classList.toggle("idj-lit", node === chosen.node && stage === chosen.stage && compile_id === chosen.compile_id);
-    row.append(make("span", "", [place.module_path, place.op || node].filter(Boolean).join(" · ")), make("span", "idj-quiet", line ? `${label}:${line}` : `${compile_id} ${stage}`));
+    const graph = several ? ` · ${compile_id}` : "";
+    row.append(make("span", "", [place.module_path, place.op || node].filter(Boolean).join(" · ")), make("span", "idj-quiet", line ? `${label}:${line}${graph}` : `${compile_id} ${stage}`));
     pressable(row, () => wire.choose({ finding: finding.index, compile_id, stage, node, label, line }));
     box.append(row);
   }
@@ -107,7 +119,7 @@ function rawDetail(node, finding, open) {
   box.open = open;
   box.append(make("summary", "", node ? `Node ${node.node}` : "Details"));
   const facts = make("div", "idj-facts");
-  if (finding) facts.append(...fact("rule", finding.rule_id, "idj-mono"));
+  if (finding && !finding.has_page) facts.append(...fact("rule", finding.rule_id, "idj-mono"));
   for (const [name, text] of node?.rows ?? []) facts.append(...fact(name, text, "idj-mono"));
   box.append(facts);
   if (node) {
@@ -168,28 +180,34 @@ function namespaceBox({ store, wire }, node) {
 /** @param {import("./store.js").Context} context @returns {HTMLElement} */
 export function detailPane({ store, wire, signal }) {
   const el = make("div", "idj idj-pane idj-detail");
-  const memory = { whole: "" };
+  const inner = make("div", "idj-detail-inner");
+  el.append(inner);
+  const memory = { whole: "", page: false, shown: /** @type {Selection|null} */ (null) };
   const draw = () => {
     const chosen = store.get("selection");
-    const finding = store.get("findings").find((row) => row.index === chosen.finding);
+    const onlyLine = store.get("tab") === "guards"; // they stand on lines, and have nothing to do with nodes and findings
+    const finding = onlyLine ? undefined : store.get("findings").find((row) => row.index === chosen.finding);
     const answer = store.get("node");
     const known = answer.node === chosen.node && answer.stage === chosen.stage && answer.compile_id === chosen.compile_id;
-    const node = chosen.node && known ? answer : null;
+    const node = chosen.node && known && !onlyLine ? answer : null;
     const place = finding?.places.find((one) => one.node === chosen.node && one.stage === chosen.stage && one.compile_id === chosen.compile_id);
     const opened = Boolean(el.querySelector("details.idj-raw[open]"));
     const placesOpen = /** @type {HTMLDetailsElement|null} */ (el.querySelector("details.idj-places"))?.open ?? true;
     const parts = sourceExcerpt({ store, wire, signal }, chosen, place?.text || node?.text || "", memory, draw);
     if (place?.deeper) parts.push(make("div", "idj-quiet idj-deeper", `↳ ${place.deeper}`));
-    if (finding) parts.push(...explanation(finding), ...placesOf(wire, finding, chosen, placesOpen));
-    else if (node) parts.push(make("div", "idj-finding-title", node.title), make("p", "idj-quiet", "No finding on this node."));
+    if (finding) {
+      parts.push(...explanation(finding, store.get("header").variable), ...placesOf(wire, finding, chosen, placesOpen));
+      parts.push(...rulePage({ store, wire, signal }, finding, memory));
+    } else if (node) parts.push(make("div", "idj-finding-title", node.title), node.wrong ? make("p", "idj-error", `✗ ${node.wrong}`) : make("p", "idj-quiet", "No finding on this node."));
     parts.push(...namespaceBox({ store, wire, signal }, node), ...rawDetail(node, finding, finding ? opened : true));
     if (!parts.length) parts.push(make("p", "idj-quiet", "Choose a finding, a node or a line to see it explained here."));
     const focus = document.activeElement;
-    const pressed = focus && el.contains(focus) && focus.closest(".idj-namespace, .idj-bound-code") ? focus.getAttribute("data-idj") : "";
-    el.replaceChildren(...parts);
+    const pressed = focus && el.contains(focus) && focus.closest(".idj-namespace, .idj-bound-code, .idj-page") ? focus.getAttribute("data-idj") : "";
+    inner.replaceChildren(...parts);
     if (pressed) /** @type {HTMLElement|null} */ (el.querySelector(`[data-idj='${pressed}']`))?.focus({ preventScroll: true });
-    el.querySelector(".idj-line.idj-lit")?.scrollIntoView({ block: "nearest" });
+    if (memory.shown !== chosen) el.querySelector(".idj-line.idj-lit")?.scrollIntoView({ block: "nearest" });
+    memory.shown = chosen;
   };
-  store.follow(["selection", "node", "findings", "sources", "binding", "bound", "busy", "failed"], signal, draw);
+  store.follow(["selection", "node", "findings", "sources", "binding", "bound", "page", "tab", "busy", "failed"], signal, draw);
   return el;
 }

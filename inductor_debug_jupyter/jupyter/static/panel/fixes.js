@@ -2,6 +2,10 @@ import { make, copyButton } from "./dom.js";
 
 /** The strip above the panes: what would make the chosen finding go away, checked by Python before it is offered. */
 
+/** Of the strip with its buttons alone, in pixels. */
+const HEIGHT = 35;
+/** The tabs that tell of findings; elsewhere the strip is there only while something is going on or in force. */
+const TABS = new Set(["overview", "findings", "graph"]);
 /** @type {Record<string, string>} */
 const BUSY = { check_fixits: "Checking: the model runs with each fix-it…", apply_fixit: "Applying…", undo_fixit: "Taking back…", fix_all: "Searching: the model runs with many fix-its…" };
 
@@ -51,12 +55,18 @@ export function fixesStrip({ store, wire, signal }) {
   const patch = make("div");
   el.append(bar, offers, lines, patch);
 
+  let height = HEIGHT;
   const draw = () => {
     const view = store.get("fixes");
-    el.classList.toggle("idj-hidden", !view.applied);
-    if (!view.applied) return;
     const busy = store.get("busy").fixes ?? "";
     const error = store.get("failed").fixes ?? "";
+    const hidden = !view.applied || !(TABS.has(store.get("tab")) || view.applied.length || busy || error);
+    height = el.offsetHeight || height;
+    el.classList.toggle("idj-hidden", hidden);
+    // The panes take its room meanwhile, so that the page does not jump when a tab opens.
+    const spare = hidden && view.applied ? `${height}px` : "0px";
+    queueMicrotask(() => el.parentElement?.style.setProperty("--idj-spare", spare));
+    if (hidden) return;
     const finding = store.get("selection").finding;
     check.hidden = finding === null;
     check.disabled = all.disabled = undo.disabled = Boolean(busy);
@@ -72,6 +82,6 @@ export function fixesStrip({ store, wire, signal }) {
     if (patch.dataset.of !== view.patch) patch.replaceChildren(...(view.patch ? [patchBox(view.patch)] : []));
     patch.dataset.of = view.patch;
   };
-  store.follow(["fixes", "selection", "busy", "failed"], signal, draw);
+  store.follow(["fixes", "selection", "tab", "busy", "failed"], signal, draw);
   return el;
 }

@@ -4,7 +4,7 @@ import { Minimap, savePng, saveSvg, svgText } from "./pictures.js";
 
 /**
  * The middle pane: one laid-out graph to pan, zoom, search and choose nodes in. Python lays out, opens and closes boxes,
- * searches and colours (see panels/graph.py); this shows the answers and says what was clicked.
+ * searches and colours (see panel/graph.py); this shows the answers and says what was clicked.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -39,7 +39,7 @@ function toolbar(parts) {
     return parts[name];
   };
   parts.stage = make("select", "", "", { "aria-label": "Graph and stage", "data-idj": "stage" });
-  parts.search = make("input", "", "", { type: "search", placeholder: "Search op, module, class, line", title: "Any name: an op (also one that was taken apart), a module's path or class, a line such as model.py:12; Enter goes to the next", "aria-label": "Search the graph; Enter goes to the next", "data-idj": "search" });
+  parts.search = make("input", "", "", { type: "search", placeholder: "Search", title: "Any name: an op (also one that was taken apart), a module's path or class, a line such as model.py:12; Enter goes to the next", "aria-label": "Search the graph; Enter goes to the next", "data-idj": "search" });
   parts.tally = make("span", "idj-quiet idj-tally", "", { "data-idj": "tally" });
   parts.colour = make("select", "idj-colour", "", { "aria-label": "Colour by", title: "Colour by", "data-idj": "colour" });
   const boxes = make("span", "idj-buttons");
@@ -48,7 +48,7 @@ function toolbar(parts) {
   zoom.append(button("out", "−", "Zoom out (− or Ctrl + wheel)", "zoom-out"), button("in", "+", "Zoom in (+ or Ctrl + wheel)", "zoom-in"), button("fit", "Fit", "Whole graph (0)", "zoom-fit"));
   parts.save = make("select", "idj-save", "", { "aria-label": "Save the picture", title: "Save the whole picture", "data-idj": "save-picture" });
   for (const [value, text] of [["", "Save…"], ["svg", "as SVG"], ["png", "as PNG"]]) parts.save.append(make("option", "", text, { value }));
-  bar.append(parts.stage, parts.search, parts.tally, parts.colour, boxes, zoom, parts.save);
+  bar.append(parts.stage, parts.save, parts.search, parts.tally, parts.colour, boxes, zoom);
   return bar;
 }
 

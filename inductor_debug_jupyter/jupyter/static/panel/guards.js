@@ -166,7 +166,7 @@ function guardRow(row, hint) {
     make("span", "idj-quiet idj-times", row.count > 1 ? `×${row.count}` : ""),
     make("span", "idj-quiet idj-guard-kind", row.kind, { title: row.kind }),
     make("span", "idj-mono idj-guard-graph", graphs, { title: row.graphs.join(", ") }),
-    make("span", "idj-quiet idj-guard-where", row.where && `line ${row.selection.line} of ${row.selection.label}`, { title: row.code ? `${row.where}: ${row.code}` : row.where }),
+    make("span", "idj-quiet idj-guard-where", row.where && `${row.selection.label}:${row.selection.line}`, { title: row.code ? `${row.where}: ${row.code}` : row.where }),
   );
   return line;
 }

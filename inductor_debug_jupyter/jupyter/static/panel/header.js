@@ -1,9 +1,9 @@
-import { make, pressable } from "./dom.js";
+import { copyButton, icon, make, pressable } from "./dom.js";
 
 // The answer in one line (figures lead to tabs), the tab strip, and the strip that says what went wrong.
 
 /** Panes that say themselves what failed in them. */
-const SAY_THEMSELVES = new Set(["fixes", "try", "recompile", "bind", "diff"]);
+const SAY_THEMSELVES = new Set(["fixes", "try", "recompile", "bind", "diff", "page"]);
 const GONE = "This panel is no longer connected; run the cell again.";
 
 /** @typedef {import("./wire.js").Wire} Wire */
@@ -57,16 +57,40 @@ function quickRun(wire) {
   return button;
 }
 
+/** The button that writes the report. @param {Wire} wire @returns {HTMLElement} */
+function reportButton(wire) {
+  const button = make("button", "idj-tool", "", { title: "Report: write one page with everything, for somebody without this notebook", "aria-label": "Report", "data-idj": "report" });
+  button.append(icon("M8 2v8 M4.5 6.5l3.5 3.5l3.5-3.5 M2 13.5h12"));
+  button.addEventListener("click", () => wire.ask("write_report", {}, { pane: "report", words: "Writing the report…" }));
+  return button;
+}
+
+/** Where the report is. @param {any} report @param {() => void} close @returns {HTMLElement[]} */
+function reportLine(report, close) {
+  const path = make("span", "idj-mono idj-report-path", "", { title: report.path });
+  path.append(make("bdi", "", report.path)); // cut off at its beginning: the name of the file is what matters
+  const load = make("button", "", "Download", { "data-idj": "report-download" });
+  load.addEventListener("click", () => {
+    const address = URL.createObjectURL(new Blob([report.text], { type: "text/html" }));
+    make("a", "", "", { href: address, download: report.name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  });
+  const done = make("button", "", "Dismiss");
+  done.addEventListener("click", close);
+  return [make("span", "idj-good", "✓ Report written:"), path, copyButton(path, () => report.path, "Copy path"), load, done];
+}
+
 /** @param {import("./store.js").Context & {id: string}} context @param {HTMLElement[]} tools buttons at the end of the tab strip @returns {HTMLElement} */
 export function headerBar({ store, wire, signal, id }, tools) {
   const el = make("div", "idj-header");
   const trouble = make("div", "idj-trouble", "", { role: "alert", "data-idj": "error" });
+  const report = make("div", "idj-report", "", { role: "status", "data-idj": "report-line" });
   store.follow(["header"], signal, () => {
     const strip = make("div", "idj-strip-bar");
     const right = make("div", "idj-tools");
-    right.append(quickRun(wire), ...tools);
+    right.append(quickRun(wire), reportButton(wire), ...tools);
     strip.append(tabStrip(wire, store.get("header"), id), right);
-    el.replaceChildren(answerLine(wire, store.get("header")), strip, trouble);
+    el.replaceChildren(answerLine(wire, store.get("header")), strip, trouble, report);
   });
   store.follow(["tab", "header"], signal, () => {
     for (const tab of el.querySelectorAll(".idj-tab")) {
@@ -76,6 +100,12 @@ export function headerBar({ store, wire, signal, id }, tools) {
       // The strip is one stop for the Tab key; arrow keys move inside it.
       tab.setAttribute("tabindex", chosen ? "0" : "-1");
     }
+  });
+  store.follow(["report", "busy"], signal, () => {
+    const [busy, written] = [store.get("busy").report, store.get("report")];
+    report.hidden = !busy && !written.path;
+    if (busy) report.replaceChildren(make("span", "idj-quiet", busy));
+    else report.replaceChildren(...(written.path ? reportLine(written, () => store.put("report", {})) : []));
   });
   store.follow(["trouble", "failed", "connection"], signal, () => {
     const failed = Object.entries(store.get("failed")).filter(([pane]) => !SAY_THEMSELVES.has(pane));

@@ -93,7 +93,7 @@ function sliceTools(ask) {
       if (map.shape.length > 2) {
         for (const [name, key] of [["rows", "row_dim"], ["columns", "column_dim"]]) {
           const select = /** @type {HTMLSelectElement} */ (make("select", "", "", { "aria-label": `Dimension of the ${name}`, "data-idj": key }));
-          map.shape.forEach((size, dim) => select.append(make("option", "", `${name}: dimension ${dim} (${size})`, { value: dim })));
+          map.shape.forEach((size, dim) => select.append(make("option", "", `${name}: dim ${dim} (${size})`, { value: dim })));
           select.value = String(map[key]);
           select.addEventListener("change", () => {
             const other = key === "row_dim" ? "columns" : "rows";
@@ -105,7 +105,7 @@ function sliceTools(ask) {
         }
         map.shape.forEach((size, dim) => {
           if (dim === map.row_dim || dim === map.column_dim) return;
-          const label = make("label", "", `dimension ${dim} at `);
+          const label = make("label", "", `dim ${dim} at `);
           const field = /** @type {HTMLInputElement} */ (make("input", "", "", { type: "number", min: 0, max: size - 1, value: map.at[dim], "data-idj": `at-${dim}` }));
           field.addEventListener("change", () => {
             const at = [...map.at];

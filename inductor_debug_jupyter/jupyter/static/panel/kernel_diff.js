@@ -70,6 +70,31 @@ function crashParts(crashes, open) {
   return parts;
 }
 
+/** The ops that are wrong, each with its line. A click shows the node in its graph.
+ *  @param {import("./wire.js").Wire} wire @param {any} view @returns {HTMLElement[]} */
+function culpritLines(wire, view) {
+  return (view.culprits ?? []).map((/** @type {any} */ culprit) => {
+    const box = make("div", "idj-diff-story idj-link", "", { "data-idj": "culprit-line", title: "Show it in the graph" });
+    const head = make("div", "");
+    head.append("Comes in at ", make("b", "", culprit.name));
+    box.append(head, make("div", "idj-quiet", culprit.where), make("code", "idj-mono", culprit.code, { title: culprit.code }));
+    pressable(box, () => {
+      wire.ask("select_node", { node: culprit.node });
+      wire.open("graph");
+    });
+    return box;
+  });
+}
+
+/** @param {any} culprit @returns {HTMLElement[]} */
+function culpritParts(culprit) {
+  const parts = [make("h4", "", `Comes in at ${culprit.op}`, { "data-idj": "culprit" }), ...culprit.lines.map((/** @type {string} */ line) => make("div", "idj-diff-remark", line))];
+  if (!culprit.spec) return parts;
+  const spec = make("details", "idj-diff-spec");
+  spec.append(make("summary", "", "The kernel's spec"), make("div", "idj-mono", culprit.spec));
+  return [...parts, spec];
+}
+
 /** @param {any} output @param {boolean} lit @returns {HTMLElement} */
 function outputRow(output, lit) {
   const row = make("div", "idj-diff-row", "", { role: "option", "aria-selected": String(lit), "data-idj": "output", title: `${output.path}\n${output.reason || output.words}` });
@@ -143,11 +168,9 @@ export function diffPane(context) {
     const failed = store.get("failed").diff;
     if (failed) parts.unshift(make("div", "idj-error", failed, { "data-idj": "diff-error", role: "alert" }));
     const open = [];
-    for (const box of why.querySelectorAll("details")) open[Number(box.getAttribute("data-at"))] = box.open;
+    for (const box of /** @type {NodeListOf<HTMLDetailsElement>} */ (why.querySelectorAll(".idj-diff-stderr"))) open[Number(box.getAttribute("data-at"))] = box.open;
     parts.push(...crashParts(view.crashes, open));
-    for (const culprit of view.culprits ?? []) {
-      parts.push(make("h4", "", `Comes in at ${culprit.op}`, { "data-idj": "culprit" }), ...culprit.lines.map((line) => make("div", "idj-diff-remark", line)));
-    }
+    parts.push(...(view.culprits ?? []).flatMap(culpritParts));
     if (view.searched?.length) parts.push(make("h4", "", "The search for where it comes in"), ...view.searched.map((line) => make("div", "idj-diff-remark", line)));
     if (view.notes?.length) parts.push(make("h4", "", "Notes"), ...view.notes.map((note) => make("div", "idj-diff-remark", note)));
     if (view.images?.length) parts.push(make("h4", "", "Pictures"), ...view.images.map((path) => make("div", "idj-diff-remark idj-mono", path)));
@@ -157,7 +180,8 @@ export function diffPane(context) {
     const view = store.get("diff");
     const title = make("div", "idj-diff-title", "", { title: view.title });
     title.append(make("span", `idj-icon idj-${view.kind}`, view.icon), make("span", "", view.title));
-    head.replaceChildren(title, make("div", "idj-quiet", view.summary));
+    const sentence = make("div", "idj-diff-sentence", view.story, { "data-idj": "diff-story" });
+    head.replaceChildren(sentence, title, make("div", "idj-quiet", view.summary), ...(view.tokens ?? []).map((line) => make("div", "idj-diff-remark", line, { "data-idj": "tokens" })), ...culpritLines(wire, view));
     rows.replaceChildren(
       ...outputs().map((output) => {
         const row = outputRow(output, output.path === store.get("diff_shown"));

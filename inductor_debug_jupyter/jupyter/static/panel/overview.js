@@ -3,6 +3,9 @@ import { make, pressable } from "./dom.js";
 /** @type {Record<string, string>} */
 const ICONS = { error: "✗", warning: "⚠", info: "ℹ" };
 
+/** A longer value of a tile is written smaller. */
+const LONG = 11;
+
 /** The first page: verdict, what to do next, a tile for each tab, time by phase, breaks, recompiles, what was captured. */
 
 /** @param {string} title @param {HTMLElement[]} content @returns {HTMLElement} */
@@ -27,9 +30,9 @@ function itemRow(wire, item, kind) {
   }
   for (const hint of item.hints) told.append(make("div", "idj-hint", `→ ${hint}`));
   row.append(make("span", `idj-icon idj-${item.kind}`, icon), told);
-  if (item.selection && item.tab) {
+  if (item.tab) {
     row.classList.add("idj-link");
-    pressable(row, () => wire.choose(item.selection, item.tab));
+    pressable(row, () => (item.selection ? wire.choose(item.selection, item.tab) : wire.open(item.tab)));
   }
   return row;
 }
@@ -37,7 +40,7 @@ function itemRow(wire, item, kind) {
 /** One figure; pressing it opens its tab. @param {import("./wire.js").Wire} wire @param {any} tile @returns {HTMLElement} */
 function tileBox(wire, tile) {
   const box = make("div", "idj-tile", "", { "data-idj": "tile", "data-title": tile.title, title: [tile.title, tile.value, tile.note].filter(Boolean).join(": ") });
-  box.append(make("div", "idj-tile-title idj-quiet", tile.title), make("div", `idj-tile-value ${tile.kind ? `idj-${tile.kind}` : ""}`, tile.value), make("div", "idj-tile-note idj-quiet", tile.note));
+  box.append(make("div", "idj-tile-title idj-quiet", tile.title), make("div", `idj-tile-value ${tile.kind ? `idj-${tile.kind}` : ""} ${tile.value.length > LONG ? "idj-tile-long" : ""}`, tile.value), make("div", "idj-tile-note idj-quiet", tile.note));
   if (tile.tab) {
     box.classList.add("idj-link");
     box.setAttribute("role", "link");

@@ -6,6 +6,7 @@ import { headerBar } from "./header.js";
 import { heightGrip, recallRoom, roomTools, splitters } from "./room.js";
 import { overviewPane } from "./overview.js";
 import { findingsPane } from "./findings.js";
+import { budgetPane } from "./budget.js";
 import { graphPane } from "./graph.js";
 import { codePane } from "./code.js";
 import { memoryPane } from "./memory.js";
@@ -25,6 +26,7 @@ import { fixesStrip } from "./fixes.js";
 const PANES = {
   overview: overviewPane,
   findings: findingsPane,
+  budget: budgetPane,
   graph: graphPane,
   code: codePane,
   memory: memoryPane,
@@ -47,14 +49,15 @@ const TABS = {
   transfers: ["transfers", "detail"],
   guards: ["guards", "detail"],
   diff: ["diff"],
+  budget: ["budget", "graph", "detail"],
   what_if: ["what_if"],
 };
 
-/** The parts of the state, as in parts.py. */
-const PARTS = [
+/** The parts of the state, as in panel_parts.py. */
+export const PARTS = [
   "header", "trouble", "tab", "selection", "overview", "findings", "sources", "graph_choices", "graph", "graph_paint", "graph_found", "graph_lit",
-  "node", "binding", "bound", "guards", "guard_inputs", "guard_answer", "code_documents", "code_nodes", "code_document", "placement", "transfers",
-  "memory", "diff", "diff_shown", "diff_place", "diff_slice", "diff_point", "what_if", "trials", "trial_shown", "fixes", "widgets", "room",
+  "node", "binding", "bound", "page", "report", "guards", "guard_inputs", "guard_answer", "code_documents", "code_nodes", "code_document", "placement", "transfers",
+  "memory", "diff", "diff_shown", "diff_place", "diff_slice", "diff_point", "budget", "what_if", "trials", "trial_shown", "fixes", "charts", "widgets", "room",
 ];
 
 let views = 0;
@@ -98,7 +101,7 @@ function tellWhole({ target }) {
 }
 
 /** @param {Store} store @param {Wire} wire @param {any} manager @param {HTMLElement} el @param {AbortSignal} signal */
-function show(store, wire, manager, el, signal) {
+export function show(store, wire, manager, el, signal) {
   views += 1;
   const context = { store, wire, signal, manager, id: `idj-${views}-${Math.random().toString(36).slice(2, 8)}` };
   const frame = make("div", "idj idj-frame");

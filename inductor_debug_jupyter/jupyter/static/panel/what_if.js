@@ -187,7 +187,7 @@ export function whatIfPane({ store, wire, signal }) {
     const running = make("fieldset", "");
     running.append(make("legend", "", "Run again, on a copy of the model"));
     if (told.why_not) running.append(make("div", "idj-quiet", told.why_not, { "data-idj": "try-why-not" }));
-    else running.append(labelled("Dtype", chooser("dtype", told.dtype, told.dtypes)), sizeField("batch", told.batch), sizeField("sequence", told.sequence));
+    else running.append(labelled("Dtype", chooser("dtype", told.dtype, told.dtypes)), labelled("Numerics", chooser("numerics", "", told.numerics), "The arithmetic of a device, op by op; eager: Inductor made to round as eager mode does"), sizeField("batch", told.batch), sizeField("sequence", told.sequence));
     form.replaceChildren(judging, running);
   });
   store.follow(["selection"], signal, () => node.replaceChildren(...nodeParts(store.get("selection"), (what) => ask({ node: what }))));
@@ -202,7 +202,7 @@ export function whatIfPane({ store, wire, signal }) {
     const trial = trials[store.get("trial_shown")];
     rows.replaceChildren(...trialRows({ store, wire, signal }));
     rows.classList.toggle("idj-none", !trials.length);
-    detail.replaceChildren(...(trial ? trialParts(wire, trial, store.get("trial_shown")) : [make("p", "idj-quiet", "Change something on the left and press Try: before and after stand here side by side.")]));
+    detail.replaceChildren(...(trial ? trialParts(wire, trial, store.get("trial_shown")) : [make("p", "idj-quiet", "Change something in the form and press Try: before and after will stand here side by side.")]));
   });
   return el;
 }

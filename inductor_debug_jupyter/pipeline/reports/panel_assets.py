@@ -1,4 +1,4 @@
-"""The panel's JavaScript and CSS as the two texts that anywidget takes.
+"""The panel's JavaScript and CSS as two texts: what anywidget takes, and what a page that works without Python takes.
 
 The modules of ``static/panel`` import each other, so that editors, ``tsc`` and node understand them; a notebook takes
 one module that stands alone. :func:`linked` joins them: each becomes a function of its own, in the order of imports,
@@ -13,6 +13,8 @@ from functools import cache
 from importlib.resources import files
 
 ENTRY = "panel.js"
+OFFLINE = "offline.js"
+"""The module that shows panels in a page, with saved data in Python's place."""
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./([\w/]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 _DEFAULT = re.compile(r"^export default (\w+);\n", re.MULTILINE)
@@ -25,9 +27,9 @@ class LinkError(Exception):
 
 
 @cache
-def esm() -> str:
-    """The panel's module."""
-    return linked(_texts(".js"), ENTRY)
+def esm(entry: str = ENTRY) -> str:
+    """The panel's module, or another one that begins elsewhere."""
+    return linked(_texts(".js"), entry)
 
 
 @cache
@@ -38,7 +40,7 @@ def css() -> str:
 
 
 def _texts(ending: str) -> dict[str, str]:
-    folder = files("inductor_debug_jupyter.jupyter") / "static" / "panel"
+    folder = files("inductor_debug_jupyter") / "jupyter" / "static" / "panel"  # read as data: Jupyter is not imported
     return {each.name: each.read_text(encoding="utf-8") for each in folder.iterdir() if each.name.endswith(ending)}
 
 

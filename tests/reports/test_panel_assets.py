@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from inductor_debug_jupyter.jupyter.panel import assets, wire
-from inductor_debug_jupyter.jupyter.panel.parts import EMPTY
+from inductor_debug_jupyter.jupyter.panel import wire
+from inductor_debug_jupyter.pipeline.reports import panel_assets as assets
+from inductor_debug_jupyter.pipeline.views.panel_parts import EMPTY
 
 MODULES = {
     "panel.js": """import { row, Row } from "./list.js";

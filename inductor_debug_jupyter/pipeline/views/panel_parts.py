@@ -11,7 +11,18 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.views.places import nothing
 
-NO_NODE = {"compile_id": "", "stage": "", "node": "", "title": "", "label": "", "line": 0, "text": "", "rows": []}
+NO_NODE = {
+    "compile_id": "",
+    "stage": "",
+    "node": "",
+    "title": "",
+    "label": "",
+    "line": 0,
+    "text": "",
+    "wrong": "",
+    "rows": [],
+}
+NO_DOCUMENT = {"id": "", "title": "", "lines": [], "note": ""}
 NO_GRAPH = {
     "compile_id": "", "stage": "", "svg": "", "nodes": {}, "frames": {}, "note": "", "anchor": "", "opened": 0,
     "closed": 0, "colours": [],
@@ -33,6 +44,8 @@ EMPTY: dict[str, Any] = {
     "node": NO_NODE,
     "binding": {"can_bind": False, "compiled": []},
     "bound": {},
+    "page": {"name": "", "title": "", "blocks": []},  # of the rule that was asked for last
+    "report": {},  # where it was written, and the page itself
     "guards": {
         "summary": "", "rows": [], "total": 0, "breaks": [], "recompiles": [], "storms": [], "timeline": [],
         "symbols": [], "graphs": {}, "hints": {},
@@ -41,7 +54,7 @@ EMPTY: dict[str, Any] = {
     "guard_answer": {},
     "code_documents": [],
     "code_nodes": {"compile_id": "", "stage": "", "rows": []},
-    "code_document": {"id": "", "title": "", "lines": [], "note": ""},
+    "code_document": NO_DOCUMENT,
     "placement": [],
     "transfers": {"summary": "", "transfers": [], "kernels": [], "left_out": 0},
     "memory": {"choices": [], "shown": 0, "title": "", "rows": []},
@@ -50,10 +63,12 @@ EMPTY: dict[str, Any] = {
     "diff_place": {},
     "diff_slice": {},
     "diff_point": "",
+    "budget": {"head": [], "keys": "", "rows": [], "prescription": [], "notes": []},
     "what_if": {},
     "trials": [],
     "trial_shown": -1,
     "fixes": {},
+    "charts": {},  # the data of charts, where there are no widgets: in a report
     "widgets": {},  # charts and the form of a quick run, which are widgets of their own
     "room": {},  # the height and the widths of columns that the user chose
 }  # fmt: skip
