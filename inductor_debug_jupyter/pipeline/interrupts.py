@@ -116,14 +116,11 @@ def never_swallowed() -> Iterator[None]:
         yield
         return
     raised = []
-    waits: list[float] = []
+    waiting = _Waiting()
 
     def handler(number: int, frame: FrameType | None) -> None:
-        if _is_in_context_change(frame) and time.monotonic() - (waits or [time.monotonic()])[0] < _LONGEST_WAIT:
-            waits.append(time.monotonic())
-            threading.Timer(0.002, _thread.interrupt_main).start()
+        if waiting.takes(frame):
             return
-        waits.clear()
         try:
             before(number, frame)
         except KeyboardInterrupt:
@@ -138,10 +135,50 @@ def never_swallowed() -> Iterator[None]:
             raise KeyboardInterrupt from None
         raise
     finally:
+        waits = waiting.ended()
         if signal.getsignal(signal.SIGINT) is handler:
             signal.signal(signal.SIGINT, before)
+        if waits:
+            before(signal.SIGINT, None)
     if raised:
         raise KeyboardInterrupt
+
+
+class _Waiting:
+    """A Ctrl-C that waits until the context manager that it struck in has been entered or left."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._is_over = False
+        self._came_late = False
+        self._lock = threading.Lock()
+        """Held while it is decided whether the signal is sent again: not after the block has ended."""
+
+    def takes(self, frame: FrameType | None) -> bool:
+        """Whether the signal that strikes at ``frame`` has to wait; it is sent again soon."""
+        if self._is_over:  # the block is being left, and raises in the end
+            self._came_late = True
+            return True
+        now = time.monotonic()
+        if not _is_in_context_change(frame) or now - (self._since or now) >= _LONGEST_WAIT:
+            self._since = None
+            return False
+        self._since = self._since or now
+        threading.Timer(0.002, self._send).start()
+        return True
+
+    def _send(self) -> None:
+        with self._lock:
+            if self._since is not None:
+                _thread.interrupt_main()
+
+    def ended(self) -> bool:
+        """No more waiting: whether a Ctrl-C waits still, which is then not sent again."""
+        self._is_over = True
+        with self._lock:
+            waits, self._since = self._since is not None, None
+        self._came_late = self._came_late or waits
+        return self._came_late
 
 
 @contextmanager

@@ -24,6 +24,30 @@ class Watched:
     """Something that a weak reference can point to."""
 
 
+class Leaves:
+    """A context manager in whose exit Ctrl-C strikes."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def _struck_in_its_last_step(error: Exception | None) -> None:
+    with never_swallowed(), Leaves():
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize("error", [None, ValueError("of the code")])
+def test_a_strike_that_waits_when_the_block_ends_is_not_sent_to_what_comes_next(error: Exception | None):
+    """The block ends at once, before the signal is sent again."""
+    with pytest.raises(KeyboardInterrupt):
+        _struck_in_its_last_step(error)
+    time.sleep(0.05)  # whatever is still on its way would strike here
+
+
 def test_a_strike_that_python_drops_is_sent_again():
     watched = Watched()
     reference = weakref.ref(watched, lambda _: signal.raise_signal(signal.SIGINT))
