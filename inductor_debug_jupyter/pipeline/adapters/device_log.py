@@ -17,7 +17,6 @@ from typing import Any
 from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.records import KernelSpec, Note, Transfer
 from inductor_debug_jupyter.pipeline.settings import resolve, said_on_the_line
-from inductor_debug_jupyter.pipeline.views.transfers import event_line
 
 Event = Transfer | KernelSpec
 Listener = Callable[[Event], None]
@@ -90,7 +89,7 @@ def tell(event: Event) -> None:
     for listener in list(_listeners):
         listener(event)
     if logging_mode():
-        log_line(event_line(event))
+        log_line(str(event))
 
 
 def log_line(text: str) -> None:

@@ -28,7 +28,6 @@ from inductor_debug_jupyter.pipeline.isolation import DEFAULT_SECONDS, Answer, L
 from inductor_debug_jupyter.pipeline.isolation.values import Unpacker
 from inductor_debug_jupyter.pipeline.records import CrashRecord, KernelSpec, Transfer, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings, current_compile_id
-from inductor_debug_jupyter.pipeline.views.crash import crash_text
 
 SERVER = "inductor_debug_jupyter.pipeline.adapters.graph_server:GraphServer"
 _numbers = itertools.count()
@@ -171,7 +170,7 @@ class Connection:
         if isinstance(answer, CrashRecord):
             if phase != "backward":
                 self.crashes.append(answer)
-            raise BackendCrashError(crash_text(answer), answer)
+            raise BackendCrashError(str(answer), answer)
         if answer.error:
             raise _error(answer, self.worker.name, phase)
         return answer.value

@@ -36,12 +36,11 @@ from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.formats.recognition import Recognition
 from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff
+from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
 from inductor_debug_jupyter.pipeline.rerun.again import plain_model
 from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
 from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced, compile_to_compare
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
-from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -279,7 +278,7 @@ class KernelDiffHarness:
             outputs, pairs, remarks = self._judged(reference, candidate, config, only_whether)
             notes += remarks
         elif candidate.crash is not None and len(done) == 2:
-            outputs = worst_first(_partial(reference, candidate, candidate.crash, config))
+            outputs = worst_outputs_first(_partial(reference, candidate, candidate.crash, config))
         if spoiled := list(dict.fromkeys(path for execution in done for path in execution.spoiled)):
             why = f"the run wrote to the user's own {', '.join(spoiled[:5])}: something that was not reached holds it"
             notes.append(why)
@@ -309,7 +308,7 @@ class KernelDiffHarness:
             done.append(execution)
             notes += [f"{role} ({backend.name}): {why}" for why in execution.incomplete]
             if execution.crash is not None:
-                notes.append(f"the {role}, {crash_line(execution.crash)}")
+                notes.append(f"the {role}, {execution.crash.sentence}")
             elif execution.error:
                 notes.append(f"the {role} ({backend.name}) raised {execution.error}")
             if execution.error:
@@ -348,7 +347,7 @@ class KernelDiffHarness:
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)
         overwritten = candidate.overwritten - reference.overwritten
         outputs = tuple(_overwritten(output) if output.path in overwritten else output for output in outputs)
-        outputs = worst_first(one_of_each_call(outputs))
+        outputs = worst_outputs_first(one_of_each_call(outputs))
         pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else LivePairs()
         notes += [*reference.notes, *unsteady, *remarks, *drawn, *broken, *self._remarks(outputs)]
         return outputs, pairs, notes
@@ -480,7 +479,7 @@ def _partial(
 ) -> tuple[OutputDiff, ...]:
     """What there was before the crash, compared, and what there would have been."""
     common = {path: reference.values[path] for path in candidate.values if path in reference.values}
-    lost = f"{crash_line(crash)}: there is nothing to compare with"
+    lost = f"{crash.sentence}: there is nothing to compare with"
     missing = [
         OutputDiff(
             path,

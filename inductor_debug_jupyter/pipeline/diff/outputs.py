@@ -26,7 +26,7 @@ from inductor_debug_jupyter.pipeline.diff.metrics import (
     largest_size,
 )
 from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
-from inductor_debug_jupyter.pipeline.views.diff import worst_first
+from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
 from inductor_debug_jupyter.pipeline.words import clip
 
 WHOLE: Final = "output"
@@ -226,7 +226,7 @@ def _with_heatmaps(
     config: ComparisonConfig,
 ) -> tuple[OutputDiff, ...]:
     """The same outputs; those of the worst that have errors get a picture of where these are."""
-    differing = [o for o in worst_first(outputs) if o.verdict != "match" and o.mismatch_percentage is not None]
+    differing = [o for o in worst_outputs_first(outputs) if o.verdict != "match" and o.mismatch_percentage is not None]
     drawn: dict[str, OutputDiff] = {}
     for output in differing[:HEATMAPS_KEPT]:
         one, other = _stacked(reference[output.path]), _stacked(candidate[output.path])

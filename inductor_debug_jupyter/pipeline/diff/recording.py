@@ -28,8 +28,8 @@ from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.reading import MalformedError, check_values, parsed
 from inductor_debug_jupyter.pipeline.records import DiffRecord
+from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder, replacing
-from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 MANIFEST: Final = "inductor_debug"
 SUFFIX: Final = ".safetensors"
@@ -183,7 +183,7 @@ def compare_recordings(
     config = config or ComparisonConfig()
     one, other = (each if isinstance(each, Recording) else Recording.load(each) for each in (reference, candidate))
     compared = compare_flat(one.values, other.values, config)
-    outputs = worst_first(tuple(unless_too_small(each, one.values.get(each.path), config) for each in compared))
+    outputs = worst_outputs_first(tuple(unless_too_small(each, one.values.get(each.path), config) for each in compared))
     models = {str(each.manifest.get("model", "")) for each in (one, other)} - {""}
     notes = [] if len(models) < 2 else [f"the recordings are of different models: {', '.join(sorted(models))}"]
     record = DiffRecord(

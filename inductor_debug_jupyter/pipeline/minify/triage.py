@@ -26,7 +26,6 @@ from inductor_debug_jupyter.pipeline.records import Culprit
 from inductor_debug_jupyter.pipeline.repro.values import copy_of
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.regions import undisturbed
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _failure(graph: FoundGraph, trial: Trial, alone: IsolatedAdapter | None) -> 
     if record.crashes and alone is not None:
         crash = record.crashes[0]
         ends = ProcessEnds(crash, alone, trial.backend, timeout=trial.timeout, **sizes)
-        return ends, Outcome(True, crash_line(crash))
+        return ends, Outcome(True, crash.sentence)
     if record.passed:
         return None, outcome
     error = _raised(lambda: graph.gm.forward(*map(copy_of, graph.inputs)))

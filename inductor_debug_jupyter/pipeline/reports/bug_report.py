@@ -25,7 +25,7 @@ from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 from inductor_debug_jupyter.pipeline.views.text import header_line
-from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_json
 from inductor_debug_jupyter.pipeline.words import clip, size
 
 _STAGES: Final = ("dynamo", "forward", "backward", "post_grad", "ir_pre_fusion", "ir_post_fusion", "code")
@@ -112,8 +112,8 @@ class _Draft:
         self._add("error.txt", "\n\n".join(_errors(record)))
         told = str(record.environment) if record.environment is not None else ""
         self._add("environment.txt", "\n\n".join(filter(None, [_versions(record), told, environment])))
-        events = [*map(transfer_line, record.transfers), *map(kernel_line, record.kernel_specs)]
-        self._add("transfers.txt", "\n".join(map(plain, events)))
+        events = (*record.transfers, *record.kernel_specs)
+        self._add("transfers.txt", "\n".join(plain(str(event)) for event in events))
         self._add("bisect.txt", bisect_text(record.bisect) if record.bisect is not None else "")
         for number, spec in enumerate(record.kernel_specs[:20]):
             self._add(f"kernels/{number:02}_{_file_name(spec.op)}.json", kernel_json(spec))

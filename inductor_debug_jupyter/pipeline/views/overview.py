@@ -17,6 +17,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SessionRecord,
 )
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
+from inductor_debug_jupyter.pipeline.records.findings import severity_counts
 from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
@@ -85,7 +86,7 @@ def _tiles(record: SessionRecord) -> Iterator[Row]:
 
 
 def _findings_tile(record: SessionRecord) -> Row:
-    found = {severity: number for severity, number in text.severity_counts(record.findings).items() if number}
+    found = {severity: number for severity, number in severity_counts(record.findings).items() if number}
     value = " ".join(f"{ICONS[severity]} {number:,}" for severity, number in found.items())
     note = ", ".join(words.count(number, severity) for severity, number in found.items())
     unchecked = "" if record.captures and record.target else "nothing was checked"
@@ -117,7 +118,7 @@ def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> Row:
     on_target = counts["supported"] + counts["decomposable"]
     left = [words.count(counts[status], "op") + end for status, end in _LEFT.items() if counts[status]]
     value = words.share(on_target, total) if total else "–"
-    kind = "" if on_target == total else "error" if text.severity_counts(record.findings)["error"] else "warning"
+    kind = "" if on_target == total else "error" if severity_counts(record.findings)["error"] else "warning"
     note = ", ".join(left) or f"all {words.count(total, 'op')}"
     return Row(title="Coverage", value=value, note=note, tab="placement", kind=kind)
 
@@ -169,7 +170,7 @@ def _verdict(record: SessionRecord) -> str:
     numbers = _numbers(record)
     if record.findings:
         found = text.severity_text(record.findings)
-        refuses = "refuses this" if text.severity_counts(record.findings)["error"] else "would take this, with remarks"
+        refuses = "refuses this" if severity_counts(record.findings)["error"] else "would take this, with remarks"
         return f"{plain(record.target) or 'The target'} {refuses}: {found}{numbers}"
     counted = ((len(record.graph_breaks), "graph break"), (len(record.recompiles), "recompile"))
     events = ", ".join(words.count(number, noun) for number, noun in counted if number)

@@ -8,7 +8,6 @@ put into a line, so that a name cannot start a line of its own.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from inductor_debug_jupyter.pipeline import words
@@ -22,6 +21,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
     Violation,
 )
+from inductor_debug_jupyter.pipeline.records.findings import severity_counts
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views import labels
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
@@ -30,19 +30,12 @@ from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 from inductor_debug_jupyter.pipeline.views.placement import fallback_line
 from inductor_debug_jupyter.pipeline.views.places import model_text, worst_first
-from inductor_debug_jupyter.pipeline.views.transfers import kernel_line, transfer_line
-from inductor_debug_jupyter.pipeline.words import ICONS, SEVERITIES
+from inductor_debug_jupyter.pipeline.words import ICONS
 
 NOTHING_CAPTURED = "Nothing was captured, so NOTHING WAS CHECKED."
 _COLOURS = {"error": "31", "warning": "33", "info": "34", "lit": "1", "good": "32", "quiet": "2"}
 _CONTEXT = 1
 _PLACES_SHOWN = 3
-
-
-def severity_counts(findings: Sequence[Violation]) -> dict[str, int]:
-    """Severity → how many findings; all severities, worst first."""
-    counted = Counter(finding.severity for finding in findings)
-    return {severity: counted[severity] for severity in SEVERITIES}
 
 
 def severity_text(findings: Sequence[Violation]) -> str:
@@ -126,8 +119,8 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     )
     recompiles = [_event("; ".join(item.reasons), item.source, (), item.compile_id) for item in record.recompiles]
     lines += _section("Recompiles", recompiles, limit)
-    lines += _section("Transfers", [[transfer_line(each)] for each in record.transfers], limit)
-    lines += _section("Kernels of the device", [[kernel_line(each)] for each in record.kernel_specs], limit)
+    lines += _section("Transfers", [[str(each)] for each in record.transfers], limit)
+    lines += _section("Kernels of the device", [[str(each)] for each in record.kernel_specs], limit)
     lines += _section("Not captured", _missing(record), limit)
     fallbacks = record.coverage.fallbacks if record.coverage else ()
     lines += _section("Not on the target", [[fallback_line(entry)] for entry in fallbacks], limit)

@@ -13,7 +13,7 @@ from inductor_debug_jupyter.pipeline.comparing.findings import equal_findings, r
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import CoverageRecord, SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.views.text import severity_counts
+from inductor_debug_jupyter.pipeline.records.findings import severity_counts
 from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
 from inductor_debug_jupyter.pipeline.what_if.outputs import Numbers
 

@@ -13,8 +13,6 @@ from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, argument
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import Limits, Worker
 from inductor_debug_jupyter.pipeline.records import CheckRecord, ConformanceRecord, CrashRecord
-from inductor_debug_jupyter.pipeline.views.conformance import check_lines
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 SERVER = f"{__name__}:CheckServer"
 DEFAULT_SECONDS = 60.0
@@ -64,7 +62,7 @@ def _run_there(made: AcceleratorAdapter | str, ids: Sequence[str], limits: Limit
     with Worker(SERVER, limits, name=name) as worker:
         first = worker.ask("open", written, phase="import")
         if isinstance(first, CrashRecord):
-            introduction = f"it cannot be made: {crash_line(first)}"
+            introduction = f"it cannot be made: {first.sentence}"
         elif first.error:
             raise UsageError(first.message.splitlines()[0] if first.message else first.error)
         else:
@@ -98,7 +96,7 @@ def _checked_there(worker: Worker, written: dict[str, Any], check_id: str) -> Ch
     answer = worker.ask("check", written, check_id, phase=f"check {check_id}")
     title = _BY_ID[check_id].title
     if isinstance(answer, CrashRecord):
-        return CheckRecord(check_id, title, "fails", crash_line(answer), _ADVICE.get(answer.kind, _NO_CRASH), answer)
+        return CheckRecord(check_id, title, "fails", answer.sentence, _ADVICE.get(answer.kind, _NO_CRASH), answer)
     if answer.error:
         return CheckRecord(check_id, title, "fails", f"{answer.error}: {answer.message}", "it cannot be made again")
     status, detail, advice = answer.value
@@ -179,4 +177,4 @@ class AdapterConformance:
         found = next(check for check in self.report().checks if check.check_id == check_id)
         if found.status == "does_not_apply":
             pytest.skip(found.detail)
-        assert found.status == "holds", "\n".join(check_lines(found))
+        assert found.status == "holds", str(found)
