@@ -41,14 +41,14 @@ class BackendRules:
         constraints: Sequence[Constraint] | None = None,
         target: str | None = None,
     ) -> None:
-        self._said = (strict, constraints, target)
+        self._given = (strict, constraints, target)
         settings = resolve({"strict": strict, "target": target}, defaults={"strict": True})
         self.context = JudgingContext.of(settings, constraints)
         self.strict = self.context.strict
 
     def read_again(self) -> BackendRules:
         """The same, with what the environment says now."""
-        return BackendRules(*self._said)
+        return BackendRules(*self._given)
 
     def store(self) -> ArtifactStore:
         """Where artifacts go."""
@@ -110,10 +110,10 @@ class Ledger:
 
 
 def _merged_coverage(records: Sequence[SessionRecord]) -> CoverageRecord | None:
-    told = [record.coverage for record in records if record.coverage is not None]
-    if not told:
+    known = [record.coverage for record in records if record.coverage is not None]
+    if not known:
         return None
-    return CoverageRecord(told[-1].target, tuple(graph for coverage in told for graph in coverage.graphs))
+    return CoverageRecord(known[-1].target, tuple(graph for coverage in known for graph in coverage.graphs))
 
 
 def _distinct_breaks(records: Sequence[SessionRecord]) -> tuple[GraphBreak, ...]:

@@ -298,9 +298,9 @@ class CallLog:
             freed for another one of this log. After the comparison :meth:`InputBudget.make_room` frees what is over.
     """
 
-    def __init__(self, budget: InputBudget | None = None, *, asked: bool = False, keep: str = FIRST) -> None:
+    def __init__(self, budget: InputBudget | None = None, *, compares: bool = False, keep: str = FIRST) -> None:
         self.budget = budget
-        self._asked = asked
+        self._compares = compares
         self._keep = keep
         self.calls: list[ModelCall] = []
         self.later: list[ModelCall] = []
@@ -318,11 +318,11 @@ class CallLog:
             self._add_later(model, args, kwargs, backend)
             return
         self._forget_what_is_gone()
-        held = _held(model, weakly=self.budget is not None and not self._asked)
+        held = _held(model, weakly=self.budget is not None and not self._compares)
         self._seen.append(held)
         nbytes = bytes_of((args, kwargs))
-        own = [call.kept for call in self.calls] if self._asked else []
-        if self.budget is not None and not self.budget.make_room(nbytes, spared=own) and not self._asked:
+        own = [call.kept for call in self.calls] if self._compares else []
+        if self.budget is not None and not self.budget.make_room(nbytes, spared=own) and not self._compares:
             self.lost[_name(model)] = LostCall(_name(model), "too large", nbytes)
             return
         self.calls.append(self._copy(held, model, args, kwargs, backend))

@@ -464,8 +464,8 @@ def _as_stated(config: ComparisonConfig, candidate: Backend) -> tuple[Comparison
     known = "the tensors' own formats" if _is_torchs(candidate) else str(candidate.held_as).removeprefix("torch.")
     if stated is None or candidate.held_as == stated or (candidate.held_as is None and not _is_torchs(candidate)):
         return config, []
-    said = str(stated).removeprefix("torch.")
-    return replace(config, numerics=None), [f"numerics={said} was not used: {candidate.name} computes in {known}"]
+    name = str(stated).removeprefix("torch.")
+    return replace(config, numerics=None), [f"numerics={name} was not used: {candidate.name} computes in {known}"]
 
 
 def _differ(reference: Any, candidate: Any) -> bool:

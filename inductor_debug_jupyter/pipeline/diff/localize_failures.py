@@ -117,11 +117,11 @@ class FailureSearch:
         """Why no more is tried; empty while more is."""
         if failure.crash is not None:
             self.ended += 1
-            said, over = f"it has ended {self.ended} times", self.ended >= MOST_CRASHES
+            why, over = f"it has ended {self.ended} times", self.ended >= MOST_CRASHES
         else:
             self.raised += 1
-            said, over = f"it has raised {self.raised} times", self.raised >= MOST_ERRORS
-        return said if over or failure.no_use else ""
+            why, over = f"it has raised {self.raised} times", self.raised >= MOST_ERRORS
+        return why if over or failure.no_use else ""
 
     def settle(self, graph: str) -> None:
         """A graph was gone through: a part that failed, and no op of it alone, is told of."""

@@ -18,7 +18,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Place, error_heatmap, look_closer, number_text
-from inductor_debug_jupyter.pipeline.diff.gates import ask_gates, gated_verdict
+from inductor_debug_jupyter.pipeline.diff.gates import check_gates, gated_verdict
 from inductor_debug_jupyter.pipeline.diff.metrics import (
     LARGEST_SHARE,
     TensorComparisonResult,
@@ -189,7 +189,7 @@ def _held_to_gates(output: OutputDiff, reference: Any, candidate: Any, config: C
         return output
     plainly = dataclasses.replace(config.for_executions(), require=None)
     found = compare_tensors(reference, candidate, plainly, details=any(gate.name == "ulp" for gate in config.gates))
-    answer = ask_gates(config.gates, found, torch.as_tensor(reference), torch.as_tensor(candidate))
+    answer = check_gates(config.gates, found, torch.as_tensor(reference), torch.as_tensor(candidate))
     return dataclasses.replace(
         output,
         verdict=gated_verdict(output.verdict, answer),

@@ -90,8 +90,8 @@ class Recording:
             raise NotFoundError(f"there is no recording {quoted(str(source))}")
         try:
             with safe_open(str(source), framework="pt") as opened:
-                names, told = list(opened.keys()), (opened.metadata() or {}).get(MANIFEST, "{}")
-            manifest = parsed(lambda: json.loads(told))
+                names, metadata = list(opened.keys()), (opened.metadata() or {}).get(MANIFEST, "{}")
+            manifest = parsed(lambda: json.loads(metadata))
             check_values(manifest)
         except (SafetensorError, OSError, MalformedError) as error:
             reason = " ".join(str(error).split())[:300]

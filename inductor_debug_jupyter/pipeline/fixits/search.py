@@ -132,11 +132,11 @@ class FixItSearch:
         return self.attempt(fixits)
 
     def _problem(self, trial: FixTrial) -> str:
-        said = "".join(f" ({note})" for note in trial.diff.notes[:1])
+        note = "".join(f" ({note})" for note in trial.diff.notes[:1])
         if not trial.after.captures:
-            return f"nothing was captured with it{said}"
+            return f"nothing was captured with it{note}"
         if not trial.same_numbers:
-            return f"the numbers are {trial.diff.verdict}{said}"
+            return f"the numbers are {trial.diff.verdict}{note}"
         if _refused(trial.after) >= _refused(self.record):
             return _NO_GAIN
         return ""

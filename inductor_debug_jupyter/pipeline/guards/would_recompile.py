@@ -113,7 +113,7 @@ def would_recompile(
     return RecompileAnswer("no", called.name, f"all guards of {entry.compile_id} hold", entry.compile_id)
 
 
-def ask_recorder(recorder: Recorder, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecompileAnswer:
+def recompile_answer(recorder: Recorder, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecompileAnswer:
     """:func:`would_recompile` for a function that was called while the recorder listened."""
     return would_recompile(chosen_function(recorder.called.functions, target), recorder.live.values(), args, kwargs)
 

@@ -181,12 +181,12 @@ class Minifier:
         self._minimal: MinimalRepro | None = None
         self._script: str | None = None
         self._total = len(calls_of(gm))
-        self._told = on_progress or (lambda progress: None)
+        self._on_progress = on_progress or (lambda progress: None)
         self._tested = Evaluations(
             lambda case: self.predicate(case.gm, [copy_of(value) for value in case.inputs]),
             Budget(max_evaluations, seconds),
             journal,
-            self._tell,
+            self._report_progress,
         )
 
     @classmethod
@@ -332,10 +332,10 @@ class Minifier:
             )
         return gm
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         smallest = self._tested.smallest
         ops = smallest.ops if smallest is not None else self._total
-        self._told(Progress(len(self._tested.seen) + 1, ops, self._total, self._tested.seconds))
+        self._on_progress(Progress(len(self._tested.seen) + 1, ops, self._total, self._tested.seconds))
 
     def repro_script(self) -> str:
         """The text of the standalone script; :meth:`generate_repro_script` also checks that it fails alone.

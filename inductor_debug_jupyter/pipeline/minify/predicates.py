@@ -192,8 +192,8 @@ class RaisesSame(FailurePredicate):
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that runs the graph and compares what it raises."""
         run, found = run_source(self._run, self._written_as, open_sizes=self.open_sizes, backward=self.needs_gradients)
-        told = "\n\n".join(inspect.getsource(part) for part in (innermost, first_line, signature, same_error))
-        source = f"EXPECTED = {self.expected!r}\n\n\n{told}\n\n{run}\n{_RAISES}"
+        functions = "\n\n".join(inspect.getsource(part) for part in (innermost, first_line, signature, same_error))
+        source = f"EXPECTED = {self.expected!r}\n\n\n{functions}\n\n{run}\n{_RAISES}"
         check_ = FailureCheck(source, self.expected[1], ("import re",), found.needs, found.text)
         return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)
 

@@ -158,5 +158,5 @@ def _raised(run: Callable[[], Any]) -> BaseException | None:
 def _digest(graph: FoundGraph, trial: Trial) -> str:
     """What tells this reduction from others: the graph, the shapes of its inputs, and how the backend is tried."""
     shapes = [(str(value.dtype), tuple(value.shape)) for value in graph.inputs if isinstance(value, torch.Tensor)]
-    told = (graph.gm.code, shapes, backend_name(trial.backend), trial.backward, trial.open_sizes)
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    identity = (graph.gm.code, shapes, backend_name(trial.backend), trial.backward, trial.open_sizes)
+    return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]

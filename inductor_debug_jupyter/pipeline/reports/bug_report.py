@@ -110,8 +110,8 @@ class _Draft:
         record = self.record
         self._add_repro()
         self._add("error.txt", "\n\n".join(_errors(record)))
-        told = str(record.environment) if record.environment is not None else ""
-        self._add("environment.txt", "\n\n".join(filter(None, [_versions(record), told, environment])))
+        recorded = str(record.environment) if record.environment is not None else ""
+        self._add("environment.txt", "\n\n".join(filter(None, [_versions(record), recorded, environment])))
         events = (*record.transfers, *record.kernel_specs)
         self._add("transfers.txt", "\n".join(plain(str(event)) for event in events))
         self._add("bisect.txt", bisect_text(record.bisect) if record.bisect is not None else "")

@@ -142,56 +142,56 @@ class Comparing:
         self.pairs = LivePairs()
         """The worst outputs' tensors of the last comparison, for the panel."""
 
-    def diff(self, reference: Any, asked: Comparison, *, pictures: bool) -> DiffReport:
+    def diff(self, reference: Any, given: Comparison, *, pictures: bool) -> DiffReport:
         """Compare the outputs of all kept calls on ``reference`` and on the candidate."""
         settings = self._context.settings
         reference = settings["diff"] or "eager" if reference is None else reference
-        asked = replace(
-            asked,
-            candidate=settings["candidate"] if asked.candidate is None else asked.candidate,
-            backward=bool(settings["backward"]) if asked.backward is None else asked.backward,
-            config=asked.config or self._by_the_target(asked.candidate or settings["candidate"]),
+        given = replace(
+            given,
+            candidate=settings["candidate"] if given.candidate is None else given.candidate,
+            backward=bool(settings["backward"]) if given.backward is None else given.backward,
+            config=given.config or self._by_the_target(given.candidate or settings["candidate"]),
         )
         shelf = self._shelf() if pictures else None
         calls, notes = list(self._calls.compared()), self._record.now.notes
-        tokens = bool(settings["tokens"]) if asked.tokens is None else asked.tokens
+        tokens = bool(settings["tokens"]) if given.tokens is None else given.tokens
         reports = []
         for call in calls:
-            harness = self._harness(call, asked, reference)
+            harness = self._harness(call, given, reference)
             with as_called(call), listening(self._device), in_force(settings):
                 reports.append(harness.compare(pictures, shelf))
         report = self._with_lost(_over_calls(calls, reports, tokens=tokens))
-        self._last = asked
+        self._last = given
         self._wrong_call = next((call for call, each in zip(calls, reports, strict=True) if not each.passed), None)
         self.pairs = report.pairs
         self._record.update(diff=report.record, **self._device.fields(notes))
         return report
 
-    def localize(self, asked: Comparison, *, pictures: bool) -> LocalizationRecord:
+    def localize(self, given: Comparison, *, pictures: bool) -> LocalizationRecord:
         """Find what is wrong on the candidate."""
         shelf = self._shelf()
         call, others = self._call_to_search()
-        harness = self._harness(call, self._as_last(asked))
+        harness = self._harness(call, self._as_last(given))
         with as_called(call), in_force(self._context.settings):
             found = harness.localize(generate_visualizations=pictures, output_dir=shelf)
         found = replace(found, notes=(*found.notes, *others))
         self._record.update(localization=found)
         return found
 
-    def bisect(self, asked: Comparison, beside: Any = None) -> BisectRecord:
+    def bisect(self, given: Comparison, beside: Any = None) -> BisectRecord:
         """Find the rung that brings the error in; the candidate is the adapter."""
         call, others = self._call_to_search()
-        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
+        last, goes_backward = self._as_last(given), self._goes_backward(call, given)
         with as_called(call), in_force(self._context.settings):
             found = bisect_stages(
                 call.model,
                 call.inputs,
-                adapter=asked.candidate if asked.candidate is not None or is_rung(last.candidate) else last.candidate,
+                adapter=given.candidate if given.candidate is not None or is_rung(last.candidate) else last.candidate,
                 config=last.config,
                 model_name=call.name,
                 backward=goes_backward,
                 beside=beside,
-                **asked.limits(self._context.settings),
+                **given.limits(self._context.settings),
             )
         found = replace(found, explanation=" ".join(filter(None, [found.explanation, *others])))
         self._record.update(bisect=found)
@@ -235,7 +235,7 @@ class Comparing:
         """The ops that the target computes in float32, where its own arithmetic is meant."""
         return () if numerics or self._context.settings["numerics"] else self._context.profile.precise
 
-    def minify(self, asked: Comparison, reduction: Reduction) -> MinimalRepro:
+    def minify(self, given: Comparison, reduction: Reduction) -> MinimalRepro:
         """Reduce what fails to the smallest graph, and write its script."""
         call, _ = self._call_to_search()
         options = reduction.options()
@@ -244,25 +244,25 @@ class Comparing:
             if reduction.error is not None or reduction.fails is not None:
                 rules, fails, target = self._context.rules, reduction.fails, self._context.settings["target"]
                 options |= {"fails": fails, "rules": rules, "target": target, "setup": lines}
-                if asked.candidate is not None and fails is None:
-                    options["backend"] = asked.candidate
+                if given.candidate is not None and fails is None:
+                    options["backend"] = given.candidate
                 minifier = Minifier.of_model(call.model, call.inputs, reduction.error, **options)
             else:
-                minifier = self._minifier(call, asked, {**options, "setup": lines})
+                minifier = self._minifier(call, given, {**options, "setup": lines})
             found = minifier.written(self._shelf() if reduction.path is None else reduction.path)
         self._record.update(repros=(*self._record.now.repros, str(found.path)), minimal=found.record)
         return found
 
-    def _minifier(self, call: ModelCall, asked: Comparison, options: dict[str, Any]) -> Minifier:
+    def _minifier(self, call: ModelCall, given: Comparison, options: dict[str, Any]) -> Minifier:
         """The minifier of whatever fails on the candidate: without gradients, with them, with symbolic sizes."""
-        last, goes_backward = self._as_last(asked), self._goes_backward(call, asked)
-        limits = asked.limits(self._context.settings)
+        last, goes_backward = self._as_last(given), self._goes_backward(call, given)
+        limits = given.limits(self._context.settings)
         searched = self._record.now.localization
         culprits = searched.culprits if searched is not None and searched.candidate == last.candidate else ()
         trial = Trial(
             last.candidate,
             config=last.config,
-            isolate=limits["isolate"] or asked.isolate,
+            isolate=limits["isolate"] or given.isolate,
             timeout=limits["timeout"],
             memory_limit=limits["memory_limit"],
             culprits=culprits,
@@ -291,16 +291,16 @@ class Comparing:
         notes = (*report.record.notes, *(f"not compared: {why}" for why in lost))
         return DiffReport(replace(report.record, verdict=verdict, notes=notes), report.pairs)
 
-    def _as_last(self, asked: Comparison) -> Comparison:
+    def _as_last(self, given: Comparison) -> Comparison:
         """What the user left open is as in the last comparison, or as on the magic's line."""
         settings = self._context.settings
         candidate = settings["candidate"]
         last = self._last or Comparison(candidate, bool(settings["backward"]), self._by_the_target(candidate))
         return replace(
-            asked,
-            candidate=last.candidate if asked.candidate is None else asked.candidate,
-            backward=last.backward if asked.backward is None else asked.backward,
-            config=asked.config or last.config,
+            given,
+            candidate=last.candidate if given.candidate is None else given.candidate,
+            backward=last.backward if given.backward is None else given.backward,
+            config=given.config or last.config,
         )
 
     def _by_the_target(self, candidate: Any) -> ComparisonConfig:
@@ -317,14 +317,14 @@ class Comparing:
             require=settings["require"],
         )
 
-    def _goes_backward(self, call: ModelCall, asked: Comparison) -> bool:
+    def _goes_backward(self, call: ModelCall, given: Comparison) -> bool:
         """Whether gradients belong to the answer: the user or the last comparison says so, or the cell went backward.
 
         The cell did when the model's parameters hold gradients, or when a backward was captured of a model in training
         mode or of a function.
         """
-        if asked.backward is not None or self._as_last(asked).backward:
-            return bool(self._as_last(asked).backward)
+        if given.backward is not None or self._as_last(given).backward:
+            return bool(self._as_last(given).backward)
         module = call.model if isinstance(call.model, torch.nn.Module) else None
         if module is not None and any(parameter.grad is not None for parameter in module.parameters()):
             return True
@@ -341,14 +341,14 @@ class Comparing:
     def _shelf(self) -> Shelf:
         return Shelf(self._record.store(), self._record.now.id)
 
-    def _harness(self, call: ModelCall, asked: Comparison, reference: Any = "eager") -> KernelDiffHarness:
+    def _harness(self, call: ModelCall, given: Comparison, reference: Any = "eager") -> KernelDiffHarness:
         return KernelDiffHarness(
             call.model,
             call.inputs,
             model_name=call.name,
             reference_backend=reference,
-            test_backend=asked.candidate,
-            comparison_config=asked.config,
-            backward=bool(asked.backward),
-            **asked.limits(self._context.settings),
+            test_backend=given.candidate,
+            comparison_config=given.config,
+            backward=bool(given.backward),
+            **given.limits(self._context.settings),
         )

@@ -28,7 +28,7 @@ from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, InductorDebugError
 from inductor_debug_jupyter.pipeline.fixits import FixIt, FixResult, FixTrial, Offers
 from inductor_debug_jupyter.pipeline.fixits.patch import Patch
-from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, ask_recorder
+from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, recompile_answer
 from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.minify import MinimalRepro
 from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
@@ -361,11 +361,11 @@ class DebugSession:
             NotFoundError: nothing compiled was called, or the session was loaded from a file, which has no live guards.
             UsageError: several functions were called, or this one does not take these inputs.
         """
-        return ask_recorder(self._calls.recorder, None, args, kwargs)
+        return recompile_answer(self._calls.recorder, None, args, kwargs)
 
     def would_recompile_of(self, target: Any, /, *args: Any, **kwargs: Any) -> RecompileAnswer:
         """:meth:`would_recompile` of one of several: ``target`` is its name, the function or the module."""
-        return ask_recorder(self._calls.recorder, target, args, kwargs)
+        return recompile_answer(self._calls.recorder, target, args, kwargs)
 
     @property
     def what_if(self) -> ChangedInputs:
@@ -406,8 +406,8 @@ class DebugSession:
             NotFoundError: no model call was kept (see ``keep_inputs``).
             CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
-        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit, tokens)
-        return self._comparing.diff(reference, asked, pictures=generate_visualizations)
+        given = Comparison(candidate, backward, config, isolate, timeout, memory_limit, tokens)
+        return self._comparing.diff(reference, given, pictures=generate_visualizations)
 
     @stoppable
     def localize(
@@ -433,8 +433,8 @@ class DebugSession:
             UsageError: the candidate is eager mode.
             CannotSendError: with ``isolate``, a backend that another process cannot import.
         """
-        asked = Comparison(candidate, backward, None, isolate, timeout, memory_limit)
-        return self._comparing.localize(asked, pictures=generate_visualizations)
+        given = Comparison(candidate, backward, None, isolate, timeout, memory_limit)
+        return self._comparing.localize(given, pictures=generate_visualizations)
 
     @stoppable
     def error_budget(self, of: str | None = None, *, numerics: str | None = None) -> ErrorBudget:
@@ -525,8 +525,8 @@ class DebugSession:
             UsageError: nothing is wrong.
             ReproError: as for :meth:`minify`.
         """
-        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
-        found = self._comparing.minify(asked, Reduction(path=path, setup=setup))
+        given = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
+        found = self._comparing.minify(given, Reduction(path=path, setup=setup))
         assert found.path is not None
         return found.path
 
@@ -568,9 +568,9 @@ class DebugSession:
             ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone;
                 :class:`FlakyFailureError` when the failure comes and goes.
         """
-        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
+        given = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
         reduction = Reduction(error, fails, path, setup, seconds, evaluations, on_progress)
-        return self._comparing.minify(asked, reduction)
+        return self._comparing.minify(given, reduction)
 
     def bug_report(
         self, path: str | Path | None = None, *, include_source: bool = False, include_weights: bool = False

@@ -95,8 +95,8 @@ class Fixing:
                 wanted[fixit.key] = fixit
         trial = self.attempt(list(wanted.values()))
         if not trial.after.captures or not trial.same_numbers:
-            said = "; ".join(trial.diff.notes[:1]) or trial.diff.verdict
-            raise UsageError(f"{', '.join(fixit.title for fixit in trial.fixits)}: not applied, {said}")
+            reason = "; ".join(trial.diff.notes[:1]) or trial.diff.verdict
+            raise UsageError(f"{', '.join(fixit.title for fixit in trial.fixits)}: not applied, {reason}")
         self._show([*self._applied, trial])
         return trial
 
@@ -165,8 +165,8 @@ class Fixing:
         """The findings say which verified fix-its would help, in words."""
         words: dict[str, list[str]] = {}
         for fixit, trial in verified:
-            said = f"{fixit.title}, checked: {trial.diff.verdict}, at most {trial.max_error:.2g} off"
-            words.setdefault(fixit.finding, []).append(said)
+            description = f"{fixit.title}, checked: {trial.diff.verdict}, at most {trial.max_error:.2g} off"
+            words.setdefault(fixit.finding, []).append(description)
         if words:
             findings = tuple(
                 replace(each, fixits=tuple(words[finding_key(each)])) if finding_key(each) in words else each

@@ -31,9 +31,9 @@ from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_
 from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, base_judging, changed_judging, with_changes
 from inductor_debug_jupyter.pipeline.what_if.numerics import (
     EAGER,
-    arithmetic_asked,
     notes_on,
     numbers_rounded_as_eager,
+    requested_arithmetic,
 )
 from inductor_debug_jupyter.pipeline.what_if.outputs import compared_outputs, run_call
 
@@ -102,7 +102,7 @@ class WhatIfs:
             if request.reruns:
                 raise OptionError("numerics='eager' runs the calls as they were: give it alone")
             return numbers_rounded_as_eager([each.call for each in changed])
-        arithmetic, notes = arithmetic_asked(request.numerics)
+        arithmetic, notes = requested_arithmetic(request.numerics)
         changed = [replace(each, arithmetic=arithmetic) for each in changed]
         numbers = compared_outputs(changed, captures, [], [run_call(each) for each in changed])
         return numbers, (*notes, *notes_on(numbers))

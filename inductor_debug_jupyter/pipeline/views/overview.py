@@ -185,8 +185,12 @@ def _numbers(record: SessionRecord) -> str:
     """The end of a verdict that says what is wrong with the numbers; empty when they are right or not compared."""
     if record.diff is None or diff_kind(record) == "good":
         return ""
-    told = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
-    return f", but the numbers are wrong: {told}" if diff_kind(record) == "error" else f", but the numbers were {told}"
+    verdict = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
+    return (
+        f", but the numbers are wrong: {verdict}"
+        if diff_kind(record) == "error"
+        else f", but the numbers were {verdict}"
+    )
 
 
 def _next_steps(lookup: Lookup, breaks: list[Row], recompiles: list[Row]) -> list[Row]:
@@ -233,9 +237,9 @@ def _wrong_numbers(lookup: Lookup) -> Iterator[Row]:
             hints=["session.reproduce() writes a script that shows it, session.bug_report(path) a report"],
         )
     if record.diff is not None and record.diff.verdict == "mismatch" and found is None:
-        told = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
+        verdict = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
         hint = "session.localize() finds the op that brings it in, and its line"
-        yield step | Row(text=f"The numbers are wrong: {told}", hints=[hint])
+        yield step | Row(text=f"The numbers are wrong: {verdict}", hints=[hint])
 
 
 def _break_item(item: GraphBreak, lookup: Lookup) -> Row:

@@ -75,8 +75,8 @@ def diff_verdict(record: DiffRecord) -> str:
     if record.verdict == "mismatch":
         wrong = sum(output.verdict == "mismatch" for output in record.outputs)
         return f"✗ KernelDiff: {words.count(wrong, 'output')} differ" + ("s" if wrong == 1 else "")
-    told = {"match": "✓ KernelDiff: match", "rounding": "✓ KernelDiff: rounding"}
-    return told.get(record.verdict, "⚠ KernelDiff: not compared")
+    good = {"match": "✓ KernelDiff: match", "rounding": "✓ KernelDiff: rounding"}
+    return good.get(record.verdict, "⚠ KernelDiff: not compared")
 
 
 def header_line(record: SessionRecord, *, timings: bool = True) -> str:
@@ -165,8 +165,8 @@ def strict_message(
     ``unchecked`` is what nobody can say anything about: strict mode does not pass it.
     """
     counts = severity_counts(findings)
-    told = ", ".join(words.count(number, severity) for severity, number in counts.items() if number)
-    refused = f"refuses this: {told or 'no reason recorded'}"
+    tally = ", ".join(words.count(number, severity) for severity, number in counts.items() if number)
+    refused = f"refuses this: {tally or 'no reason recorded'}"
     lines = [f"{plain(target)} {refused if findings or not unchecked else 'may refuse this: it could not be checked'}"]
     lines += [f"could not be checked: {plain(note.part)}: {plain(note.message)}" for note in unchecked]
     for _, finding in worst_first(tuple(findings)):
@@ -290,8 +290,8 @@ def _event(what: str, line: SourceLine | None, hints: Sequence[str], prefix: str
     where = line_text(line) if line else ""
     head = " · ".join(filter(None, [plain(prefix), where]))
     reason = [plain(part) for part in what.strip().splitlines()] or ["no reason recorded"]
-    told = [head, *(f"  {part}" for part in reason)] if head else reason
-    return [*told, *(f"  do: {plain(hint)}" for hint in hints)]
+    lines = [head, *(f"  {part}" for part in reason)] if head else reason
+    return [*lines, *(f"  do: {plain(hint)}" for hint in hints)]
 
 
 def _section(title: str, items: Sequence[Sequence[str]], limit: int | None) -> list[str]:

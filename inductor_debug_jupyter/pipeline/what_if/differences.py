@@ -202,8 +202,8 @@ def _numbers_figure(numbers: Numbers) -> Figure:
 def _noise(numbers: Numbers) -> tuple[str, Kind]:
     """The output with the least signal, and whether the numbers are numbers still."""
     known = [each.signal_to_noise for each in numbers.outputs if each.signal_to_noise is not None]
-    told = f"SQNR {min(known):.1f} dB" if known else "not finite"
-    return told, "other" if math.isfinite(numbers.largest) else "worse"
+    signal = f"SQNR {min(known):.1f} dB" if known else "not finite"
+    return signal, "other" if math.isfinite(numbers.largest) else "worse"
 
 
 def _signed(number: float) -> str:

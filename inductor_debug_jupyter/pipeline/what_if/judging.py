@@ -128,10 +128,10 @@ def _changed_context(base: JudgingContext, request: WhatIfRequest, profile: Devi
 
 def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """The settings with some values replaced; denied ops add up."""
-    said = dict(changes)
-    if "deny" in said:
-        said["deny"] = (*(settings["deny"] or ()), *said["deny"])
-    return Settings({**settings.values, **{name: Setting(value, ORIGIN) for name, value in said.items()}})
+    values = dict(changes)
+    if "deny" in values:
+        values["deny"] = (*(settings["deny"] or ()), *values["deny"])
+    return Settings({**settings.values, **{name: Setting(value, ORIGIN) for name, value in values.items()}})
 
 
 def _setting_changes(base: DeviceProfile, profile: DeviceProfile, given: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS
 from inductor_debug_jupyter.pipeline.adapters.conformance.subject import AdapterUnderTest, DoesNotApplyError, FailsError
-from inductor_debug_jupyter.pipeline.adapters.graph_server import tell_ops
+from inductor_debug_jupyter.pipeline.adapters.graph_server import report_ops
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, arguments, check_name, find_adapter, reference
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import Limits, Worker
@@ -108,7 +108,7 @@ class CheckServer:
 
     def __init__(self) -> None:
         self._subject: AdapterUnderTest | None = None
-        tell_ops()
+        report_ops()
 
     def open(self, written: dict[str, Any]) -> str:
         """Build the adapter; returns its capabilities as text."""
