@@ -112,7 +112,7 @@ Costs = Mapping[str, Cost]
 
 
 def _measured(names: Sequence[str], job: Job, repeats: int, children: Children, progress: Progress) -> dict[str, Cost]:
-    """Every contender on an encoder of ``job``'s layers; one that failed is not asked again."""
+    """Every contender on an encoder of ``job``'s layers; one that failed is not run again."""
     answers: dict[str, list[Answer]] = {name: [] for name in names}
     errors: dict[str, str] = {}
     rounds = [] if job.small else [("not counted", list(names))]

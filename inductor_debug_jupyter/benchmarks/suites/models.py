@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure what was asked for, print the table; 1 when a backend failed or numbers are wrong."""
+    """Measure the chosen models, print the table; 1 when a backend failed or numbers are wrong."""
     if args.list:
         print_table(("Model", "What it is"), [(name, benchmark_model(name).description) for name in MODEL_NAMES])
         return 0

@@ -32,7 +32,7 @@ class FixController:
         return bool(self._session.applied)
 
     def answers(self) -> wire.Handlers:
-        """What may be asked of it; each changes :meth:`view`."""
+        """The requests that this strip answers, each with its handler; each changes :meth:`view`."""
         return {
             wire.CheckFixits: lambda request: self._check(request.finding),
             wire.ApplyFixit: lambda request: self._apply(request.offer),

@@ -242,7 +242,7 @@ class Panes:
     # The selection
 
     def select(self, chosen: Selection | dict[str, Any]) -> None:
-        """Choose something: every part that shows it follows, and ``on_select`` is told."""
+        """Choose something: every part that shows it follows, and ``on_select`` is called."""
         selection = cast(Selection, {**nothing(), **chosen})
         self._choose(selection)
         self._show_node(dict(selection))

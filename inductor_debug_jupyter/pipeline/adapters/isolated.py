@@ -210,7 +210,7 @@ class RemoteGraph:
         self.name = f"a graph of {len(ops)} ops" if len(ops) != 1 else f"a graph of one op ({ops[0].name})"
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run it."""
+        """Run the graph in the adapter's process."""
         wants_gradient = torch.is_grad_enabled() and any(
             isinstance(each, torch.Tensor) and each.requires_grad for each in inputs
         )

@@ -55,7 +55,7 @@ class BackendRules:
         return ArtifactStore.of(self.context.settings)
 
     def usable_store(self) -> ArtifactStore | None:
-        """The same, or None when nothing could be saved there: that was said already."""
+        """The same, or None when nothing could be saved there: a warning said so already."""
         store = self.store()
         return None if str(store.folder) in _unusable else store
 
@@ -76,7 +76,7 @@ class Ledger:
         return record
 
     def save(self, store: ArtifactStore) -> None:
-        """Write everything seen so far. What cannot be written is said once and never fails the user's compile."""
+        """Write everything seen so far. A folder that cannot be written is one warning, not a failed compile."""
         folder = str(store.folder)
         try:
             store.save_session(self.merged())
@@ -144,7 +144,7 @@ def forget_compiles() -> None:
 
 
 def start_record(graph_module: torch.fx.GraphModule) -> Recorder:
-    """A recorder that has already been told the Dynamo graph: Dynamo told its listeners before it called us.
+    """A recorder that is given the Dynamo graph by us: Dynamo reported it before it called the backend.
 
     Raises:
         UsageError: it is not a graph.

@@ -3,7 +3,7 @@
 torch renders the graphs of every stage for its trace anyway, so those texts are taken from it. On a cache hit the
 trace is all there is: torch replays the texts of the compile that filled the cache, and nothing else.
 
-:class:`CompileSteps` tells a progress line what the compiler is doing right now, in a few words.
+:class:`CompileSteps` gives a progress line the compiler's current step, in a few words.
 """
 
 from __future__ import annotations

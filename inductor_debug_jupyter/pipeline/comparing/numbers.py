@@ -56,7 +56,7 @@ def culprit_changes(before: LocalizationRecord | None, after: LocalizationRecord
 
 
 def why_no_numbers(before: DiffRecord | None, after: DiffRecord | None) -> Iterator[str]:
-    """Why nothing, or not everything, can be said about the numbers."""
+    """Why the numbers of two runs could not be compared, or not all of them."""
     for name, record in (("before", before), ("after", after)):
         if record is None:
             yield f"numbers: nothing was compared {name}"

@@ -1,4 +1,4 @@
-"""Compare two runs, and tell causes from consequences.
+"""Compare two runs, and separate causes from consequences.
 
 A program is compared stage by stage, and the first stage that differs is the cause: an op that is new in the Dynamo
 graph makes new nodes in every later graph. In the same way the guards of a graph that a new break begins, and the

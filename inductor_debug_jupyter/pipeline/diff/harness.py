@@ -111,7 +111,7 @@ class KernelDiffHarness:
         if comparison_config is not None and not isinstance(comparison_config, ComparisonConfig):
             raise OptionError(f"comparison_config={comparison_config!r}; allowed: a ComparisonConfig")
         model = plain_model(model)
-        args, named = _arguments(inputs, kwargs)
+        args, named = as_arguments(inputs, kwargs)
         self.model_name = model_name or getattr(model, "__name__", None) or type(model).__name__
         self.reference = self._backend(reference_backend, "reference_backend")
         self.candidate = self._backend(test_backend, "test_backend")
@@ -531,7 +531,8 @@ def differing(record: DiffRecord) -> list[str]:
     return [f"outputs that differ: {', '.join(wrong[:5])}{more}"] if wrong else []
 
 
-def _arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def as_arguments(inputs: Any, kwargs: Mapping[str, Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs as positional and named arguments: a tensor, a tuple or list of them, or a dict by name."""
     named = dict(kwargs or {})
     if isinstance(inputs, Mapping):
         if named:

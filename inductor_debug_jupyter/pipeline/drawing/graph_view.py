@@ -49,7 +49,7 @@ class GraphView(Harmless):
         stage: which of its graphs.
         first: about how many shapes are drawn at first.
         measured: the errors of nodes and their shares of a result's error, where they were measured.
-        observers: told of this view whenever something was opened, closed or coloured.
+        observers: called with this view after a box was opened or closed, and after a change of colours.
 
     Raises:
         NotFoundError: that compile has no graph of that stage.

@@ -24,7 +24,7 @@ _ARROW = 4.0
 
 
 def to_svg(drawing: Drawing, geometry: Geometry) -> str:
-    """The picture."""
+    """The drawing at its places, as SVG."""
     width, height = geometry.width + 2 * _PAD, geometry.height + 2 * _PAD
     frames = "".join(_frame(frame, geometry.frames[frame.id]) for frame in drawing.frames)
     edges = "".join(_edge(*edge) for edge in geometry.edges)

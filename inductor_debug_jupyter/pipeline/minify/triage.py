@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -83,10 +83,7 @@ def minifier_of(model: Callable[..., Any], inputs: Any, trial: Trial, **options:
         NothingFailsError: nothing fails.
         ReproError: no script can import the backend.
     """
-    args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
-    args = args if isinstance(args, (tuple, list)) else (args,)
-    with torch.set_grad_enabled(trial.backward or torch.is_grad_enabled()):
-        graphs = graphs_of(model, args, kwargs, open_sizes=trial.open_sizes)
+    graphs = graphs_of(model, inputs, gradients=trial.backward, open_sizes=trial.open_sizes)
     journals: Path | None = options.pop("journals", None)
     reason = ""
     for graph in graphs:
@@ -95,7 +92,7 @@ def minifier_of(model: Callable[..., Any], inputs: Any, trial: Trial, **options:
             reason = reason or outcome.reason
             continue
         try:
-            backend_source(trial.backend)  # one that no script can import is told before the search, which takes long
+            backend_source(trial.backend)  # raises before the search, which takes long
         except BaseException:
             predicate.close()
             raise
@@ -156,7 +153,7 @@ def _raised(run: Callable[[], Any]) -> BaseException | None:
 
 
 def _digest(graph: FoundGraph, trial: Trial) -> str:
-    """What tells this reduction from others: the graph, the shapes of its inputs, and how the backend is tried."""
+    """A hash of the graph, the shapes of its inputs, and how the backend is tried: the name of the journal."""
     shapes = [(str(value.dtype), tuple(value.shape)) for value in graph.inputs if isinstance(value, torch.Tensor)]
     identity = (graph.gm.code, shapes, backend_name(trial.backend), trial.backward, trial.open_sizes)
     return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]

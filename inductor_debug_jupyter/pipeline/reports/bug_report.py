@@ -1,10 +1,10 @@
 """A bug report: what accelerator teams ask for, as a folder or zip, and a text to paste.
 
 The checklist is that of a vendor's debugging guide: the smallest script, the full error or the wrong value, versions,
-the log of transfers, the relevant pieces of graph, code and kernel spec, and the bisection that tells front end from
-back end. What a session does not have is left unticked, with how to get it.
+the log of transfers, the relevant pieces of graph, code and kernel spec, and the bisection that separates front end
+from back end. What a session does not have is left unticked, with how to get it.
 
-The user's source and values of their tensors stay out unless they are asked for: lines of code are cut from graphs and
+The user's source and values of their tensors stay out by default: lines of code are cut from graphs and
 scripts, folders from paths, and a script that cannot do without is held back. :attr:`BugReport.held_back` says so.
 """
 

@@ -26,7 +26,7 @@ Contents = dict[Any, Any]
 
 
 class Holder(Protocol):
-    """One mutable object; ``target`` tells whether two holders are of the same one."""
+    """One mutable object; two holders with the same ``target`` hold the same one."""
 
     @property
     def target(self) -> Any:
@@ -46,7 +46,7 @@ class DictHolder:
     target: dict[Any, Any]
 
     def read(self) -> Contents:
-        """Every item."""
+        """Every item of the object, by key."""
         return dict(self.target)
 
     def write(self, contents: Contents) -> None:

@@ -1,4 +1,4 @@
-"""Running what a cell ran once more: on two backends, stage by stage, cut down to a script."""
+"""Compare what a cell ran, run again: on two backends, stage by stage, op by op, cut down to a script."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Comparison:
     tokens: bool | None = None
 
     def limits(self, settings: Settings) -> dict[str, Any]:
-        """What the user said, else the settings; a memory limit of the environment needs a process to limit."""
+        """The user's values, else the settings; a memory limit of the environment holds only with ``isolate``."""
         isolate = bool(settings["isolate"]) if self.isolate is None else self.isolate
         memory_limit = settings["memory_limit"] if self.memory_limit is None and isolate else self.memory_limit
         timeout = settings["timeout"] if self.timeout is None else self.timeout
@@ -93,7 +93,7 @@ def _as_compared(call: ModelCall) -> Call:
 
 
 def _over_calls(calls: Sequence[ModelCall], reports: Sequence[DiffReport], *, tokens: bool) -> DiffReport:
-    """One report of several, with the call that the error begins in, and with tokens where they are asked for."""
+    """One report of several, with the call that the error begins in, and with ``tokens`` the next tokens."""
     report = merged(reports)
     record = replace(report.record, begins_in=_begins_in(calls, reports))
     if tokens:
@@ -292,7 +292,7 @@ class Comparing:
         return DiffReport(replace(report.record, verdict=verdict, notes=notes), report.pairs)
 
     def _as_last(self, given: Comparison) -> Comparison:
-        """What the user left open is as in the last comparison, or as on the magic's line."""
+        """The comparison with its open fields filled from the last one, or from the magic's line."""
         settings = self._context.settings
         candidate = settings["candidate"]
         last = self._last or Comparison(candidate, bool(settings["backward"]), self._by_the_target(candidate))

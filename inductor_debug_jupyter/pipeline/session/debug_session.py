@@ -109,7 +109,7 @@ class DebugSession:
             models are then not kept alive. Where the settings ask for a comparison they are, and copies over the limit
             are freed only when it is over. No limit without it.
         name: what to call it; the captured model's name by default.
-        on_step: told what the compiler is doing, for somebody who waits.
+        on_step: called with the compiler's current step, for a progress line.
         only: whether a model or function that is called is of interest; all are by default.
 
     Raises:
@@ -184,7 +184,7 @@ class DebugSession:
 
     @property
     def rules(self) -> Sequence[Constraint]:
-        """What is checked."""
+        """The rules that are checked."""
         return self._run.context.rules
 
     @property
@@ -206,7 +206,7 @@ class DebugSession:
     def close(self, *, save: bool = True) -> None:
         """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice.
 
-        With ``save=False`` somebody else goes through :meth:`saving`, when there is time for it.
+        With ``save=False`` the caller saves later, by :meth:`saving`.
         """
         self.stop()
         if self._record.is_there:
@@ -217,19 +217,19 @@ class DebugSession:
         self._record.set(record, save=save)
 
     def saved_once(self) -> AbstractContextManager[None]:
-        """Changes inside the block are not written one by one: whoever opens it goes through :meth:`saving` once."""
+        """Changes inside the block are not written one by one: the caller saves once afterwards, by :meth:`saving`."""
         return self._record.saved_once()
 
     def can_wait(self) -> bool:
-        """Whether it is likely that saving later will do; if not it is tried now, so that it is said in time."""
+        """Whether saving later will probably succeed; if not, it is tried now, so that the user hears of it in time."""
         return self._record.can_wait()
 
     def saving(self) -> Iterator[None]:
-        """Save to the artifact folder in many short steps: most of it is writing texts that nobody looked at yet."""
+        """Save to the artifact folder in many short steps; most of the time goes into rendering deferred texts."""
         return self._record.saving()
 
     def refusal(self) -> ConstraintViolationError | None:
-        """In strict mode, the error that this session ends in; the repro is written the first time it is asked for."""
+        """In strict mode, the error that this session ends in; the first call writes the repro."""
         if not self.strict:
             return None
         error = refusal(self.record, self._record.usable_store())
@@ -246,7 +246,7 @@ class DebugSession:
 
     @property
     def record(self) -> SessionRecord:
-        """What there is so far, as a record that outlives the process.
+        """Everything captured and found so far, as a record that outlives the process.
 
         Of plain models it has what Inductor makes once :attr:`captures` was read.
         """
@@ -259,7 +259,7 @@ class DebugSession:
         Ctrl-C stops it, and all of it is still to be made.
         """
         if self._record.is_there and (made := completed(self.record)) is not self.record:
-            with held_back():  # observers are told all of it or nothing
+            with held_back():  # observers hear of all of it or of nothing
                 self._record.set(made)
         return self.record
 
@@ -354,8 +354,8 @@ class DebugSession:
     def would_recompile(self, *args: Any, **kwargs: Any) -> RecompileAnswer:
         """Whether a call with these inputs would compile again: yes, no or unknown, with the guard and the values.
 
-        The model does not run. For what you compiled, your own cache is asked as it is now; for plain modules, what
-        this session captured. Where several functions were called, see :meth:`would_recompile_of`.
+        The model does not run. For what you compiled, the guards in your own cache are evaluated; for plain modules,
+        those that this session captured. Where several functions were called, see :meth:`would_recompile_of`.
 
         Raises:
             NotFoundError: nothing compiled was called, or the session was loaded from a file, which has no live guards.
@@ -399,8 +399,8 @@ class DebugSession:
         while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
         crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. With ``tokens`` logits are
         compared as next tokens too. Compared is the first call of each model, or those that ``capture(calls=)`` or
-        ``--calls`` kept; ``.record.begins_in`` says in which of them an error begins. What is not said here is as on
-        the magic's line, or else ``eager`` against ``inductor``, without gradients.
+        ``--calls`` kept; ``.record.begins_in`` says in which of them an error begins. What is None is as on the
+        magic's line, or else ``eager`` against ``inductor``, without gradients.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
@@ -422,11 +422,11 @@ class DebugSession:
     ) -> LocalizationRecord:
         """Find which op, kernel, module and line is wrong on ``candidate``; ``.culprits``.
 
-        ``candidate`` and ``backward`` are those of the last :meth:`diff` when not said, or else as on the magic's line.
+        ``candidate`` and ``backward`` are those of the last :meth:`diff` when None, or else as on the magic's line.
         Searched is the first of the cell's models that the last :meth:`diff` found wrong, or else the first. With
         ``isolate`` the candidate runs in a process of its own, op by op: one that crashes or hangs is a culprit, and
-        ``.crashes`` tells how. ``isolate`` and the limits are as in :meth:`diff`. The picture of the errors goes to the
-        session's artifact folder.
+        ``.crashes`` has how it ended. ``isolate`` and the limits are as in :meth:`diff`. The picture of the errors goes
+        to the session's artifact folder.
 
         Raises:
             NotFoundError: no model call was kept (see ``keep_inputs``).
@@ -441,8 +441,8 @@ class DebugSession:
         """Which ops make the deviation of an output on a device of narrow arithmetic; ``.shares``, largest first.
 
         ``of`` is the path of an output, as :meth:`diff` names it, or ``"margin"``: how far the second best logit is
-        from the best; the first output when not said. ``numerics`` names the arithmetic (``"float16"``,
-        ``"bfloat16-products"``, …); the target's own when not said. No device is needed: its arithmetic is computed
+        from the best; the first output by default. ``numerics`` names the arithmetic (``"float16"``,
+        ``"bfloat16-products"``, …); the target's own by default. No device is needed: its arithmetic is computed
         here, op by op. The prediction is checked by a run, and the largest ops by two more each. In the panel it is a
         tab of its own, and the graph can be coloured by it.
 
@@ -493,7 +493,7 @@ class DebugSession:
     ) -> BisectRecord:
         """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
 
-        ``adapter`` is an adapter, a backend or the name of one; when not said, the candidate of the last :meth:`diff`
+        ``adapter`` is an adapter, a backend or the name of one; by default the candidate of the last :meth:`diff`
         unless that is a rung already. Gradients are compared when that comparison did so or the cell went backward.
         ``beside`` is another way to the same device, such as a vendor's reference path: the answer says whether the bug
         is in the adapter's front end or behind both.
@@ -525,8 +525,8 @@ class DebugSession:
             UsageError: nothing is wrong.
             ReproError: as for :meth:`minify`.
         """
-        given = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
-        found = self._comparing.minify(given, Reduction(path=path, setup=setup))
+        limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+        found = self.minify(candidate, path=path, backward=backward, config=config, setup=setup, **limits)
         assert found.path is not None
         return found.path
 
@@ -553,12 +553,12 @@ class DebugSession:
         What fails is how ``candidate`` does: wrong numbers as :meth:`diff` calls them, an exception, a crash, or a
         hang. A third-party candidate that is given by name runs in a process of its own, unless ``isolate=False``;
         ``timeout`` is when a step of it hangs. Or it is ``error``, an exception or one of :attr:`findings`, or
-        ``fails(gm, inputs)``. ``candidate`` and ``config`` are those of the last :meth:`diff` when not said; gradients
+        ``fails(gm, inputs)``. ``candidate`` and ``config`` are those of the last :meth:`diff` by default; gradients
         are looked at when that comparison did so or the cell went backward, and only where the outputs alone show
         nothing. Of several models the one is taken that :meth:`localize` would search.
 
-        The search ends after ``seconds`` or ``evaluations``; one that was interrupted goes on where it was when it is
-        asked for again. ``on_progress`` is told how far it is. The script needs torch, and the package of a
+        The search ends after ``seconds`` or ``evaluations``; one that was interrupted goes on where it was at the
+        next call. ``on_progress`` is called with how far it is. The script needs torch, and the package of a
         third-party candidate, which it names. It was run in a fresh interpreter before it is answered. Without
         ``path`` it goes to ``repros/`` in the session's artifact folder. ``setup`` are lines that it runs first.
 
@@ -575,7 +575,7 @@ class DebugSession:
     def bug_report(
         self, path: str | Path | None = None, *, include_source: bool = False, include_weights: bool = False
     ) -> BugReport:
-        """What whoever is to fix the bug needs: the script, the error, versions, transfers, graphs, the bisection.
+        """Everything needed to fix the bug: the script, the error, versions, transfers, graphs, the bisection.
 
         It is written to ``path``, a folder or a ``.zip``; without one nothing is written, and printing it shows what
         would go in: ``report.write(path)`` then does. ``report.markdown`` is a text to paste. Lines of your source, and
@@ -594,7 +594,7 @@ class DebugSession:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """How many of them there are just now."""
+        """The bytes that the checkpoints take now."""
         return 0 if self._traces is None else self._traces.checkpoints.nbytes
 
     def node(
@@ -753,7 +753,7 @@ class DebugSession:
         device's profile, or ``"eager"``: Inductor made to round as eager mode does. Several changes are tried together.
         The answer says what changed, side by side, and has the session that came out; nothing is saved until you say
         so. The arguments are those of :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is
-        told what the compiler is doing.
+        called with the compiler's steps.
 
         Raises:
             UsageError: a value that is not allowed, or a model that does not run so.
@@ -883,7 +883,7 @@ class DebugSession:
         return target
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write one page with everything about this session, for somebody without it; the answer is its file.
+        """Write one page with everything about this session, for readers without the process; returns its file.
 
         A path that ends in ``.json`` gets the same as data, one that ends in ``.md`` Markdown for an issue; without a
         path the page goes to the artifact folder, and is cleaned with the session. What-ifs that were tried and
@@ -947,7 +947,7 @@ def capture(
     Args:
         target: a device profile's name or file.
         strict: end in :class:`ConstraintViolationError` when the target refuses something.
-        lower: how far to lower plain modules (``dynamo``, ``aot``, ``inductor``); ``on-demand``, when not said:
+        lower: how far to lower plain modules (``dynamo``, ``aot``, ``inductor``); ``on-demand`` by default:
             Inductor makes its part when ``session.captures`` is read.
         eager: also compile plain module calls, and run them eagerly.
         fresh: bypass the FX and AOT caches without writing to them, so that everything is seen.

@@ -155,7 +155,7 @@ class WhatIfs:
         return capturing.judged(), outputs
 
     def _session(self, context: JudgingContext, record: SessionRecord, told: Sequence[str], calls: KeptCalls) -> Any:
-        """A session that holds the record and can be asked further."""
+        """A live session around the record."""
         now = self._record.now
         short = re.sub(r" \([^)]*\)", "", ", ".join(told))
         note = Note(ORIGIN, f"of session {now.id}: {', '.join(told)}")

@@ -184,7 +184,7 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._gone: list[EagerStorage] = []
 
     def hold(self, tensor: torch.Tensor, node: str, size: int | None = None, identity: int = -1) -> None:
-        """Count a tensor of the caller; ``identity`` tells those that share a storage."""
+        """Count a tensor of the caller; tensors of one ``identity`` share a storage."""
         storage = tensor.untyped_storage()
         self._inputs.add(storage._cdata)
         size = storage.nbytes() if size is None else size

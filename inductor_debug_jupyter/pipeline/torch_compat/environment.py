@@ -65,7 +65,7 @@ def _cpu() -> str:
 
 
 def _compiler() -> str:
-    """The first compiler of Inductor's list that is there, in its own words."""
+    """The version line of the first compiler on Inductor's list that is installed."""
     candidates = inductor_config.cpp.cxx
     names = candidates if isinstance(candidates, tuple | list) else (candidates,)
     found = next((place for name in names if name and (place := shutil.which(name))), None)

@@ -88,7 +88,7 @@ class ModuleCallWatch:
             _watches.append(self)
 
     def remove(self) -> None:
-        """Stop watching."""
+        """Unwrap the calls of modules, and forget this watch."""
         with _lock:
             if self not in _watches:
                 return
@@ -131,7 +131,7 @@ def _in_compiler() -> bool:
 def _watch_for(
     module: torch.nn.Module, values: Iterable[Any], in_compiled_region: bool
 ) -> tuple[ModuleCallWatch | None, str]:
-    """The watch that this call is handed to, or None; and why it is only told of it.
+    """The watch that handles this call, or None; and why it may only note the call.
 
     An inner call is handed over when Dynamo gave up on the frame around it and the module has no frame of its own that
     Dynamo would trace: it traces the ``forward`` of a user's module, but none of ``nn.Linear``'s.

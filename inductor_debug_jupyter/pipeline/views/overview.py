@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
 from inductor_debug_jupyter.pipeline.records.findings import severity_counts
+from inductor_debug_jupyter.pipeline.records.placement import ON_TARGET
 from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
@@ -115,7 +116,7 @@ def _opened(capture: CompileCapture) -> list[GraphRecord]:
 def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> Row:
     counts: dict[str, int] = {status: coverage.count(status) for status in OP_STATUSES}
     total = sum(counts.values())
-    on_target = counts["supported"] + counts["decomposable"]
+    on_target = coverage.count(*ON_TARGET)
     left = [words.count(counts[status], "op") + end for status, end in _LEFT.items() if counts[status]]
     value = words.share(on_target, total) if total else "–"
     kind = "" if on_target == total else "error" if severity_counts(record.findings)["error"] else "warning"

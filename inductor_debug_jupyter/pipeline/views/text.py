@@ -1,7 +1,7 @@
 """A session as text: for terminals, ``str(session)``, the snapshot and strict errors.
 
 The text is deterministic: the same record gives the same characters, and figures that change from run to run (seconds)
-are there only when asked for. Every line of :func:`session_text` goes through :func:`harmless.plain` at the end, so
+are there only with ``timings``. Every line of :func:`session_text` goes through :func:`harmless.plain` at the end, so
 that nothing of a session can send escape codes to a terminal; what a user's program named goes through it before it is
 put into a line, so that a name cannot start a line of its own.
 """
@@ -62,7 +62,7 @@ def title_text(record: SessionRecord) -> str:
 
 
 def verdict_text(record: SessionRecord) -> str:
-    """The findings in a few words; what was not checked is never said to be good."""
+    """The findings in a few words; what was not checked never counts as good."""
     if not record.captures:
         return "nothing captured, NOTHING CHECKED"
     if found := severity_text(record.findings):
@@ -100,7 +100,7 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     """The whole session: header, findings worst first, graph breaks, recompiles, transfers, notes.
 
     Args:
-        record: what to tell.
+        record: the session.
         colour: with ANSI escape codes, for a terminal.
         timings: also what differs from run to run.
         limit: at most so many findings, breaks and recompiles each; what is left out is counted. None for all.
@@ -140,7 +140,7 @@ def _missing(record: SessionRecord) -> list[list[str]]:
 
 
 def gaps(capture: CompileCapture) -> list[tuple[str, str]]:
-    """The stages that are missing, with the reason; not those that are made when somebody looks."""
+    """The stages that are missing, with the reason; not those that are lowered on demand."""
     return [] if capture.rest is not None else list(capture.missing.items())
 
 
@@ -162,7 +162,7 @@ def strict_message(
 ) -> str:
     """The text of a strict failure: a headline, the findings with the user's own lines, and where the repro is.
 
-    ``unchecked`` is what nobody can say anything about: strict mode does not pass it.
+    ``unchecked`` are notes on what the rules did not see: strict mode does not pass it.
     """
     counts = severity_counts(findings)
     tally = ", ".join(words.count(number, severity) for severity, number in counts.items() if number)

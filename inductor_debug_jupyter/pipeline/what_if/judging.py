@@ -44,7 +44,7 @@ class Judging:
 
 
 def base_judging(record: SessionRecord, context: JudgingContext, request: WhatIfRequest | None) -> Judging:
-    """The context that a record was judged with; of a session that was loaded, as much as its record tells.
+    """The context that a record was judged with; of a loaded session, what can be read from its record.
 
     Raises:
         UsageError: the target of a loaded session is unknown here, and the request gives no other.
@@ -206,7 +206,7 @@ def _decomposed(
     parts = parts_of(bare, profile)
     if not parts:
         raise OptionError(
-            f"decompose: nobody knows what {bare} is made of; say it, such as {{{bare!r}: ['mul', 'add']}}"
+            f"decompose: the parts of {bare} are not known; give them, such as {{{bare!r}: ['mul', 'add']}}"
         )
     made = {bare: parts}
     for name in sorted(names):
