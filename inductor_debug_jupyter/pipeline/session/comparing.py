@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from inductor_debug_jupyter.pipeline.formats.arithmetic import (
     arithmetic_of_profile,
     named_arithmetic,
 )
-from inductor_debug_jupyter.pipeline.minify import Minifier, MinimalRepro, Progress, Trial, minifier_of
+from inductor_debug_jupyter.pipeline.minify import Minifier, MinimalRepro, Trial, minifier_of
 from inductor_debug_jupyter.pipeline.numerics.error_budget import error_budget
 from inductor_debug_jupyter.pipeline.numerics.prescription import narrow, prescribe
 from inductor_debug_jupyter.pipeline.numerics.tokens import tokens_of
@@ -59,7 +59,6 @@ class Comparison:
     isolate: bool | None = None
     timeout: float | None = None
     memory_limit: int | None = None
-    tokens: bool | None = None
 
     def limits(self, settings: Settings) -> dict[str, Any]:
         """The user's values, else the settings; a memory limit of the environment holds only with ``isolate``."""
@@ -67,24 +66,6 @@ class Comparison:
         memory_limit = settings["memory_limit"] if self.memory_limit is None and isolate else self.memory_limit
         timeout = settings["timeout"] if self.timeout is None else self.timeout
         return {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """What is reduced, when it is not how the candidate fails, and the limits; see :class:`Minifier`."""
-
-    error: Any = None
-    fails: Any = None
-    path: str | Path | None = None
-    setup: Sequence[str] = ()
-    seconds: float | None = None
-    evaluations: int | None = None
-    on_progress: Callable[[Progress], None] | None = None
-
-    def options(self) -> dict[str, Any]:
-        """The limits, as a minifier takes them."""
-        given = {"seconds": self.seconds, "max_evaluations": self.evaluations, "on_progress": self.on_progress}
-        return {name: value for name, value in given.items() if value is not None}
 
 
 def _as_compared(call: ModelCall) -> Call:
@@ -142,51 +123,121 @@ class Comparing:
         self.pairs = LivePairs()
         """The worst outputs' tensors of the last comparison, for the panel."""
 
-    def diff(self, reference: Any, given: Comparison, *, pictures: bool) -> DiffReport:
-        """Compare the outputs of all kept calls on ``reference`` and on the candidate."""
+    def diff(
+        self,
+        reference: Any = None,
+        candidate: Any = None,
+        *,
+        config: ComparisonConfig | None = None,
+        backward: bool | None = None,
+        generate_visualizations: bool = False,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+        tokens: bool | None = None,
+    ) -> DiffReport:
+        """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
+
+        Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
+        while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
+        crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. With ``tokens`` logits are
+        compared as next tokens too. Compared is the first call of each model, or those that ``capture(calls=)`` or
+        ``--calls`` kept; ``.record.begins_in`` says in which of them an error begins. What is None is as on the
+        magic's line, or else ``eager`` against ``inductor``, without gradients.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            CannotSendError: with ``isolate``, a backend that another process cannot import.
+        """
         settings = self._context.settings
         reference = settings["diff"] or "eager" if reference is None else reference
-        given = replace(
-            given,
-            candidate=settings["candidate"] if given.candidate is None else given.candidate,
-            backward=bool(settings["backward"]) if given.backward is None else given.backward,
-            config=given.config or self._by_the_target(given.candidate or settings["candidate"]),
+        given = Comparison(
+            settings["candidate"] if candidate is None else candidate,
+            bool(settings["backward"]) if backward is None else backward,
+            config or self._by_the_target(candidate or settings["candidate"]),
+            isolate,
+            timeout,
+            memory_limit,
         )
-        shelf = self._shelf() if pictures else None
+        shelf = self._shelf() if generate_visualizations else None
         calls, notes = list(self._calls.compared()), self._record.now.notes
-        tokens = bool(settings["tokens"]) if given.tokens is None else given.tokens
+        with_tokens = bool(settings["tokens"]) if tokens is None else tokens
         reports = []
         for call in calls:
             harness = self._harness(call, given, reference)
             with as_called(call), listening(self._device), in_force(settings):
-                reports.append(harness.compare(pictures, shelf))
-        report = self._with_lost(_over_calls(calls, reports, tokens=tokens))
+                reports.append(harness.compare(generate_visualizations, shelf))
+        report = self._with_lost(_over_calls(calls, reports, tokens=with_tokens))
         self._last = given
         self._wrong_call = next((call for call, each in zip(calls, reports, strict=True) if not each.passed), None)
         self.pairs = report.pairs
         self._record.update(diff=report.record, **self._device.fields(notes))
         return report
 
-    def localize(self, given: Comparison, *, pictures: bool) -> LocalizationRecord:
-        """Find what is wrong on the candidate."""
+    def localize(
+        self,
+        candidate: Any = None,
+        *,
+        backward: bool | None = None,
+        generate_visualizations: bool = False,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> LocalizationRecord:
+        """Find which op, kernel, module and line is wrong on ``candidate``; ``.culprits``.
+
+        ``candidate`` and ``backward`` are those of the last :meth:`diff` when None, or else as on the magic's line.
+        Searched is the first of the cell's models that the last :meth:`diff` found wrong, or else the first. With
+        ``isolate`` the candidate runs in a process of its own, op by op: one that crashes or hangs is a culprit, and
+        ``.crashes`` has how it ended. ``isolate`` and the limits are as in :meth:`diff`. The picture of the errors goes
+        to the session's artifact folder.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: the candidate is eager mode.
+            CannotSendError: with ``isolate``, a backend that another process cannot import.
+        """
+        given = Comparison(candidate, backward, None, isolate, timeout, memory_limit)
         shelf = self._shelf()
         call, others = self._call_to_search()
         harness = self._harness(call, self._as_last(given))
         with as_called(call), in_force(self._context.settings):
-            found = harness.localize(generate_visualizations=pictures, output_dir=shelf)
+            found = harness.localize(generate_visualizations=generate_visualizations, output_dir=shelf)
         found = replace(found, notes=(*found.notes, *others))
         self._record.update(localization=found)
         return found
 
-    def bisect(self, given: Comparison, beside: Any = None) -> BisectRecord:
-        """Find the rung that brings the error in; the candidate is the adapter."""
+    def bisect(
+        self,
+        *,
+        adapter: Any = None,
+        beside: Any = None,
+        config: ComparisonConfig | None = None,
+        backward: bool | None = None,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> BisectRecord:
+        """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
+
+        ``adapter`` is an adapter, a backend or the name of one; by default the candidate of the last :meth:`diff`
+        unless that is a rung already. Gradients are compared when that comparison did so or the cell went backward.
+        ``beside`` is another way to the same device, such as a vendor's reference path: the answer says whether the bug
+        is in the adapter's front end or behind both.
+        ``isolate`` and the limits are as in :meth:`diff`. Of several models the one is looked at that :meth:`localize`
+        would search; the answer names the others.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+        """
+        given = Comparison(adapter, backward, config, isolate, timeout, memory_limit)
         call, others = self._call_to_search()
         last, goes_backward = self._as_last(given), self._goes_backward(call, given)
         with as_called(call), in_force(self._context.settings):
             found = bisect_stages(
                 call.model,
                 call.inputs,
-                adapter=given.candidate if given.candidate is not None or is_rung(last.candidate) else last.candidate,
+                adapter=adapter if adapter is not None or is_rung(last.candidate) else last.candidate,
                 config=last.config,
                 model_name=call.name,
                 backward=goes_backward,
@@ -197,8 +248,19 @@ class Comparing:
         self._record.update(bisect=found)
         return found
 
-    def error_budget(self, of: str | None, numerics: str | None) -> ErrorBudget:
-        """Share the deviation of an output out among the ops that make it."""
+    def error_budget(self, of: str | None = None, *, numerics: str | None = None) -> ErrorBudget:
+        """Which ops make the deviation of an output on a device of narrow arithmetic; ``.shares``, largest first.
+
+        ``of`` is the path of an output, as :meth:`diff` names it, or ``"margin"``: how far the second best logit is
+        from the best; the first output by default. ``numerics`` names the arithmetic (``"float16"``,
+        ``"bfloat16-products"``, …); the target's own by default. No device is needed: its arithmetic is computed
+        here, op by op. The prediction is checked by a run, and the largest ops by two more each. In the panel it is a
+        tab of its own, and the graph can be coloured by it.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: there is no such output, the target does not say how it computes, or there is no derivative.
+        """
         call, others = self._call_to_search()
         with as_called(call):
             found = error_budget(_as_compared(call), self._arithmetic(numerics), of, precise=self._precise(numerics))
@@ -206,8 +268,17 @@ class Comparing:
         self._record.update(error_budget=found)
         return found
 
-    def prescribe(self, of: str | None, numerics: str | None, goal: float) -> Prescription:
-        """Choose the ops to keep in float32."""
+    def prescribe(self, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Prescription:
+        """The fewest ops to keep in float32 so that an output is as good as the device's format; verified by a run.
+
+        The answer has its cost, the line of code (``.code``) and the line of a device's profile (``.profile_line``);
+        :meth:`apply` takes it as a fix-it. ``of`` and ``numerics`` are as in :meth:`error_budget`; ``goal`` is the
+        deviation that the output may have, in units of the format: 1 is the output rounded once.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: as for :meth:`error_budget`.
+        """
         call, others = self._call_to_search()
         with as_called(call):
             found = prescribe(_as_compared(call), self._arithmetic(numerics), of, goal, self._precise(numerics))
@@ -215,8 +286,16 @@ class Comparing:
         self._record.update(prescription=found)
         return found
 
-    def narrow(self, to: str, of: str | None, numerics: str | None, goal: float) -> Narrowing:
-        """Choose the ops that may go to a narrower arithmetic."""
+    def narrow(self, to: str, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Narrowing:
+        """The ops that may go to a narrower arithmetic, such as ``"float8-products"``; verified by a run.
+
+        :meth:`prescribe` the other way round: as many ops as leave the output within the goal. ``numerics="float32"``
+        stands for a device that rounds as torch does: the goal is then in units of the narrower format.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: as for :meth:`error_budget`.
+        """
         call, others = self._call_to_search()
         with as_called(call):
             found = narrow(_as_compared(call), self._arithmetic(numerics), named_arithmetic(to), of, goal)
@@ -235,21 +314,82 @@ class Comparing:
         """The ops that the target computes in float32, where its own arithmetic is meant."""
         return () if numerics or self._context.settings["numerics"] else self._context.profile.precise
 
-    def minify(self, given: Comparison, reduction: Reduction) -> MinimalRepro:
-        """Reduce what fails to the smallest graph, and write its script."""
+    def reproduce(
+        self,
+        candidate: Any = None,
+        path: str | Path | None = None,
+        *,
+        backward: bool | None = None,
+        config: ComparisonConfig | None = None,
+        setup: Sequence[str] = (),
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> Path:
+        """Write the smallest standalone script that shows how ``candidate`` fails: :meth:`minify`, and its path.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: nothing is wrong.
+            ReproError: as for :meth:`minify`.
+        """
+        limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
+        found = self.minify(candidate, path=path, backward=backward, config=config, setup=setup, **limits)
+        assert found.path is not None
+        return found.path
+
+    def minify(
+        self,
+        candidate: Any = None,
+        *,
+        error: Any = None,
+        fails: Any = None,
+        path: str | Path | None = None,
+        backward: bool | None = None,
+        config: ComparisonConfig | None = None,
+        setup: Sequence[str] = (),
+        seconds: float | None = None,
+        evaluations: int | None = None,
+        on_progress: Any = None,
+        isolate: bool | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+    ) -> MinimalRepro:
+        """Reduce what fails to the smallest graph, and write the standalone script that shows it.
+
+        What fails is how ``candidate`` does: wrong numbers as :meth:`diff` calls them, an exception, a crash, or a
+        hang. A third-party candidate that is given by name runs in a process of its own, unless ``isolate=False``;
+        ``timeout`` is when a step of it hangs. Or it is ``error``, an exception or one of :attr:`findings`, or
+        ``fails(gm, inputs)``. ``candidate`` and ``config`` are those of the last :meth:`diff` by default; gradients
+        are looked at when that comparison did so or the cell went backward, and only where the outputs alone show
+        nothing. Of several models the one is taken that :meth:`localize` would search.
+
+        The search ends after ``seconds`` or ``evaluations``; one that was interrupted goes on where it was at the
+        next call. ``on_progress`` is called with how far it is. The script needs torch, and the package of a
+        third-party candidate, which it names. It was run in a fresh interpreter before it is answered. Without
+        ``path`` it goes to ``repros/`` in the session's artifact folder. ``setup`` are lines that it runs first.
+
+        Raises:
+            NotFoundError: no model call was kept (see ``keep_inputs``).
+            UsageError: nothing is wrong, or every graph fails, also one without ops.
+            ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone;
+                :class:`FlakyFailureError` when the failure comes and goes.
+        """
         call, _ = self._call_to_search()
-        options = reduction.options()
-        lines = [*changed_inductor_settings(), *reduction.setup]
+        given = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
+        limits = {"seconds": seconds, "max_evaluations": evaluations, "on_progress": on_progress}
+        options = {name: value for name, value in limits.items() if value is not None}
+        lines = [*changed_inductor_settings(), *setup]
         with as_called(call), in_force(self._context.settings):
-            if reduction.error is not None or reduction.fails is not None:
-                rules, fails, target = self._context.rules, reduction.fails, self._context.settings["target"]
+            if error is not None or fails is not None:
+                rules, target = self._context.rules, self._context.settings["target"]
                 options |= {"fails": fails, "rules": rules, "target": target, "setup": lines}
-                if given.candidate is not None and fails is None:
-                    options["backend"] = given.candidate
-                minifier = Minifier.of_model(call.model, call.inputs, reduction.error, **options)
+                if candidate is not None and fails is None:
+                    options["backend"] = candidate
+                minifier = Minifier.of_model(call.model, call.inputs, error, **options)
             else:
                 minifier = self._minifier(call, given, {**options, "setup": lines})
-            found = minifier.written(self._shelf() if reduction.path is None else reduction.path)
+            found = minifier.written(self._shelf() if path is None else path)
         self._record.update(repros=(*self._record.now.repros, str(found.path)), minimal=found.record)
         return found
 

@@ -1,16 +1,18 @@
 """What a user holds: one :class:`DebugSession` for each cell, ``with`` block or script.
 
-Here is every public member with its documentation; the work is done by the collaborators of this room. A session never
-imports Jupyter: the jupyter package registers how a session is displayed.
+Here is every public member. What runs a kept call again (``diff``, ``fix_all``, ``try_out``, …) is done and documented
+by the collaborators of this room: the session hands their methods out. A session never imports Jupyter: the jupyter
+package registers how a session is displayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
@@ -22,31 +24,23 @@ from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserve
 from inductor_debug_jupyter.pipeline.comparing import RunComparison, compare_runs, compare_stages
 from inductor_debug_jupyter.pipeline.comparing.changes import GraphComparison
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, JudgingContext
-from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, InductorDebugError
-from inductor_debug_jupyter.pipeline.fixits import FixIt, FixResult, FixTrial, Offers
-from inductor_debug_jupyter.pipeline.fixits.patch import Patch
+from inductor_debug_jupyter.pipeline.fixits import FixIt
 from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, recompile_answer
 from inductor_debug_jupyter.pipeline.interrupts import held_back
-from inductor_debug_jupyter.pipeline.minify import MinimalRepro
 from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import (
-    BisectRecord,
     CompileCapture,
     CoverageRecord,
-    ErrorBudget,
     GraphBreak,
     Guard,
     KernelSpec,
-    LocalizationRecord,
     MemoryRecord,
-    Narrowing,
     Note,
-    Prescription,
     Recompile,
     SessionRecord,
     Transfer,
@@ -58,7 +52,7 @@ from inductor_debug_jupyter.pipeline.reports import write_report
 from inductor_debug_jupyter.pipeline.reports.bug_report import BugReport, bug_report
 from inductor_debug_jupyter.pipeline.reports.collect import of_session
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
-from inductor_debug_jupyter.pipeline.session.comparing import Comparing, Comparison, Reduction
+from inductor_debug_jupyter.pipeline.session.comparing import Comparing
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.what_ifs import WhatIfs
@@ -71,8 +65,7 @@ from inductor_debug_jupyter.pipeline.views import bisect, diff, localization, me
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
 from inductor_debug_jupyter.pipeline.views.text import session_text
-from inductor_debug_jupyter.pipeline.what_if import WhatIfRequest, WhatIfTrial
-from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
+from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.trial import trial_view
 
 DisplayFactory = Callable[["DebugSession"], Any]
@@ -80,6 +73,24 @@ DisplayFactory = Callable[["DebugSession"], Any]
 _display_factories: list[DisplayFactory] = []
 _shown_by: list[DisplayFactory] = []
 """What shows a session that stands in the last line of a cell."""
+
+Owner = TypeVar("Owner")
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+def _delegated(
+    collaborator: str, method: Callable[Concatenate[Owner, Given], Answer]
+) -> Callable[Concatenate[DebugSession, Given], Answer]:
+    """A collaborator's method as the session's, with its arguments and documentation; Ctrl-C stops it."""
+
+    @stoppable
+    @wraps(method)
+    def call(session: DebugSession, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        return method(getattr(session, collaborator), *args, **kwargs)
+
+    return call
+
 
 finished: list[DebugSession] = []
 """The session that was finished last in this process, if any."""
@@ -379,198 +390,14 @@ class DebugSession:
         """The worst outputs' tensors of the last comparison, for the panel."""
         return self._comparing.pairs
 
-    @stoppable
-    def diff(
-        self,
-        reference: Any = None,
-        candidate: Any = None,
-        *,
-        config: ComparisonConfig | None = None,
-        backward: bool | None = None,
-        generate_visualizations: bool = False,
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-        tokens: bool | None = None,
-    ) -> DiffReport:
-        """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
-
-        Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
-        while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
-        crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. With ``tokens`` logits are
-        compared as next tokens too. Compared is the first call of each model, or those that ``capture(calls=)`` or
-        ``--calls`` kept; ``.record.begins_in`` says in which of them an error begins. What is None is as on the
-        magic's line, or else ``eager`` against ``inductor``, without gradients.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            CannotSendError: with ``isolate``, a backend that another process cannot import.
-        """
-        given = Comparison(candidate, backward, config, isolate, timeout, memory_limit, tokens)
-        return self._comparing.diff(reference, given, pictures=generate_visualizations)
-
-    @stoppable
-    def localize(
-        self,
-        candidate: Any = None,
-        *,
-        backward: bool | None = None,
-        generate_visualizations: bool = False,
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-    ) -> LocalizationRecord:
-        """Find which op, kernel, module and line is wrong on ``candidate``; ``.culprits``.
-
-        ``candidate`` and ``backward`` are those of the last :meth:`diff` when None, or else as on the magic's line.
-        Searched is the first of the cell's models that the last :meth:`diff` found wrong, or else the first. With
-        ``isolate`` the candidate runs in a process of its own, op by op: one that crashes or hangs is a culprit, and
-        ``.crashes`` has how it ended. ``isolate`` and the limits are as in :meth:`diff`. The picture of the errors goes
-        to the session's artifact folder.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: the candidate is eager mode.
-            CannotSendError: with ``isolate``, a backend that another process cannot import.
-        """
-        given = Comparison(candidate, backward, None, isolate, timeout, memory_limit)
-        return self._comparing.localize(given, pictures=generate_visualizations)
-
-    @stoppable
-    def error_budget(self, of: str | None = None, *, numerics: str | None = None) -> ErrorBudget:
-        """Which ops make the deviation of an output on a device of narrow arithmetic; ``.shares``, largest first.
-
-        ``of`` is the path of an output, as :meth:`diff` names it, or ``"margin"``: how far the second best logit is
-        from the best; the first output by default. ``numerics`` names the arithmetic (``"float16"``,
-        ``"bfloat16-products"``, …); the target's own by default. No device is needed: its arithmetic is computed
-        here, op by op. The prediction is checked by a run, and the largest ops by two more each. In the panel it is a
-        tab of its own, and the graph can be coloured by it.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: there is no such output, the target does not say how it computes, or there is no derivative.
-        """
-        return self._comparing.error_budget(of, numerics)
-
-    @stoppable
-    def prescribe(self, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Prescription:
-        """The fewest ops to keep in float32 so that an output is as good as the device's format; verified by a run.
-
-        The answer has its cost, the line of code (``.code``) and the line of a device's profile (``.profile_line``);
-        :meth:`apply` takes it as a fix-it. ``of`` and ``numerics`` are as in :meth:`error_budget`; ``goal`` is the
-        deviation that the output may have, in units of the format: 1 is the output rounded once.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: as for :meth:`error_budget`.
-        """
-        return self._comparing.prescribe(of, numerics, goal)
-
-    @stoppable
-    def narrow(self, to: str, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Narrowing:
-        """The ops that may go to a narrower arithmetic, such as ``"float8-products"``; verified by a run.
-
-        :meth:`prescribe` the other way round: as many ops as leave the output within the goal. ``numerics="float32"``
-        stands for a device that rounds as torch does: the goal is then in units of the narrower format.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: as for :meth:`error_budget`.
-        """
-        return self._comparing.narrow(to, of, numerics, goal)
-
-    @stoppable
-    def bisect(
-        self,
-        *,
-        adapter: Any = None,
-        beside: Any = None,
-        config: ComparisonConfig | None = None,
-        backward: bool | None = None,
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-    ) -> BisectRecord:
-        """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
-
-        ``adapter`` is an adapter, a backend or the name of one; by default the candidate of the last :meth:`diff`
-        unless that is a rung already. Gradients are compared when that comparison did so or the cell went backward.
-        ``beside`` is another way to the same device, such as a vendor's reference path: the answer says whether the bug
-        is in the adapter's front end or behind both.
-        ``isolate`` and the limits are as in :meth:`diff`. Of several models the one is looked at that :meth:`localize`
-        would search; the answer names the others.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._comparing.bisect(Comparison(adapter, backward, config, isolate, timeout, memory_limit), beside)
-
-    @stoppable
-    def reproduce(
-        self,
-        candidate: Any = None,
-        path: str | Path | None = None,
-        *,
-        backward: bool | None = None,
-        config: ComparisonConfig | None = None,
-        setup: Sequence[str] = (),
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-    ) -> Path:
-        """Write the smallest standalone script that shows how ``candidate`` fails: :meth:`minify`, and its path.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: nothing is wrong.
-            ReproError: as for :meth:`minify`.
-        """
-        limits: dict[str, Any] = {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
-        found = self.minify(candidate, path=path, backward=backward, config=config, setup=setup, **limits)
-        assert found.path is not None
-        return found.path
-
-    @stoppable
-    def minify(
-        self,
-        candidate: Any = None,
-        *,
-        error: Any = None,
-        fails: Any = None,
-        path: str | Path | None = None,
-        backward: bool | None = None,
-        config: ComparisonConfig | None = None,
-        setup: Sequence[str] = (),
-        seconds: float | None = None,
-        evaluations: int | None = None,
-        on_progress: Any = None,
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-    ) -> MinimalRepro:
-        """Reduce what fails to the smallest graph, and write the standalone script that shows it.
-
-        What fails is how ``candidate`` does: wrong numbers as :meth:`diff` calls them, an exception, a crash, or a
-        hang. A third-party candidate that is given by name runs in a process of its own, unless ``isolate=False``;
-        ``timeout`` is when a step of it hangs. Or it is ``error``, an exception or one of :attr:`findings`, or
-        ``fails(gm, inputs)``. ``candidate`` and ``config`` are those of the last :meth:`diff` by default; gradients
-        are looked at when that comparison did so or the cell went backward, and only where the outputs alone show
-        nothing. Of several models the one is taken that :meth:`localize` would search.
-
-        The search ends after ``seconds`` or ``evaluations``; one that was interrupted goes on where it was at the
-        next call. ``on_progress`` is called with how far it is. The script needs torch, and the package of a
-        third-party candidate, which it names. It was run in a fresh interpreter before it is answered. Without
-        ``path`` it goes to ``repros/`` in the session's artifact folder. ``setup`` are lines that it runs first.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: nothing is wrong, or every graph fails, also one without ops.
-            ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone;
-                :class:`FlakyFailureError` when the failure comes and goes.
-        """
-        given = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
-        reduction = Reduction(error, fails, path, setup, seconds, evaluations, on_progress)
-        return self._comparing.minify(given, reduction)
+    diff = _delegated("_comparing", Comparing.diff)
+    localize = _delegated("_comparing", Comparing.localize)
+    error_budget = _delegated("_comparing", Comparing.error_budget)
+    prescribe = _delegated("_comparing", Comparing.prescribe)
+    narrow = _delegated("_comparing", Comparing.narrow)
+    bisect = _delegated("_comparing", Comparing.bisect)
+    reproduce = _delegated("_comparing", Comparing.reproduce)
+    minify = _delegated("_comparing", Comparing.minify)
 
     def bug_report(
         self, path: str | Path | None = None, *, include_source: bool = False, include_weights: bool = False
@@ -648,75 +475,12 @@ class DebugSession:
         """The fix-its that are in force."""
         return self._fixing.applied
 
-    @stoppable
-    def fixits(self, finding: int | None = None) -> Offers:
-        """Verified fix-its: of one finding (counted from 0), or of all.
-
-        Each one is tried on every model first: captured, judged by the same rules, and its numbers compared with the
-        original's. One that does not help, changes a number or makes the target refuse something else is not offered;
-        ``.declined`` says why.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``), or there is no such finding.
-        """
-        return self._fixing.offers(finding)
-
-    @stoppable
-    def try_fixits(self, fixits: Sequence[FixIt]) -> FixTrial:
-        """Run every model with these fix-its together, and look at everything; nothing is applied.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._fixing.attempt(fixits)
-
-    @stoppable
-    def apply(self, *fixits: FixIt | FixTrial | Prescription) -> FixTrial:
-        """Put fix-its in force, beside those that are: the session shows the model with them. :meth:`undo` goes back.
-
-        A prescription is one, too: the model in the device's format with those ops in float32.
-
-        Raises:
-            UsageError: together they change numbers, or nothing could be captured with them.
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._fixing.apply(fixits)
-
-    def undo(self) -> tuple[FixIt, ...]:
-        """Take back what was applied last; what is still in force.
-
-        Raises:
-            UsageError: nothing is applied.
-        """
-        return self._fixing.undo()
-
-    def patch(self, *fixits: FixIt) -> Patch:
-        """The line that puts fix-its in force, in front of each model's call, as a diff of your source: ``.diff``.
-
-        Args:
-            fixits: which; those that are applied when none is given.
-
-        Raises:
-            UsageError: none is given, and none is applied.
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._fixing.patch(fixits)
-
-    @stoppable
-    def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
-        """Search for fix-its that together make the target take the graphs, cheapest first; nothing is applied.
-
-        ``result.module`` is the fixed model (``.modules``, where several were called), and
-        ``session.apply(*result.fixits)`` shows it.
-
-        Args:
-            trials: run the model at most so often.
-            seconds: begin no run after so many seconds.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._fixing.fix_all(trials=trials, seconds=seconds)
+    fixits = _delegated("_fixing", Fixing.fixits)
+    try_fixits = _delegated("_fixing", Fixing.try_fixits)
+    apply = _delegated("_fixing", Fixing.apply)
+    undo = _delegated("_fixing", Fixing.undo)
+    patch = _delegated("_fixing", Fixing.patch)
+    fix_all = _delegated("_fixing", Fixing.fix_all)
 
     # What if: session/what_ifs.py ---------------------------------------------------------------------------------
 
@@ -725,57 +489,7 @@ class DebugSession:
         """Everything that was tried out, in order."""
         return self._what_ifs.trials
 
-    @stoppable
-    def try_out(
-        self,
-        *,
-        target: str | None = None,
-        dtype: Any = None,
-        alignment: int | None = None,
-        max_memory: int | str | None = None,
-        dtypes: Sequence[str] | str | None = None,
-        deny: Sequence[str] | str | None = None,
-        decompose: Mapping[str, bool | Sequence[str]] | bool | None = None,
-        fallback: Sequence[str] | str | bool | None = None,
-        batch: Sizes | None = None,
-        sequence: Sizes | None = None,
-        dims: Mapping[str, Dims] | None = None,
-        numerics: str | None = None,
-        node: str = "",
-        graph: tuple[str, str] | None = None,
-        on_step: StepObserver | None = None,
-    ) -> WhatIfTrial:
-        """What if something were another one: ``session.try_out(target="stick128", batch=64)``.
-
-        Target, alignment, limits, denied ops, ``decompose`` and ``fallback`` are about the judging: the same captures
-        are judged again, at once. ``dtype``, ``batch`` and ``sequence`` run the kept call of each model once more, on
-        a copy of the model, and ``numerics`` computes its ops in another arithmetic: a name (``"bfloat16"``), a
-        device's profile, or ``"eager"``: Inductor made to round as eager mode does. Several changes are tried together.
-        The answer says what changed, side by side, and has the session that came out; nothing is saved until you say
-        so. The arguments are those of :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is
-        called with the compiler's steps.
-
-        Raises:
-            UsageError: a value that is not allowed, or a model that does not run so.
-            NotFoundError: nothing was captured; there is no such node; or no call was kept to run again.
-        """
-        request = WhatIfRequest(
-            target,
-            alignment,
-            max_memory,
-            dtypes,
-            deny,
-            decompose,
-            fallback,
-            node,
-            graph,
-            dtype,
-            batch,
-            sequence,
-            dims,
-            numerics,
-        )
-        return self._what_ifs.try_out(request, on_step)
+    try_out = _delegated("_what_ifs", WhatIfs.try_out)
 
     def tryable(self) -> dict[str, Any]:
         """What can be changed, and what it is now: the fields of the panel's form."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from inductor_debug_jupyter.pipeline.what_if.numerics import (
     requested_arithmetic,
 )
 from inductor_debug_jupyter.pipeline.what_if.outputs import compared_outputs, run_call
+from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
 
 
 class WhatIfs:
@@ -61,8 +62,55 @@ class WhatIfs:
         self._new_session = new_session
         self.trials: tuple[WhatIfTrial, ...] = ()
 
-    def try_out(self, request: WhatIfRequest, on_step: StepObserver | None) -> WhatIfTrial:
-        """Judge the captures again or run the calls again, as the request needs."""
+    def try_out(
+        self,
+        *,
+        target: str | None = None,
+        dtype: Any = None,
+        alignment: int | None = None,
+        max_memory: int | str | None = None,
+        dtypes: Sequence[str] | str | None = None,
+        deny: Sequence[str] | str | None = None,
+        decompose: Mapping[str, bool | Sequence[str]] | bool | None = None,
+        fallback: Sequence[str] | str | bool | None = None,
+        batch: Sizes | None = None,
+        sequence: Sizes | None = None,
+        dims: Mapping[str, Dims] | None = None,
+        numerics: str | None = None,
+        node: str = "",
+        graph: tuple[str, str] | None = None,
+        on_step: StepObserver | None = None,
+    ) -> WhatIfTrial:
+        """What if something were another one: ``session.try_out(target="stick128", batch=64)``.
+
+        Target, alignment, limits, denied ops, ``decompose`` and ``fallback`` are about the judging: the same captures
+        are judged again, at once. ``dtype``, ``batch`` and ``sequence`` run the kept call of each model once more, on
+        a copy of the model, and ``numerics`` computes its ops in another arithmetic: a name (``"bfloat16"``), a
+        device's profile, or ``"eager"``: Inductor made to round as eager mode does. Several changes are tried together.
+        The answer says what changed, side by side, and has the session that came out; nothing is saved until you say
+        so. The arguments are those of :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is
+        called with the compiler's steps.
+
+        Raises:
+            UsageError: a value that is not allowed, or a model that does not run so.
+            NotFoundError: nothing was captured; there is no such node; or no call was kept to run again.
+        """
+        request = WhatIfRequest(
+            target,
+            alignment,
+            max_memory,
+            dtypes,
+            deny,
+            decompose,
+            fallback,
+            node,
+            graph,
+            dtype,
+            batch,
+            sequence,
+            dims,
+            numerics,
+        )
         if not self._record.now.captures:
             raise NotFoundError("nothing was captured, so there is nothing to try")
         started = time.perf_counter()
