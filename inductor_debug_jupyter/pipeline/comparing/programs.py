@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from inductor_debug_jupyter.pipeline.comparing.changes import GraphComparison, NodeChange
-from inductor_debug_jupyter.pipeline.comparing.groups import Groups
 from inductor_debug_jupyter.pipeline.comparing.matching import Matching, Program, arguments_of, match
+from inductor_debug_jupyter.pipeline.comparing.union_find import Groups
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, CoverageRecord, NodeRecord, SessionRecord
 
 STAGES = ("dynamo", "joint", "forward", "backward", "post_grad", f"post_grad{BACKWARD}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline import harmless, words
 from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
+from inductor_debug_jupyter.pipeline.drawing.painter import Drawing
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import NodeRecord
 from inductor_debug_jupyter.pipeline.views.places import Lookup

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from xml.sax.saxutils import escape
 
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing, Frame, Shape
 from inductor_debug_jupyter.pipeline.drawing.geometry import FONT, LINE, SMALL, Geometry, Rect, is_beside
+from inductor_debug_jupyter.pipeline.drawing.painter import Drawing, Frame, Shape
 
 _PAD = 6.0
 _MARKS = {

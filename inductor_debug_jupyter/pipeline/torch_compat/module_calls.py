@@ -34,8 +34,8 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.nn.parameter import is_lazy
 
+from inductor_debug_jupyter.pipeline.torch_compat.classes_with_own_call import given_later, wrap_own_calls
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
-from inductor_debug_jupyter.pipeline.torch_compat.own_calls import given_later, wrap_own_calls
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.stack_levels import not_counted
 from inductor_debug_jupyter.pipeline.torch_compat.state import (

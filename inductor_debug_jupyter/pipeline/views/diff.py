@@ -12,8 +12,8 @@ from inductor_debug_jupyter.pipeline.records.diff import VERDICT_ICONS, VERDICT_
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import closing_lines, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
-from inductor_debug_jupyter.pipeline.views.story import diff_story
 from inductor_debug_jupyter.pipeline.views.tokens import tokens_text
+from inductor_debug_jupyter.pipeline.views.verdict_sentence import diff_story
 from inductor_debug_jupyter.pipeline.views.view_types import Row, copied
 from inductor_debug_jupyter.pipeline.words import clip, count, duration
 
