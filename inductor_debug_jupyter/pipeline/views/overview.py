@@ -27,7 +27,7 @@ from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, 
 from inductor_debug_jupyter.pipeline.views.places import Lookup, called_text, code_text, model_text, where_text
 from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
 from inductor_debug_jupyter.pipeline.views.view_types import Row
-from inductor_debug_jupyter.pipeline.words import ICONS
+from inductor_debug_jupyter.pipeline.words import ICONS, SEVERITIES
 
 NEXT_STEPS = 3
 _MAX_ITEMS = 100
@@ -161,7 +161,7 @@ def _own_seconds(phases: tuple[Phase, ...]) -> Iterator[tuple[str, float]]:
 def _kind(record: SessionRecord) -> str:
     """The worst of what the verdict says."""
     kinds = [verdict_kind(record), diff_kind(record), "warning" if record.graph_breaks or record.recompiles else ""]
-    return next((kind for kind in ("error", "warning", "info", "good") if kind in kinds), "")
+    return next((kind for kind in (*SEVERITIES, "good") if kind in kinds), "")
 
 
 def _verdict(record: SessionRecord) -> str:
