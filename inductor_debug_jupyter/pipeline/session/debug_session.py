@@ -35,19 +35,13 @@ from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
-    CoverageRecord,
-    GraphBreak,
-    Guard,
     KernelSpec,
-    MemoryRecord,
-    Note,
-    Recompile,
     SessionRecord,
     Transfer,
-    Violation,
     dump_session,
     load_session,
 )
+from inductor_debug_jupyter.pipeline.records.record_parts import RecordParts
 from inductor_debug_jupyter.pipeline.reports import write_report
 from inductor_debug_jupyter.pipeline.reports.bug_report import BugReport, bug_report
 from inductor_debug_jupyter.pipeline.reports.collect import of_session
@@ -107,7 +101,7 @@ def last_session() -> DebugSession | None:
     return finished[-1] if finished else None
 
 
-class DebugSession:
+class DebugSession(RecordParts):
     """What one cell left behind.
 
     Args:
@@ -283,56 +277,6 @@ class DebugSession:
     def captures(self) -> tuple[CompileCapture, ...]:
         """One capture for each compile id, with all of its stages: :meth:`complete` makes what is not made yet."""
         return self.complete().captures
-
-    @property
-    def findings(self) -> tuple[Violation, ...]:
-        """What the target refuses, worst first."""
-        return self.record.findings
-
-    @property
-    def graph_breaks(self) -> tuple[GraphBreak, ...]:
-        """Distinct graph breaks."""
-        return self.record.graph_breaks
-
-    @property
-    def recompiles(self) -> tuple[Recompile, ...]:
-        """Recompiles, in order."""
-        return self.record.recompiles
-
-    @property
-    def guards(self) -> tuple[Guard, ...]:
-        """What must hold for the compiled graphs to be used again."""
-        return self.record.guards
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """What to know about the capture itself."""
-        return self.record.notes
-
-    @property
-    def transfers(self) -> tuple[Transfer, ...]:
-        """What adapters sent to their device and got back, in order."""
-        return self.record.transfers
-
-    @property
-    def kernel_specs(self) -> tuple[KernelSpec, ...]:
-        """The kernels that adapters made, each with its spec."""
-        return self.record.kernel_specs
-
-    @property
-    def peak_memory(self) -> int | None:
-        """The most bytes alive at once in any captured graph; None when a size is symbolic."""
-        return self.record.peak_memory
-
-    @property
-    def coverage(self) -> CoverageRecord | None:
-        """Every op on the target: supported, decomposable, falling back or refused, with segments and transfers."""
-        return self.record.coverage
-
-    @property
-    def memory(self) -> tuple[MemoryRecord, ...]:
-        """Memory over time of each captured AOT graph, with the tensors that are alive at its peak."""
-        return self.record.memory
 
     @property
     def graph_views(self) -> GraphViews:
