@@ -118,19 +118,23 @@ class _Draft:
         for number, spec in enumerate(record.kernel_specs[:20]):
             self._add(f"kernels/{number:02}_{_file_name(spec.op)}.json", kernel_json(spec))
         if (capture := self._relevant()) is not None:
-            for stage in _STAGES:
-                name = f"graphs/{_file_name(capture.compile_id)}_{stage}.txt"
-                self._add(name, self._without_source(capture.text(stage) or ""))
-            kernels = {culprit.kernel for culprit in _culprits(record)}
-            for kernel in capture.kernels:
-                if kernel.name in kernels:
-                    self._add(f"kernels/{_file_name(kernel.name)}.txt", self._without_source(kernel.code))
+            self._add_compile(capture)
         if not self.include_source:
             self.held_back.append("lines of your source (include_source=True, --include-source)")
 
     def _add(self, name: str, text: str) -> None:
         if text.strip():
             self.files[name] = text.rstrip("\n") + "\n"
+
+    def _add_compile(self, capture: CompileCapture) -> None:
+        """The graphs and code of one compile, and the kernels that are blamed."""
+        for stage in _STAGES:
+            name = f"graphs/{_file_name(capture.compile_id)}_{stage}.txt"
+            self._add(name, self._without_source(capture.text(stage) or ""))
+        blamed = {culprit.kernel for culprit in _culprits(self.record)}
+        for kernel in capture.kernels:
+            if kernel.name in blamed:
+                self._add(f"kernels/{_file_name(kernel.name)}.txt", self._without_source(kernel.code))
 
     def _add_repro(self) -> None:
         minimal = self.record.minimal
