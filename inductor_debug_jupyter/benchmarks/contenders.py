@@ -60,7 +60,7 @@ class Contender:
         return nullcontext()
 
     def finish(self, folder: Path, watched: Any) -> None:
-        """What its user still has to do to see something; counted too."""
+        """The steps after the compile that its user needs to see something; their cost counts."""
 
     def found(self, folder: Path) -> dict[str, str]:
         """The stages for which a file of the right name has the right content → that file."""

@@ -79,17 +79,17 @@ class IsolatedAdapter(AcceleratorAdapter):
         return AcceleratorCapabilities(**declared | ({} if ":" in self.name else {"name": self.name}))
 
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
-        """As in :meth:`capabilities`."""
+        """The field of :meth:`capabilities`, which the adapter's process declares."""
         dtypes = self.capabilities().dtypes
         return None if dtypes is None else set(dtypes)
 
     def get_supported_ops(self) -> set[str] | None:
-        """As in :meth:`capabilities`."""
+        """The field of :meth:`capabilities`, which the adapter's process declares."""
         ops = self.capabilities().ops
         return None if ops is None else set(ops)
 
     def get_memory_limit(self) -> int | None:
-        """As in :meth:`capabilities`."""
+        """The field of :meth:`capabilities`, which the adapter's process declares."""
         return self.capabilities().memory_limit
 
     def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[Violation, ...]:

@@ -47,15 +47,15 @@ class BackendRules:
         self.strict = self.context.strict
 
     def read_again(self) -> BackendRules:
-        """The same, with what the environment says now."""
+        """These rules with the environment as it is now."""
         return BackendRules(*self._given)
 
     def store(self) -> ArtifactStore:
-        """Where artifacts go."""
+        """The store of the artifact folder."""
         return ArtifactStore.of(self.context.settings)
 
     def usable_store(self) -> ArtifactStore | None:
-        """The same, or None when nothing could be saved there: a warning said so already."""
+        """The store, or None when its folder could not be written: a warning said so already."""
         store = self.store()
         return None if str(store.folder) in _unusable else store
 

@@ -57,7 +57,7 @@ class CallModes:
 
     @uncut
     def again(self) -> Iterator[None]:
-        """The same once more, whatever is on around it."""
+        """Set these modes inside the block, whatever modes are on around it."""
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(self.grad))
             before = CallModes.now()

@@ -55,7 +55,7 @@ ByNode = Mapping[tuple[str, str], Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured of nodes: errors by a search for culprits, shares of a result's error by an error budget."""
+    """Measurements of nodes: errors by a search for culprits, shares of a result's error by an error budget."""
 
     errors: ByNode = field(default_factory=dict)
     shares: ByNode = field(default_factory=dict)

@@ -91,7 +91,7 @@ class MinimalRepro(Harmless):
 
     @property
     def record(self) -> ReproRecord:
-        """The same without live objects."""
+        """The result without live objects, to be saved."""
         written = "listed(" in self.script or "packed(" in self.script
         return ReproRecord(
             path="" if self.path is None else str(self.path),

@@ -144,7 +144,7 @@ class NodeHandle(Harmless):
 
     @property
     def op(self) -> str:
-        """What it calls: ``aten.addmm.default``."""
+        """The op that the node calls: ``aten.addmm.default``."""
         return self.record.target
 
     @property

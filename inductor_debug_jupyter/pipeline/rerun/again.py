@@ -48,7 +48,7 @@ def in_modes(modes: CallModes, random_state: RandomState | None) -> Iterator[Non
 
 
 def as_called(call: ModelCall) -> AbstractContextManager[None]:
-    """As at the call's own run."""
+    """The modes and random numbers of a kept call, unnoticed: see :func:`in_modes`."""
     return in_modes(call.modes, call.random_state)
 
 

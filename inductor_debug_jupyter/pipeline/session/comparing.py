@@ -444,7 +444,7 @@ class Comparing:
         )
 
     def _by_the_target(self, candidate: Any) -> ComparisonConfig:
-        """As on the magic's line; a target that says what it holds float32 in is judged by that format.
+        """The tolerances of the magic's line; a target that says in which format it holds float32 is judged by that.
 
         Inductor computes as torch does, whatever the target is.
         """

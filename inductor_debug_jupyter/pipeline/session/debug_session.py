@@ -436,7 +436,7 @@ class DebugSession(RecordParts):
     try_out = _delegated("_what_ifs", WhatIfs.try_out)
 
     def tryable(self) -> dict[str, Any]:
-        """What can be changed, and what it is now: the fields of the panel's form."""
+        """The fields of the panel's What-if form, each with its present value."""
         return self._what_ifs.form(self.record)
 
     # Two runs side by side: pipeline/comparing ---------------------------------------------------------------------

@@ -128,7 +128,7 @@ class WhatIfs:
         return trial
 
     def form(self, record: SessionRecord) -> dict[str, Any]:
-        """What can be changed, and what it is in a record."""
+        """The fields of the panel's form, each with its value in a record."""
         calls = self._calls.there()
         base = base_judging(record, self._context, None)
         return form_view(record, base.context.profile, calls, "" if calls else self._calls.why_none())
@@ -158,7 +158,7 @@ class WhatIfs:
     def _run_again(
         self, request: WhatIfRequest, base: JudgingContext, judging: Judging, on_step: StepObserver | None
     ) -> WhatIfTrial:
-        """Both sides: the session's own first calls, and the same calls changed."""
+        """Run the session's first calls, and the changed calls, and compare."""
         changed = [changed_call(call, request) for call in self._calls.needed()]
         told = (*judging.changes, *resize_texts(changed))
         if request.dtype is not None:

@@ -63,7 +63,7 @@ class EagerProgram:
         ]
 
     def run(self, used: Collection[int] = ()) -> EagerRun:
-        """What was alive after each op; ``EagerRun.failed`` says why where it cannot be run.
+        """Run the program: the storages alive after each op, or ``EagerRun.failed`` with the reason.
 
         The backward begins at the results in ``used``; if there are none, at the loss, and where the graph returns no
         single number, at all that it returns. Results that the backward does not need are freed before it.

@@ -150,7 +150,7 @@ def _watch_for(
 
 
 def _watch_in_region(module: torch.nn.Module, watch: ModuleCallWatch | None) -> tuple[ModuleCallWatch | None, str]:
-    """The same for an inner call, where Dynamo's callback is set."""
+    """The watch of an inner call, where Dynamo's callback is set, as :func:`_watch_for`."""
     if is_compiling() or not _is_plain(module):
         return None, ""
     if isinstance(module, torch.jit.ScriptModule):  # its forward is no function that Dynamo's rules could look at

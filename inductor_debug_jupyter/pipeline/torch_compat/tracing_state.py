@@ -173,7 +173,7 @@ class TracingState:
 
 
 def _loaded(names: Iterable[str]) -> list[Any]:
-    """Those of the modules that are imported."""
+    """The modules of these names that are imported."""
     return [module for name in names if (module := sys.modules.get(name)) is not None]
 
 

@@ -87,7 +87,7 @@ def _tab(name: str, title: str, badge: str = "", kind: str = "") -> TabView:
 
 
 def _diff_tab_kind(record: SessionRecord) -> str:
-    """That of the comparison or, without one, of the search for culprits; empty without either."""
+    """The kind of the comparison or, without one, of the search for culprits; empty without either."""
     kind, search = diff_kind(record), record.localization
     if not kind and search is not None:
         return "error" if search.culprits else "good" if 0 < search.compared == len(search.nodes) else "warning"
