@@ -4,8 +4,8 @@
 
     python tests/pipeline/record_session.py tests/pipeline/recorded
 
-writes ``session_v<SCHEMA_VERSION>.json.gz`` there. Run it before SCHEMA_VERSION is raised, and never again for that
-version: the file stands for what users have on their disks. Paths of the machine are replaced.
+writes ``session_v<SCHEMA_VERSION>.json.gz`` there. Run it once, soon after SCHEMA_VERSION was raised, and never
+again for that version: the file stands for what users have on their disks. Paths of the machine are replaced.
 """
 
 from __future__ import annotations
