@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.records import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, GuardVerdict, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
-from inductor_debug_jupyter.pipeline.views.advice import advice, varying
+from inductor_debug_jupyter.pipeline.views.recompile_advice import advice, varying
 
 YesNoUnknown = Literal["yes", "no", "unknown"]
 

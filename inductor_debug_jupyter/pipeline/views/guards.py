@@ -19,8 +19,8 @@ from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
 from inductor_debug_jupyter.pipeline.records.guards import TENSOR_CHECK, checked_value
-from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
+from inductor_debug_jupyter.pipeline.views.recompile_advice import advice, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.recompiles import (
     CompileBar,
     recompile_note,

@@ -20,11 +20,11 @@ from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
 from inductor_debug_jupyter.pipeline.records.findings import severity_counts
 from inductor_debug_jupyter.pipeline.records.placement import ON_TARGET
 from inductor_debug_jupyter.pipeline.views import labels, text
-from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, verdict_kind
 from inductor_debug_jupyter.pipeline.views.places import Lookup, called_text, code_text, model_text, where_text
+from inductor_debug_jupyter.pipeline.views.recompile_advice import advice
 from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
 from inductor_debug_jupyter.pipeline.views.view_types import Row
 from inductor_debug_jupyter.pipeline.words import ICONS, SEVERITIES
