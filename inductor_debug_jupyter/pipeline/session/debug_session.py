@@ -46,8 +46,9 @@ from inductor_debug_jupyter.pipeline.reports import write_report
 from inductor_debug_jupyter.pipeline.reports.bug_report import BugReport, bug_report
 from inductor_debug_jupyter.pipeline.reports.collect import of_session
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
-from inductor_debug_jupyter.pipeline.session.comparing import Comparing
+from inductor_debug_jupyter.pipeline.session.candidates import Candidates
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
+from inductor_debug_jupyter.pipeline.session.error_budgets import ErrorBudgets
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.what_ifs import WhatIfs
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
@@ -167,7 +168,8 @@ class DebugSession(RecordParts):
         self._run = run
         self._calls = calls
         self._record = record
-        self._comparing = Comparing(run.context, record, calls, run.device)
+        self._candidates = Candidates(run.context, record, calls, run.device)
+        self._error_budgets = ErrorBudgets(run.context, record, self._candidates.call_to_search)
         self._fixing = Fixing(run.context, record, calls)
         self._what_ifs = WhatIfs(run.context, record, calls, self._of)
         self._views: GraphViews | None = None
@@ -327,21 +329,21 @@ class DebugSession(RecordParts):
         """The first call of each compiled function with other inputs: ``session.what_if.ask({"n": "3"})``."""
         return ChangedInputs(self._calls.recorder)
 
-    # Running the cell's calls again: session/comparing.py ---------------------------------------------------------
+    # Running the cell's calls again: session/candidates.py -------------------------------------------------------
 
     @property
     def diff_pairs(self) -> LivePairs:
         """The worst outputs' tensors of the last comparison, for the panel."""
-        return self._comparing.pairs
+        return self._candidates.pairs
 
-    diff = _delegated("_comparing", Comparing.diff)
-    localize = _delegated("_comparing", Comparing.localize)
-    error_budget = _delegated("_comparing", Comparing.error_budget)
-    prescribe = _delegated("_comparing", Comparing.prescribe)
-    narrow = _delegated("_comparing", Comparing.narrow)
-    bisect = _delegated("_comparing", Comparing.bisect)
-    reproduce = _delegated("_comparing", Comparing.reproduce)
-    minify = _delegated("_comparing", Comparing.minify)
+    diff = _delegated("_candidates", Candidates.diff)
+    localize = _delegated("_candidates", Candidates.localize)
+    error_budget = _delegated("_error_budgets", ErrorBudgets.error_budget)
+    prescribe = _delegated("_error_budgets", ErrorBudgets.prescribe)
+    narrow = _delegated("_error_budgets", ErrorBudgets.narrow)
+    bisect = _delegated("_candidates", Candidates.bisect)
+    reproduce = _delegated("_candidates", Candidates.reproduce)
+    minify = _delegated("_candidates", Candidates.minify)
 
     def bug_report(
         self, path: str | Path | None = None, *, include_source: bool = False, include_weights: bool = False

@@ -1,4 +1,4 @@
-"""Compare what a cell ran, run again: on two backends, stage by stage, op by op, cut down to a script."""
+"""A candidate backend beside the reference: what a cell ran is run again, compared, searched, cut down to a script."""
 
 from __future__ import annotations
 
@@ -15,27 +15,15 @@ from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
 from inductor_debug_jupyter.pipeline.devices import JudgingContext
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport, KernelDiffHarness, merged
-from inductor_debug_jupyter.pipeline.diff.executions import Call
 from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR
 from inductor_debug_jupyter.pipeline.diff.report import overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import NothingFailsError, UsageError
-from inductor_debug_jupyter.pipeline.formats.arithmetic import (
-    NAMED,
-    Arithmetic,
-    arithmetic_of_profile,
-    named_arithmetic,
-)
 from inductor_debug_jupyter.pipeline.minify import Minifier, MinimalRepro, Trial, minifier_of
-from inductor_debug_jupyter.pipeline.numerics.error_budget import error_budget
-from inductor_debug_jupyter.pipeline.numerics.prescription import narrow, prescribe
 from inductor_debug_jupyter.pipeline.numerics.tokens import tokens_of
 from inductor_debug_jupyter.pipeline.records import (
     BisectRecord,
-    ErrorBudget,
     LocalizationRecord,
-    Narrowing,
-    Prescription,
     TokenDiff,
 )
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
@@ -68,11 +56,6 @@ class Comparison:
         return {"isolate": isolate, "timeout": timeout, "memory_limit": memory_limit}
 
 
-def _as_compared(call: ModelCall) -> Call:
-    """A kept call, to be run without gradients."""
-    return Call(call.model, call.args, call.kwargs)
-
-
 def _over_calls(calls: Sequence[ModelCall], reports: Sequence[DiffReport], *, tokens: bool) -> DiffReport:
     """One report of several, with the call that the error begins in, and with ``tokens`` the next tokens."""
     report = merged(reports)
@@ -102,8 +85,8 @@ def _tokens_of(calls: Sequence[ModelCall], reports: Sequence[DiffReport]) -> tup
     return tuple(found)
 
 
-class Comparing:
-    """The comparisons of one session: the answers go into its record.
+class Candidates:
+    """The comparisons of one session with candidate backends: the answers go into its record.
 
     Args:
         context: its settings say what is compared when the user does not.
@@ -199,7 +182,7 @@ class Comparing:
         """
         given = Comparison(candidate, backward, None, isolate, timeout, memory_limit)
         shelf = self._shelf()
-        call, others = self._call_to_search()
+        call, others = self.call_to_search()
         harness = self._harness(call, self._as_last(given))
         with as_called(call), in_force(self._context.settings):
             found = harness.localize(generate_visualizations=generate_visualizations, output_dir=shelf)
@@ -231,7 +214,7 @@ class Comparing:
             NotFoundError: no model call was kept (see ``keep_inputs``).
         """
         given = Comparison(adapter, backward, config, isolate, timeout, memory_limit)
-        call, others = self._call_to_search()
+        call, others = self.call_to_search()
         last, goes_backward = self._as_last(given), self._goes_backward(call, given)
         with as_called(call), in_force(self._context.settings):
             found = bisect_stages(
@@ -247,72 +230,6 @@ class Comparing:
         found = replace(found, explanation=" ".join(filter(None, [found.explanation, *others])))
         self._record.update(bisect=found)
         return found
-
-    def error_budget(self, of: str | None = None, *, numerics: str | None = None) -> ErrorBudget:
-        """Which ops make the deviation of an output on a device of narrow arithmetic; ``.shares``, largest first.
-
-        ``of`` is the path of an output, as :meth:`diff` names it, or ``"margin"``: how far the second best logit is
-        from the best; the first output by default. ``numerics`` names the arithmetic (``"float16"``,
-        ``"bfloat16-products"``, …); the target's own by default. No device is needed: its arithmetic is computed
-        here, op by op. The prediction is checked by a run, and the largest ops by two more each. In the panel it is a
-        tab of its own, and the graph can be coloured by it.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: there is no such output, the target does not say how it computes, or there is no derivative.
-        """
-        call, others = self._call_to_search()
-        with as_called(call):
-            found = error_budget(_as_compared(call), self._arithmetic(numerics), of, precise=self._precise(numerics))
-        found = replace(found, notes=(*found.notes, *others))
-        self._record.update(error_budget=found)
-        return found
-
-    def prescribe(self, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Prescription:
-        """The fewest ops to keep in float32 so that an output is as good as the device's format; verified by a run.
-
-        The answer has its cost, the line of code (``.code``) and the line of a device's profile (``.profile_line``);
-        :meth:`apply` takes it as a fix-it. ``of`` and ``numerics`` are as in :meth:`error_budget`; ``goal`` is the
-        deviation that the output may have, in units of the format: 1 is the output rounded once.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: as for :meth:`error_budget`.
-        """
-        call, others = self._call_to_search()
-        with as_called(call):
-            found = prescribe(_as_compared(call), self._arithmetic(numerics), of, goal, self._precise(numerics))
-        found = replace(found, notes=(*found.notes, *others))
-        self._record.update(prescription=found)
-        return found
-
-    def narrow(self, to: str, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Narrowing:
-        """The ops that may go to a narrower arithmetic, such as ``"float8-products"``; verified by a run.
-
-        :meth:`prescribe` the other way round: as many ops as leave the output within the goal. ``numerics="float32"``
-        stands for a device that rounds as torch does: the goal is then in units of the narrower format.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: as for :meth:`error_budget`.
-        """
-        call, others = self._call_to_search()
-        with as_called(call):
-            found = narrow(_as_compared(call), self._arithmetic(numerics), named_arithmetic(to), of, goal)
-        return replace(found, notes=(*found.notes, *others))
-
-    def _arithmetic(self, numerics: str | None) -> Arithmetic:
-        """The arithmetic of that name, or the one that the target says it computes in."""
-        name = numerics or self._context.settings["numerics"]
-        found = named_arithmetic(name) if name else arithmetic_of_profile(self._context.profile)
-        if found is None:
-            target = self._context.profile.name
-            raise UsageError(f"{target} does not say how it computes: give numerics=, one of {', '.join(NAMED)}")
-        return found
-
-    def _precise(self, numerics: str | None) -> tuple[str, ...]:
-        """The ops that the target computes in float32, where its own arithmetic is meant."""
-        return () if numerics or self._context.settings["numerics"] else self._context.profile.precise
 
     def reproduce(
         self,
@@ -375,7 +292,7 @@ class Comparing:
             ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone;
                 :class:`FlakyFailureError` when the failure comes and goes.
         """
-        call, _ = self._call_to_search()
+        call, _ = self.call_to_search()
         given = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
         limits = {"seconds": seconds, "max_evaluations": evaluations, "on_progress": on_progress}
         options = {name: value for name, value in limits.items() if value is not None}
@@ -470,7 +387,7 @@ class Comparing:
             return True
         return has_backward(self._record.now.captures) and (module is None or module.training)
 
-    def _call_to_search(self) -> tuple[ModelCall, list[str]]:
+    def call_to_search(self) -> tuple[ModelCall, list[str]]:
         """The call that the last comparison found wrong first, or else the first one; a note on those it is not."""
         calls = self._calls.compared()
         call = next((each for each in calls if each is self._wrong_call), calls[0])
