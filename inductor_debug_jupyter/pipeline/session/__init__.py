@@ -4,7 +4,7 @@ In: settings and a block of the user's code. Out: a :class:`DebugSession` with t
 
 - ``debug_session``: :class:`DebugSession` with every public member, :func:`capture` and :func:`last_session`.
 - ``current_record``: the record of now; the one place where a new record is saved and observers are called.
-- ``candidates``: ``diff``, ``localize``, ``bisect`` and ``minify``. ``error_budgets``: ``error_budget``, ``prescribe`` and
+- ``candidates``: ``diff``, ``localize``, ``bisect``, ``minify``. ``error_budgets``: ``error_budget``, ``prescribe`` and
   ``narrow``. ``fixing``: from ``fixits`` to ``fix_all``. ``what_ifs``: ``try_out``.
 """
 
