@@ -8,7 +8,9 @@
         model(x)
     print(session)
 
-Importing this package loads neither torch nor Jupyter: names are looked up when they are used.
+``jupyter`` has magics and panel, ``cli`` the command ``inductor-debug``, ``pipeline`` everything that they show,
+``benchmarks`` what it costs on your machine. Importing this package loads neither torch nor Jupyter: names are looked
+up when they are used.
 """
 
 from __future__ import annotations

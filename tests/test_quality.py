@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -45,6 +46,17 @@ def test_types_hold() -> None:
 
 def test_imports_go_down_only() -> None:
     check(str(Path(sys.executable).parent / "lint-imports"), "--no-cache")
+
+
+@pytest.mark.parametrize(
+    "room", [each.parent for each in (ROOT / "inductor_debug_jupyter").rglob("__init__.py")], ids=str
+)
+def test_a_rooms_docstring_names_all_that_is_in_it(room: Path) -> None:
+    room = ROOT / room
+    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    files = {path.stem for path in room.glob("*.py")} - {"__init__", "__main__", "version"}
+    folders = {path.parent.name for path in room.glob("*/__init__.py")}
+    assert [name for name in sorted(files | folders) if not re.search(rf"\b{name}\b", text)] == []
 
 
 def test_no_function_has_a_cognitive_complexity_above_15(tmp_path: Path) -> None:

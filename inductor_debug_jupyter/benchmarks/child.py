@@ -152,7 +152,7 @@ def _seconds(call: Callable[[], None], times: int) -> list[float]:
 # How long our own code runs while a compile is captured ----------------------------------------------------------
 
 
-_TOLD = (
+_OBSERVED = (
     "wants", "dynamo_graph", "compile_guards", "frame_compiled", "recompiling", "running", "aot_graphs",
     "post_grad_graph", "generated", "trace_record",
 )  # fmt: skip
@@ -193,7 +193,7 @@ def recorder_timed() -> Iterator[Stopwatch]:
     from inductor_debug_jupyter.pipeline.capture import Recorder  # here: a plain compile has nothing of ours around it
 
     watch = Stopwatch()
-    originals = {name: getattr(Recorder, name) for name in _TOLD}
+    originals = {name: getattr(Recorder, name) for name in _OBSERVED}
     for name, original in originals.items():
         setattr(Recorder, name, watch.timed(original))
     try:

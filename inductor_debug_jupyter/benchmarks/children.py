@@ -106,8 +106,8 @@ class Children:
             return Answer(error=f"not ready after {TIMEOUT:.0f} s")
         if (path := folder / ANSWER).exists():
             return msgspec.json.decode(path.read_bytes(), type=Answer)
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing was said"]
-        return Answer(error=f"the process ended with {done.returncode}: {said[-1]}")
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing was said"]
+        return Answer(error=f"the process ended with {done.returncode}: {lines[-1]}")
 
     def _environment(self, *, small: bool) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}

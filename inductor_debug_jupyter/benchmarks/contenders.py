@@ -1,6 +1,6 @@
 """Who is measured side by side: ways to see what torch.compile makes.
 
-A contender runs in a child process of its own. ``environment`` is asked in the parent, everything else in the child.
+A contender runs in a child process of its own. ``environment`` is called in the parent, everything else in the child.
 What it gives is read from the files that it left in its folder, never from a list of promises. torch and the
 contenders' own packages are imported in the child only.
 """
@@ -60,7 +60,7 @@ class Contender:
         return nullcontext()
 
     def finish(self, folder: Path, watched: Any) -> None:
-        """What its user still has to do to see something; counted too."""
+        """The steps after the compile that its user needs to see something; their cost counts."""
 
     def found(self, folder: Path) -> dict[str, str]:
         """The stages for which a file of the right name has the right content → that file."""

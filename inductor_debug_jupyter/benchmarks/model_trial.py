@@ -56,7 +56,7 @@ def run_trial(
         model: what to measure.
         settings: target and artifact folder.
         store: where the session and the result go.
-        progress: told of each of :data:`STEPS`.
+        progress: called with each of :data:`STEPS`.
         device: a torch device.
         small: the tiny version.
         warmup: calls that are not counted.
@@ -113,7 +113,7 @@ def _capture(built: Built, name: str, settings: Settings) -> SessionRecord:
         with torch.no_grad():
             compiled: Any = torch.compile(built.module)
             compiled(*built.inputs)
-    except Exception as error:  # the session still tells how far the compile came
+    except Exception as error:  # the session still shows how far the compile came
         notes = (Note("benchmark", error_line(error)),)
     finally:
         session.close()
@@ -156,7 +156,7 @@ def _record(
 
 @contextlib.contextmanager
 def _no_ledger() -> Iterator[None]:
-    """Keep the mock backend's own session out of the artifact folder: the capture has told it all, and better."""
+    """Keep the mock backend's own session out of the artifact folder: the capture has all of it."""
     level = log.level
     with (
         tempfile.TemporaryDirectory(prefix="inductor-debug-mock-", ignore_cleanup_errors=True) as folder,

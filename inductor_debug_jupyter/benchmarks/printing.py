@@ -77,7 +77,7 @@ class Progress:
 
 def error_line(error: BaseException) -> str:
     """The exception in one line; where torch says ``backend='…' raised:``, with the line after it."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not told:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
         return type(error).__name__
-    return " ".join([f"{type(error).__name__}: {told[0]}", *(told[1:2] if told[0].endswith(":") else ())])
+    return " ".join([f"{type(error).__name__}: {lines[0]}", *(lines[1:2] if lines[0].endswith(":") else ())])

@@ -179,7 +179,7 @@ def _summary_data(record: SessionRecord, store: ArtifactStore) -> dict[str, Any]
 def _diff_words(record: SessionRecord) -> str:
     if record.diff is None:
         return "nothing was compared"
-    from inductor_debug_jupyter.pipeline.views.diff import VERDICT_WORDS
+    from inductor_debug_jupyter.pipeline.records.diff import VERDICT_WORDS
 
     diff = record.diff
     return one_line(f"{VERDICT_WORDS[diff.verdict]} ({diff.reference} against {diff.candidate})")

@@ -1,4 +1,4 @@
-"""``inductor-debug bug-report``: a saved session as a folder or zip for whoever is to fix the bug."""
+"""``inductor-debug bug-report``: a saved session as a folder or zip for the people who fix the bug."""
 
 from __future__ import annotations
 

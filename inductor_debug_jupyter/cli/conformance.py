@@ -37,7 +37,6 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--memory-limit limits a process of its own: leave it or --no-isolate out")
     from inductor_debug_jupyter.pipeline.adapters.conformance import run_conformance
     from inductor_debug_jupyter.pipeline.adapters.conformance.suite import DEFAULT_SECONDS
-    from inductor_debug_jupyter.pipeline.views.conformance import conformance_text
 
     record = run_conformance(
         args.adapter,
@@ -51,5 +50,5 @@ def run(args: argparse.Namespace) -> int:
 
         print_json(msgspec.to_builtins(record))
     else:
-        print(conformance_text(record))
+        print(record)
     return 0 if record.passed else 1

@@ -52,7 +52,7 @@ class CellRun:
         self.why_no_session = ""
 
     def open(self, shell: Any) -> None:
-        """Start capturing."""
+        """Open a session on the shell's cell: hooks, tracebacks and settings."""
         name = self.settings["model"]
         self.session = DebugSession(
             self.settings,
@@ -300,7 +300,7 @@ class CellWatcher:
             return _not_checked(session.settings, in_a_line(error))
 
     def _compare(self, session: DebugSession) -> None:
-        """Compare as ``--diff``, ``--candidate``, ``--backward`` and ``--localize`` say, and tell what runs."""
+        """Compare as ``--diff``, ``--candidate``, ``--backward`` and ``--localize`` say, with a progress line."""
         settings = session.settings
         progress = None if settings["no_panel"] or settings["quiet"] else CellProgress(self._shell)
         try:

@@ -7,7 +7,7 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from inductor_debug_jupyter.jupyter.cells import CellWatcher
-from inductor_debug_jupyter.jupyter.compare import compare_runs_of, runs_to_compare
+from inductor_debug_jupyter.jupyter.compare_magic import compare_runs_of, runs_to_compare
 from inductor_debug_jupyter.jupyter.completion import magic_options
 from inductor_debug_jupyter.jupyter.display import make_panel, show_session
 from inductor_debug_jupyter.jupyter.help import magic_help, show_text

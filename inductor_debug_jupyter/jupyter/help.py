@@ -59,13 +59,13 @@ def show_text(shell: Any, line: str) -> None:
     if "--explain" not in words:
         sys.stdout.write(magic_help())
         return
-    asked = words[words.index("--explain") + 1 :][:1]
-    if not asked or asked[0].startswith("--"):
+    rules = words[words.index("--explain") + 1 :][:1]
+    if not rules or rules[0].startswith("--"):
         lines = [f"- `{page.name}`: {page.title.partition(': ')[2] or page.title}" for page in pages("rules").values()]
         _show(shell, "# The rules\n\n" + "\n".join(lines) + "\n\n`%inductor_debug --explain RULE` explains one.\n")
         return
     try:
-        page: Page = explain(asked[0])
+        page: Page = explain(rules[0])
     except NotFoundError as error:
         raise UsageError(f"%inductor_debug --explain: {error}") from None
     _show(shell, page.text)

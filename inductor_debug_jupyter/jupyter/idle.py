@@ -1,4 +1,4 @@
-"""Do long work of ours while the kernel is idle, and stop it as soon as somebody wants the kernel.
+"""Do long work of ours while the kernel is idle, and stop it as soon as the kernel is wanted.
 
 A compile cannot be done in small steps. So it runs on the main thread, from the kernel's event loop, while a second
 thread looks at what that loop waits for. When something is there to be read (the next cell, a click) the work is

@@ -97,7 +97,7 @@ class PanelRegistry:
         return message
 
     def _clear(self, gone: list[Any]) -> None:
-        """These panels are gone from the page: close the magic's own, and the user's when the cell ends."""
+        """Forget panels that are gone from the page: close the magic's own, and the user's when the cell ends."""
         self._to_clear = []
         for cell, panels in self._running:
             cleared = [panel for panel in panels if _is_in(panel, gone)]

@@ -107,7 +107,7 @@ class CleanTracebacks:
         self._undo = ExitStack()
 
     def install(self) -> None:
-        """Start cleaning."""
+        """Replace IPython's handler of errors, and what Python's ``traceback`` walks."""
         self._before = (self._shell.custom_exceptions, getattr(self._shell, "CustomTB", None))
         self._shell.set_custom_exc((BaseException,), self._show)
         for name in _WALKERS:

@@ -71,10 +71,10 @@ def documentation(topic: str) -> Page:
 
 
 def _page(name: str, known: dict[str, Page], nothing: str) -> Page:
-    asked = name.strip().lower()
-    if asked in known:
-        return known[asked]
-    near = difflib.get_close_matches(asked, known, n=3, cutoff=0.5)
-    near = near or [each for each in known if asked and asked in each.split(".")]
+    wanted = name.strip().lower()
+    if wanted in known:
+        return known[wanted]
+    near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
+    near = near or [each for each in known if wanted and wanted in each.split(".")]
     hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(known)}"
     raise NotFoundError(f"{nothing} is called {name!r}; {hint}")

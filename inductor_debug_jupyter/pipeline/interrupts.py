@@ -185,7 +185,7 @@ class _Waiting:
 def held_back(undo: Callable[[], Any] | None = None) -> Iterator[None]:
     """Ctrl-C inside the block strikes at its end, as the handler has it that was there before.
 
-    ``undo`` takes back what the block did, when Ctrl-C came: whoever would do so later never gets to know of it.
+    ``undo`` takes back what the block did, when Ctrl-C came: the code that would do so later is never reached.
     """
     interrupts = Interrupts()
     try:
@@ -199,7 +199,7 @@ def held_back(undo: Callable[[], Any] | None = None) -> Iterator[None]:
 
 
 class _UncutContext(AbstractContextManager[Answer]):
-    """See :func:`uncut`."""
+    """A context manager made of a generator whose beginning and end Ctrl-C does not cut: see :func:`uncut`."""
 
     def __init__(self, context: AbstractContextManager[Answer]) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Callbacks that want to know of changes, and can leave."""
+"""Callbacks on an event, which can be removed again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Observers:
-    """Those who follow one thing, in the order in which they came."""
+    """Callbacks on one event, called in the order in which they were added."""
 
     def __init__(self) -> None:
         self._observers: dict[object, Callable[..., None]] = {}

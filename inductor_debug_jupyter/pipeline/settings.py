@@ -81,8 +81,8 @@ def resolve(
         if (value := (given or {}).get(name)) is not None:
             origin = f"call ({option.flag})"
             values[name] = Setting(option.accept(value, origin), origin)
-        elif (said := said_on_the_line(name)) is not None:
-            values[name] = said
+        elif (on_the_line := given_on_the_line(name)) is not None:
+            values[name] = on_the_line
         elif text := environment.get(option.environment):
             values[name] = Setting(option.read(text, option.environment), option.environment)
         elif name in from_file:
@@ -103,18 +103,18 @@ def in_force(settings: Settings) -> Iterator[None]:
         _in_force.pop()
 
 
-def said_on_the_line(name: str) -> Setting | None:
+def given_on_the_line(name: str) -> Setting | None:
     """What the line of a running cell says about one of :data:`OF_THE_PROCESS`; None when it says nothing."""
-    return next((said[name] for said in reversed(_in_force) if name in said), None)
+    return next((given[name] for given in reversed(_in_force) if name in given), None)
 
 
 def variables_in_force() -> dict[str, str]:
     """The environment variables by which a child process has what the line of a running cell says."""
-    said = {name: setting.value for lines in _in_force for name, setting in lines.items()}
+    given = {name: setting.value for lines in _in_force for name, setting in lines.items()}
     texts = {"lines": "1", "": "0", True: "1", False: "0"}
     return {
         OPTIONS[name].environment: ",".join(value) if isinstance(value, tuple) else texts.get(value, str(value))
-        for name, value in said.items()
+        for name, value in given.items()
     }
 
 

@@ -6,6 +6,8 @@ from typing import Final
 
 SEVERITIES: Final = ("error", "warning", "info")
 """Worst first."""
+TO_FIX: Final = SEVERITIES[:2]
+"""The severities that fix-its are for: errors, then warnings."""
 
 ICONS: Final[dict[str, str]] = {"error": "✗", "warning": "⚠", "info": "ℹ"}
 

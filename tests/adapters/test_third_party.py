@@ -17,10 +17,9 @@ _OPENVINO = ("openvino==2026.4.1", "openvino-telemetry==2025.2.0")
 _SCRIPT = """
 import torch
 from inductor_debug_jupyter import KernelDiffHarness, run_conformance
-from inductor_debug_jupyter.pipeline.views.conformance import conformance_text
 
 checks = ["capabilities", "graph.pointwise", "runs.repeat", "runs.twice", "gradients"]
-print(conformance_text(run_conformance("openvino", checks=checks, timeout=240)))
+print(run_conformance("openvino", checks=checks, timeout=240))
 
 with torch.no_grad():
     harness = KernelDiffHarness(

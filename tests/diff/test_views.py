@@ -18,7 +18,8 @@ from inductor_debug_jupyter.pipeline.records import (
     OutputDiff,
     SourceLine,
 )
-from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_summary, diff_text, diff_view, worst_first
+from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
+from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_summary, diff_text, diff_view
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 
 GRID = Heatmap(2, 2, (0.0, 0.5, None, 0.0), 4, 6, "pooled")
@@ -41,7 +42,7 @@ def record(*outputs: OutputDiff, **changes: object) -> DiffRecord:
 
 def test_the_worst_comes_first() -> None:
     more = OutputDiff("more", "mismatch", max_absolute_error=0.1, mismatch_percentage=50.0)
-    ordered = worst_first([FINE, CLOSE, ODD, WRONG, more, SHAPES])
+    ordered = worst_outputs_first([FINE, CLOSE, ODD, WRONG, more, SHAPES])
     assert [output.path for output in ordered] == ["shapes", "more", "logits", "odd", "close", "fine"]
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from inductor_debug_jupyter import capture
-from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, varying
 from inductor_debug_jupyter.pipeline.views.guards import guard_rows
+from inductor_debug_jupyter.pipeline.views.recompile_advice import advice, as_written, varying
 from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
 
 from .kinds import KINDS, Kind

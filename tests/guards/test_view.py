@@ -182,5 +182,5 @@ def test_a_check_always_says_what_it_looks_at():
     """An argument called ``t`` stands in ``torch.float32``, and was taken for named."""
     tensor = guard("TENSOR_MATCH", "L['t']", TENSOR.replace("L['x']", "L['t']"))
     (row,) = guard_rows([tensor])
-    assert row["told"].startswith("t torch.float32")
+    assert row["condition"].startswith("t torch.float32")
     assert "TENSOR_MATCH   t torch.float32" in guards_text(record(guards=(tensor,)))

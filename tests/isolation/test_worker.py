@@ -19,7 +19,6 @@ from inductor_debug_jupyter.pipeline.errors import CannotSendError, OptionError
 from inductor_debug_jupyter.pipeline.isolation import Answer, Limits, Worker
 from inductor_debug_jupyter.pipeline.options import LEAST_PROCESS_MEMORY
 from inductor_debug_jupyter.pipeline.records import CrashRecord
-from inductor_debug_jupyter.pipeline.views.crash import crash_line, crash_text
 
 HANDLER = """
 import ctypes, mmap, os, signal, subprocess, sys, time
@@ -188,12 +187,12 @@ def test_every_end_is_a_result(worker: Worker, method: str, kind: str, signal_na
     crash = worker.ask(method, phase="run", graph="a graph of 2 ops")
     assert isinstance(crash, CrashRecord)
     assert (crash.kind, crash.signal, crash.backend, crash.graph) == (kind, signal_name, "fake", "a graph of 2 ops")
-    assert said in crash_line(crash)
-    assert "while it ran a graph of 2 ops" in crash_line(crash)
+    assert said in crash.sentence
+    assert "while it ran a graph of 2 ops" in crash.sentence
     if method == "segfault":
         assert crash.op == "aten.relu.default (node relu)"
         assert "about to read address 0" in crash.stderr
-        assert "Segmentation fault" in crash_text(crash)
+        assert "Segmentation fault" in str(crash)
         assert "in segfault" in crash.stderr, "the Python stack at that moment"
     if method == "leave":
         assert crash.exit_code == 3
@@ -209,7 +208,7 @@ def test_a_hang_ends_and_takes_along_what_it_started(tmp_path: Path) -> None:
             assert isinstance(crash, CrashRecord)
             assert (crash.kind, crash.limit) == ("timeout", "1 s")
             assert crash.seconds >= 1
-            assert "did not answer within 1 s and was ended while it compiled" in crash_line(crash)
+            assert "did not answer within 1 s and was ended while it compiled" in crash.sentence
     assert gone_within(int((tmp_path / "pid").read_text()), 5)
 
 

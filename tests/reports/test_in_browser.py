@@ -33,7 +33,7 @@ from tests.proofs.lab import find_chromium
 from .conftest import EVIL_CLOSER, hostile_session
 
 CHROMIUM = find_chromium()
-RECORDED = Path(__file__).parents[1] / "pipeline" / "recorded"
+RECORDED = Path(__file__).parents[1] / "records" / "recorded"
 
 
 @pytest.mark.browser

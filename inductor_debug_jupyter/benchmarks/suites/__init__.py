@@ -1,1 +1,1 @@
-"""What can be measured: one module a subcommand."""
+"""One module a subcommand: ``models`` (speed of Inductor) and ``capture`` (cost of our capture beside its peers)."""

@@ -112,7 +112,7 @@ Costs = Mapping[str, Cost]
 
 
 def _measured(names: Sequence[str], job: Job, repeats: int, children: Children, progress: Progress) -> dict[str, Cost]:
-    """Every contender on an encoder of ``job``'s layers; one that failed is not asked again."""
+    """Every contender on an encoder of ``job``'s layers; one that failed is not run again."""
     answers: dict[str, list[Answer]] = {name: [] for name in names}
     errors: dict[str, str] = {}
     rounds = [] if job.small else [("not counted", list(names))]
@@ -137,15 +137,15 @@ def _measured(names: Sequence[str], job: Job, repeats: int, children: Children, 
 def _print(costs: dict[int, dict[str, Cost]], called: Sequence[Answer], repeats: int, *, small: bool) -> None:
     versions = [a.torch_version for each in costs.values() for cost in each.values() for a in cost.answers]
     print_line(f"torch {[*versions, ''][0]}, {repeats} repeats, medians of CPU seconds\n")
-    told: list[str] = []
+    sentences: list[str] = []
     for layers, each in costs.items():
         rows = [_row(cost, each.get("plain")) for cost in each.values()]
         print_table((f"Contender, {layers} layers", *_COLUMNS), rows, right=_COLUMNS[:6])
         print_line("")
-        told += [f"{layers} layers: {line}" for line in _statements(each, called)]
+        sentences += [f"{layers} layers: {line}" for line in _statements(each, called)]
     if len(costs) > 1:
-        told.append(_print_growth(costs))
-    for line in ["Small: these figures say that it runs, nothing else"] if small else told:
+        sentences.append(_print_growth(costs))
+    for line in ["Small: these figures say that it runs, nothing else"] if small else sentences:
         print_line(line)
 
 

@@ -12,9 +12,9 @@ from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.options import add_options, read_given, whole_number
 from inductor_debug_jupyter.pipeline.records import BackendTiming, BenchmarkRecord
+from inductor_debug_jupyter.pipeline.records.diff import VERDICT_WORDS
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import ArtifactStore
-from inductor_debug_jupyter.pipeline.views.diff import VERDICT_WORDS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure what was asked for, print the table; 1 when a backend failed or numbers are wrong."""
+    """Measure the chosen models, print the table; 1 when a backend failed or numbers are wrong."""
     if args.list:
         print_table(("Model", "What it is"), [(name, benchmark_model(name).description) for name in MODEL_NAMES])
         return 0

@@ -19,7 +19,7 @@ class FixController:
         self._finding: int | None = None
         self._offered_beside: tuple[FixIt, ...] = ()
         """What was in force when they were offered: beside anything else, in another cell, they mean nothing."""
-        self._said = ""
+        self._message = ""
 
     @property
     def can_run(self) -> bool:
@@ -32,7 +32,7 @@ class FixController:
         return bool(self._session.applied)
 
     def answers(self) -> wire.Handlers:
-        """What may be asked of it; each changes :meth:`view`."""
+        """The requests that this strip answers, each with its handler; each changes :meth:`view`."""
         return {
             wire.CheckFixits: lambda request: self._check(request.finding),
             wire.ApplyFixit: lambda request: self._apply(request.offer),
@@ -50,7 +50,7 @@ class FixController:
             "applied": [plain(fixit.title) for fixit in applied],
             "lines": [plain(line) for line in self._session.try_fixits(applied).lines()] if applied else [],
             "patch": self._patch(),
-            "said": plain(self._said),
+            "message": plain(self._message),
         }
 
     def _patch(self) -> str:
@@ -61,15 +61,15 @@ class FixController:
         return "\n".join(plain(line) for line in (*patch.diff.splitlines(), *patch.unwritten))
 
     def _check(self, finding: int) -> None:
-        self._said = ""
+        self._message = ""
         self._offers, self._finding = Offers(()), finding
         self._offered_beside = self._session.applied
         self._offers = self._session.fixits(finding)
         if not self._offers:
-            self._said = "No fix-it removes this finding and keeps the numbers. " + "; ".join(self._offers.declined)
+            self._message = "No fix-it removes this finding and keeps the numbers. " + "; ".join(self._offers.declined)
 
     def _apply(self, number: int) -> None:
-        self._said = ""
+        self._message = ""
         if not 0 <= number < len(self._offers):
             raise NotFoundError("this fix-it is no longer offered: check again")
         trial = self._offers[number]
@@ -77,15 +77,15 @@ class FixController:
         self._session.apply(trial)
 
     def _undo(self) -> None:
-        self._said = ""
+        self._message = ""
         self._offers, self._finding = Offers(()), None
         self._session.undo()
 
     def _fix_all(self) -> None:
-        self._said = ""
+        self._message = ""
         self._offers, self._finding = Offers(()), None
         result: FixResult = self._session.fix_all()
-        self._said = "The target takes all of it" if result.accepted else f"{result.answer}: {_first_reason(result)}"
+        self._message = "The target takes all of it" if result.accepted else f"{result.answer}: {_first_reason(result)}"
         if result.fixits:
             self._session.apply(*result.fixits)
 

@@ -34,7 +34,7 @@ class GraphPane:
         """Ends that it follows the views."""
 
     def answers(self) -> wire.Handlers:
-        """What may be asked of it."""
+        """The requests of the page that this pane answers, each with its handler."""
         return {
             wire.ShowGraph: lambda request: self.show(request.compile_id, request.stage),
             wire.GraphAction: self._do,

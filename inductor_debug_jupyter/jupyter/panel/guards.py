@@ -60,7 +60,7 @@ class GuardsPane:
             self._show_inputs(queries.functions[-1])
 
     def answers(self) -> wire.Handlers:
-        """What may be asked of it."""
+        """The requests of the page that this pane answers, each with its handler."""
         return {wire.WouldRecompile: self._would_recompile}
 
     def fill(self) -> None:

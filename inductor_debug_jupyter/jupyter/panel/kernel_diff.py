@@ -47,7 +47,7 @@ class KernelDiffPane:
         """Every node's error, in the order of running."""
 
     def answers(self) -> wire.Handlers:
-        """What may be asked of it."""
+        """The requests of the page that this pane answers, each with its handler."""
         return {
             wire.ShowOutput: lambda request: self.show(request.path),
             wire.PickDiffCell: self._pick_cell,

@@ -41,7 +41,7 @@ class MemoryPane:
         self._records = lookup.record.memory
 
     def answers(self) -> wire.Handlers:
-        """What may be asked of it."""
+        """The requests of the page that this pane answers, each with its handler."""
         return {wire.ShowMemory: lambda request: self.show(request.graph)}
 
     def fill(self) -> None:

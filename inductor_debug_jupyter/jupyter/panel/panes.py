@@ -220,7 +220,7 @@ class Panes:
             self.live.complete()
 
     def show_completed(self, record: SessionRecord) -> None:
-        """The same record with stages that were made since: what is on show stays as it is."""
+        """Take over a record that has more stages than before; tab and selection stay."""
         self.record, self.lookup = record, Lookup(record)
         self.parts["graph_choices"] = self.lookup.choices
         self.parts["overview"] = overview_view(record, self.lookup)
@@ -242,7 +242,7 @@ class Panes:
     # The selection
 
     def select(self, chosen: Selection | dict[str, Any]) -> None:
-        """Choose something: every part that shows it follows, and ``on_select`` is told."""
+        """Choose something: every part that shows it follows, and ``on_select`` is called."""
         selection = cast(Selection, {**nothing(), **chosen})
         self._choose(selection)
         self._show_node(dict(selection))

@@ -41,7 +41,7 @@ class WhatIfPane:
         self._parts, self._runner, self._report = parts, runner, report
 
     def answers(self) -> wire.Handlers:
-        """What may be asked of it."""
+        """The requests of the page that this pane answers, each with its handler."""
         return {wire.TryOut: self._try_out, wire.SaveTrial: self._save, wire.ShowTrial: self._choose}
 
     def fill(self) -> None:

@@ -223,7 +223,7 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
         return dict(chosen)
 
     def follow(self, selection: dict[str, Any]) -> None:
-        """Take over a whole selection that was made elsewhere (by the session, or in another panel of it).
+        """Take over a whole selection that the session or another panel of it made.
 
         What the panel has already is not sent again: by now the user may have clicked on something newer.
         """

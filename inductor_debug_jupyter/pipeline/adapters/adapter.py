@@ -56,7 +56,6 @@ from inductor_debug_jupyter.pipeline.records import (
 from inductor_debug_jupyter.pipeline.torch_compat import hooks
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
-from inductor_debug_jupyter.pipeline.views.crash import crash_text
 from inductor_debug_jupyter.pipeline.views.text import strict_message
 
 
@@ -382,7 +381,7 @@ class AcceleratorAdapter(ABC):
             if strict and refused:
                 raise ConstraintViolationError(strict_message(refused, target=name), refused)
             if result.crash is not None:
-                raise BackendCrashError(crash_text(result.crash), result.crash)
+                raise BackendCrashError(str(result.crash), result.crash)
             raise AdapterError(f"{name} did not compile this graph: {result.reason or 'it does not say why'}")
 
         return not_compiled

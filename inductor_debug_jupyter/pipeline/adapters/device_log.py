@@ -16,8 +16,7 @@ from typing import Any
 
 from inductor_debug_jupyter.pipeline.interrupts import uncut
 from inductor_debug_jupyter.pipeline.records import KernelSpec, Note, Transfer
-from inductor_debug_jupyter.pipeline.settings import resolve, said_on_the_line
-from inductor_debug_jupyter.pipeline.views.transfers import event_line
+from inductor_debug_jupyter.pipeline.settings import given_on_the_line, resolve
 
 Event = Transfer | KernelSpec
 Listener = Callable[[Event], None]
@@ -74,8 +73,8 @@ def listening(listener: Listener) -> Iterator[None]:
 
 def logging_mode() -> str:
     """The setting ``transfers`` (line, variable or config file): empty for off, ``lines`` or ``values``."""
-    if (said := said_on_the_line("transfers")) is not None:
-        return str(said.value or "")
+    if (on_the_line := given_on_the_line("transfers")) is not None:
+        return str(on_the_line.value or "")
     return _mode(os.environ.get("INDUCTOR_DEBUG_TRANSFERS"), os.getcwd())  # noqa: PTH109 - only a key
 
 
@@ -90,7 +89,7 @@ def tell(event: Event) -> None:
     for listener in list(_listeners):
         listener(event)
     if logging_mode():
-        log_line(event_line(event))
+        log_line(str(event))
 
 
 def log_line(text: str) -> None:

@@ -39,7 +39,7 @@ class GraphServer:
         self._events: list[device_log.Event] = []
         self._listening = ExitStack()  # for the life of this process
         self._listening.enter_context(device_log.listening(self._keep))
-        tell_ops()
+        report_ops()
 
     def open(self, written: dict[str, Any], setup: Sequence[str]) -> dict[str, Any]:
         """Import and build the adapter; returns its capabilities."""
@@ -133,7 +133,7 @@ class _ServedGraph:
         self._adapter = adapter
         self._only_compile = False
         self._specs: list[Any] = []
-        self._was_asked = False
+        self._was_compiled = False
         torch.compiler.reset()  # every graph has torch's full number of recompiles
         self._function = torch.compile(gm.forward, backend=self._backend, fullgraph=True)
 
@@ -149,12 +149,12 @@ class _ServedGraph:
 
     def run(self, inputs: Sequence[Any]) -> Any:
         result = self._function(*inputs)
-        if not self._was_asked:
+        if not self._was_compiled:
             raise AdapterError("torch found nothing to compile in this graph, so the backend was not asked")
         return result
 
     def _backend(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        self._was_asked = True
+        self._was_compiled = True
         made = self._adapter.compiled(gm, inputs)
         if made.run is None:
             raise AdapterError(made.reason or "it does not say why")
@@ -224,7 +224,7 @@ def _state(state: Mapping[str, Any]) -> ExitStack:
     return stack
 
 
-def tell_ops() -> None:
+def report_ops() -> None:
     """Patch ``torch.fx.Interpreter`` so that it reports the node that it runs; a crash can then name the op."""
     original = torch.fx.Interpreter.run_node
 

@@ -28,7 +28,6 @@ from inductor_debug_jupyter.pipeline.isolation import DEFAULT_SECONDS, Answer, L
 from inductor_debug_jupyter.pipeline.isolation.values import Unpacker
 from inductor_debug_jupyter.pipeline.records import CrashRecord, KernelSpec, Transfer, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.state import changed_inductor_settings, current_compile_id
-from inductor_debug_jupyter.pipeline.views.crash import crash_text
 
 SERVER = "inductor_debug_jupyter.pipeline.adapters.graph_server:GraphServer"
 _numbers = itertools.count()
@@ -80,17 +79,17 @@ class IsolatedAdapter(AcceleratorAdapter):
         return AcceleratorCapabilities(**declared | ({} if ":" in self.name else {"name": self.name}))
 
     def get_supported_dtypes(self) -> set[torch.dtype] | None:
-        """As in :meth:`capabilities`."""
+        """The field of :meth:`capabilities`, which the adapter's process declares."""
         dtypes = self.capabilities().dtypes
         return None if dtypes is None else set(dtypes)
 
     def get_supported_ops(self) -> set[str] | None:
-        """As in :meth:`capabilities`."""
+        """The field of :meth:`capabilities`, which the adapter's process declares."""
         ops = self.capabilities().ops
         return None if ops is None else set(ops)
 
     def get_memory_limit(self) -> int | None:
-        """As in :meth:`capabilities`."""
+        """The field of :meth:`capabilities`, which the adapter's process declares."""
         return self.capabilities().memory_limit
 
     def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[Violation, ...]:
@@ -171,7 +170,7 @@ class Connection:
         if isinstance(answer, CrashRecord):
             if phase != "backward":
                 self.crashes.append(answer)
-            raise BackendCrashError(crash_text(answer), answer)
+            raise BackendCrashError(str(answer), answer)
         if answer.error:
             raise _error(answer, self.worker.name, phase)
         return answer.value
@@ -211,7 +210,7 @@ class RemoteGraph:
         self.name = f"a graph of {len(ops)} ops" if len(ops) != 1 else f"a graph of one op ({ops[0].name})"
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run it."""
+        """Run the graph in the adapter's process."""
         wants_gradient = torch.is_grad_enabled() and any(
             isinstance(each, torch.Tensor) and each.requires_grad for each in inputs
         )

@@ -55,15 +55,15 @@ class BackendAdapter(AcceleratorAdapter):
         self.description = f"the torch.compile backend {self.name}; what its device can do is unknown"
 
     def get_supported_dtypes(self) -> None:
-        """Unknown."""
+        """None: torch does not know what a backend can do."""
         return
 
     def get_supported_ops(self) -> None:
-        """Unknown."""
+        """None: torch does not know what a backend can do."""
         return
 
     def get_memory_limit(self) -> None:
-        """Unknown."""
+        """None: torch does not know what a backend can do."""
         return
 
     def check(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[()]:

@@ -41,21 +41,21 @@ class BackendRules:
         constraints: Sequence[Constraint] | None = None,
         target: str | None = None,
     ) -> None:
-        self._said = (strict, constraints, target)
+        self._given = (strict, constraints, target)
         settings = resolve({"strict": strict, "target": target}, defaults={"strict": True})
         self.context = JudgingContext.of(settings, constraints)
         self.strict = self.context.strict
 
     def read_again(self) -> BackendRules:
-        """The same, with what the environment says now."""
-        return BackendRules(*self._said)
+        """These rules with the environment as it is now."""
+        return BackendRules(*self._given)
 
     def store(self) -> ArtifactStore:
-        """Where artifacts go."""
+        """The store of the artifact folder."""
         return ArtifactStore.of(self.context.settings)
 
     def usable_store(self) -> ArtifactStore | None:
-        """The same, or None when nothing could be saved there: that was said already."""
+        """The store, or None when its folder could not be written: a warning said so already."""
         store = self.store()
         return None if str(store.folder) in _unusable else store
 
@@ -76,7 +76,7 @@ class Ledger:
         return record
 
     def save(self, store: ArtifactStore) -> None:
-        """Write everything seen so far. What cannot be written is said once and never fails the user's compile."""
+        """Write everything seen so far. A folder that cannot be written is one warning, not a failed compile."""
         folder = str(store.folder)
         try:
             store.save_session(self.merged())
@@ -110,10 +110,10 @@ class Ledger:
 
 
 def _merged_coverage(records: Sequence[SessionRecord]) -> CoverageRecord | None:
-    told = [record.coverage for record in records if record.coverage is not None]
-    if not told:
+    known = [record.coverage for record in records if record.coverage is not None]
+    if not known:
         return None
-    return CoverageRecord(told[-1].target, tuple(graph for coverage in told for graph in coverage.graphs))
+    return CoverageRecord(known[-1].target, tuple(graph for coverage in known for graph in coverage.graphs))
 
 
 def _distinct_breaks(records: Sequence[SessionRecord]) -> tuple[GraphBreak, ...]:
@@ -144,7 +144,7 @@ def forget_compiles() -> None:
 
 
 def start_record(graph_module: torch.fx.GraphModule) -> Recorder:
-    """A recorder that has already been told the Dynamo graph: Dynamo told its listeners before it called us.
+    """A recorder that is given the Dynamo graph by us: Dynamo reported it before it called the backend.
 
     Raises:
         UsageError: it is not a graph.

@@ -46,9 +46,9 @@ def mock_backend(
     Args:
         graph_module: what Dynamo captured.
         example_inputs: its inputs.
-        strict: raise when the target refuses something; ``MOCK_STRICT`` (default 1) when not said.
+        strict: raise when the target refuses something; ``MOCK_STRICT`` (default 1) when None.
         constraints: rules to check instead of the target's own.
-        target: a device profile; ``INDUCTOR_DEBUG_TARGET`` or ``default`` when not said.
+        target: a device profile; ``INDUCTOR_DEBUG_TARGET`` or ``default`` when None.
     """
 
     def lower(recorder: Recorder) -> Callable[..., Any]:
@@ -74,13 +74,13 @@ def aot_mock_backend(
     Args:
         graph_module: only when torch calls it as a backend.
         example_inputs: likewise.
-        strict: raise when the target refuses something; ``MOCK_STRICT`` (default 1) when not said.
+        strict: raise when the target refuses something; ``MOCK_STRICT`` (default 1) when None.
         constraints: rules to check instead of the target's own.
-        target: a device profile; ``INDUCTOR_DEBUG_TARGET`` or ``default`` when not said.
+        target: a device profile; ``INDUCTOR_DEBUG_TARGET`` or ``default`` when None.
     """
     if graph_module is not None:
         return _inductor(graph_module, example_inputs, BackendRules(strict, constraints, target))
-    BackendRules(strict, constraints, target)  # a bad option is told here, not in the middle of a compile
+    BackendRules(strict, constraints, target)  # a bad option raises here, not in the middle of a compile
 
     def backend(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         return _inductor(graph, inputs, BackendRules(strict, constraints, target))

@@ -26,7 +26,7 @@ _NEEDED_EACH = (RULE, CALL)
 
 
 def unchecked(record: SessionRecord) -> tuple[Note, ...]:
-    """What the rules did not see, or a rule that failed: nobody knows whether the target takes it."""
+    """What the rules did not see, or a rule that failed: whether the target takes it is unknown."""
     gaps = tuple(note for note in record.notes if note.part in _NEEDED or note.part.startswith(_NEEDED_EACH))
     if record.captures or gaps:
         return gaps

@@ -178,8 +178,8 @@ def bisect_stages(
     culprits: tuple[Culprit, ...] = ()
     explanation = _explanation(first_bad, rungs)
     if first_bad is not None and first_bad.searched is not None and rungs[ladder.index(first_bad)].outcome == "bad":
-        culprits, said = _searched(harness_of(replace(first_bad, backend=first_bad.searched, is_eager=False)))
-        explanation = f"{explanation} {said}"
+        culprits, summary = _searched(harness_of(replace(first_bad, backend=first_bad.searched, is_eager=False)))
+        explanation = f"{explanation} {summary}"
     if beside is not None and first_bad in (None, ladder[-1]):  # else it is wrong before a device sees it
         explanation = f"{explanation} {_reading(*rungs[-2:])}"
     return BisectRecord(

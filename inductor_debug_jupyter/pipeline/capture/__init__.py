@@ -2,6 +2,7 @@
 
 - ``watch``: opens and closes a capture, and sends what the user runs through the compiler meanwhile;
 - ``recorder``: listens to torch's hooks and keeps the records; ``compile_in_progress``: one compile until it is frozen;
+  ``on_demand``: Inductor's part of it, made later;
 - ``graphs``, ``graph_breaks``, ``structured_trace``: torch's graphs and trace log → records, and the line of progress;
 - ``sources``: the user's line and notebook cell behind a stack trace;
 - ``calls``, ``kept_calls``: the user's calls with copies of their inputs and the modes around them, to be run again;

@@ -1,12 +1,12 @@
 """What the user called, with which inputs: so that it can be run again.
 
 Inputs are copied before the call, since the call may change them. Only the first call of each model is kept: copies
-cost memory. In a kernel the copies are within a budget that all sessions share. Where nobody asked for a comparison
+cost memory. In a kernel the copies are within a budget that all sessions share. Where no comparison was requested
 (the magic keeps calls just in case) models are not kept alive: a model that the user lets go of is gone.
 
 One :class:`InputBudget` is for a whole kernel. A call that does not fit makes room: the copies that were not used for
 the longest time are freed first, whichever session they belong to; that session raises an error when it is to run the
-call again. Inputs that a comparison was asked for may be over the limit until it is over. A what-if shares the tensors
+call again. Inputs of a requested comparison may be over the limit until it is over. A what-if shares the tensors
 that it does not change with the call that it came from: they count once. The budget holds nothing alive: copies are
 freed with their session.
 
@@ -51,13 +51,13 @@ class CallModes:
 
     @classmethod
     def now(cls) -> CallModes:
-        """What is on at this moment."""
+        """Autocast, grad mode and inference mode of this thread, now."""
         on = (device for device in _DEVICES if torch.is_autocast_enabled(device))
         return cls(tuple((device, torch.get_autocast_dtype(device)) for device in on), torch.is_grad_enabled())
 
     @uncut
     def again(self) -> Iterator[None]:
-        """The same once more, whatever is on around it."""
+        """Set these modes inside the block, whatever modes are on around it."""
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(self.grad))
             before = CallModes.now()
@@ -250,7 +250,7 @@ class ModelCall:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """Positional arguments."""
+        """The copied positional arguments."""
         return self.kept.values()[0]
 
     @property
@@ -289,18 +289,18 @@ class LostCall:
 
 
 class CallLog:
-    """Keeps the first call of each model, and later ones where they are asked for.
+    """Keeps the first call of each model, and later ones as ``keep`` says.
 
     Args:
         budget: what all copies together may have, those of other sessions included; models are then not kept alive.
             None: no limit, and they are.
-        asked: the calls are going to be compared: models are kept alive in any case, no copy is refused, and none is
+        compares: the calls are going to be compared: models are kept alive in any case, no copy is refused, and none is
             freed for another one of this log. After the comparison :meth:`InputBudget.make_room` frees what is over.
     """
 
-    def __init__(self, budget: InputBudget | None = None, *, asked: bool = False, keep: str = FIRST) -> None:
+    def __init__(self, budget: InputBudget | None = None, *, compares: bool = False, keep: str = FIRST) -> None:
         self.budget = budget
-        self._asked = asked
+        self._compares = compares
         self._keep = keep
         self.calls: list[ModelCall] = []
         self.later: list[ModelCall] = []
@@ -318,11 +318,11 @@ class CallLog:
             self._add_later(model, args, kwargs, backend)
             return
         self._forget_what_is_gone()
-        held = _held(model, weakly=self.budget is not None and not self._asked)
+        held = _held(model, weakly=self.budget is not None and not self._compares)
         self._seen.append(held)
         nbytes = bytes_of((args, kwargs))
-        own = [call.kept for call in self.calls] if self._asked else []
-        if self.budget is not None and not self.budget.make_room(nbytes, spared=own) and not self._asked:
+        own = [call.kept for call in self.calls] if self._compares else []
+        if self.budget is not None and not self.budget.make_room(nbytes, spared=own) and not self._compares:
             self.lost[_name(model)] = LostCall(_name(model), "too large", nbytes)
             return
         self.calls.append(self._copy(held, model, args, kwargs, backend))
@@ -336,7 +336,7 @@ class CallLog:
         return ModelCall(held, _name(model), kept, RandomState.now(), running_call(), name, CallModes.now())
 
     def _add_later(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backend: Any) -> None:
-        """Remember a call behind a model's first, if it was asked for."""
+        """Keep a later call of a model, if ``keep`` says so."""
         if self._keep == FIRST:
             return
         first = next((call for call in self.calls if call.held() is model), None)
@@ -348,7 +348,7 @@ class CallLog:
         self.later.append(self._copy(first.held, model, args, kwargs, backend))
 
     def compared(self) -> list[ModelCall]:
-        """The calls that a comparison is of: the first of each model, all, or the last, as it was asked for."""
+        """The calls that a comparison is of: the first of each model, all, or the last, as ``keep`` says."""
         first, later = self.there(), [call for call in self.later if call.is_there]
         if self._keep == LAST:
             return [next((each for each in later if each.held() is call.held()), call) for call in first]

@@ -68,7 +68,7 @@ class KeptCalls:
         return self.log.compared()
 
     def was_kept(self, capture: CompileCapture) -> bool:
-        """Whether a call of the capture's model can be run again; assumed where nobody saw the call."""
+        """Whether a call of the capture's model can be run again; assumed where the call was not seen."""
         made_by = self.recorder.made_by(capture.compile_id)
         if made_by is None:
             return True

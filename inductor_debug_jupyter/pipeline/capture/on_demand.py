@@ -1,4 +1,4 @@
-"""Inductor's part of a plain model's compile, made when somebody wants it.
+"""Inductor's part of a plain model's compile, made when it is first read.
 
 The rules judge AOTAutograd's graphs. What Inductor makes of them (its own graph, IR, kernels, code) takes several times
 as long, so it is suspended when a plain model is captured: its :class:`CompileCapture` then has a ``rest``, and

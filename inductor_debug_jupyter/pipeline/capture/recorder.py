@@ -277,9 +277,9 @@ class Recorder:
         return len(self._traces)
 
     def nothing_captured(self, compile_ids: Sequence[str]) -> str:
-        """Why none of those compiles has a graph; empty when one has, when nothing had to run, or when it is said."""
-        is_said = any(note.part == f"{CALL}{self.now.calling}" for note in self.notes)
-        if is_said or not set(compile_ids).isdisjoint(self._compiles):
+        """Why none of those compiles has a graph; empty when one has, nothing had to run, or a note says it."""
+        is_noted = any(note.part == f"{CALL}{self.now.calling}" for note in self.notes)
+        if is_noted or not set(compile_ids).isdisjoint(self._compiles):
             return ""
         return next((each.reason for each in self.graph_breaks if each.compile_id in compile_ids), "")
 

@@ -139,7 +139,7 @@ def running_call() -> CallSite | None:
 
 
 def magic_as_comment(line: str) -> str:
-    """The line of a cell magic as a comment that is told from a user's own: :func:`source_text` turns it back."""
+    """The line of a cell magic as a marked comment, which :func:`source_text` turns back."""
     text = line.removesuffix("\n")
     return f"# {text}{_LEFT_BY_US}{line[len(text) :]}"
 

@@ -3,7 +3,7 @@
 torch renders the graphs of every stage for its trace anyway, so those texts are taken from it. On a cache hit the
 trace is all there is: torch replays the texts of the compile that filled the cache, and nothing else.
 
-:class:`CompileSteps` tells a progress line what the compiler is doing right now, in a few words.
+:class:`CompileSteps` gives a progress line the compiler's current step, in a few words.
 """
 
 from __future__ import annotations
@@ -149,16 +149,16 @@ class CompileSteps:
         if kind == "E" and phase in _WHOLE:
             self._running = max(0, self._running - 1)
             if not self._running and self._last is not None:
-                self._tell(compile_id, "")
+                self._report(compile_id, "")
         if kind != "B":
             return
         self._running += phase in _WHOLE
         if phase == _BACKWARD:
             self._backward.add(compile_id)
         if (doing := PHASE_WORDS.get(phase)) is not None and compile_id:
-            self._tell(compile_id, doing)
+            self._report(compile_id, doing)
 
-    def _tell(self, compile_id: str, doing: str) -> None:
+    def _report(self, compile_id: str, doing: str) -> None:
         side = ", backward" if compile_id in self._backward else ""
         step = CompileStep(compile_id, self._names.get(compile_id, "") + side, doing)
         if step != self._last:

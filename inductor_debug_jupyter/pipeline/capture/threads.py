@@ -76,7 +76,7 @@ class CaptureThreads:
         return True
 
     def is_forked(self) -> bool:
-        """Whether this is a forked child, which compiles something: the parent, which cannot see it, is told."""
+        """Whether this is a forked child, which compiles something: the parent, which cannot see it, gets a note."""
         if os.getpid() == self._process:
             return False
         self._compiled_in_child[0] = 1

@@ -23,7 +23,7 @@ _NEEDS = {
     "new-finding": "errors",
     "new-break": "graphs",
 }
-"""Kind of a change → the figure without which nobody knows whether there is one."""
+"""Kind of a change → the figure that must be known for such a change to be found."""
 ANY = "any"
 
 

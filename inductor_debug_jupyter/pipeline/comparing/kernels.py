@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inductor_debug_jupyter.pipeline.comparing.groups import Groups
 from inductor_debug_jupyter.pipeline.comparing.programs import Captures, MatchedStage
+from inductor_debug_jupyter.pipeline.comparing.union_find import Groups
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture
 

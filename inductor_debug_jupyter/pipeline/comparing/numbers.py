@@ -23,8 +23,8 @@ def number_changes(before: DiffRecord | None, after: DiffRecord | None) -> Itera
         if found:
             was, now = found[0]
             more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-            told = f"{now.path} {_told(was)} → {_told(now)}{more}"
-            yield Change(kind, f"{after.candidate} against {after.reference}: {told}")
+            change = f"{now.path} {_error_text(was)} → {_error_text(now)}{more}"
+            yield Change(kind, f"{after.candidate} against {after.reference}: {change}")
 
 
 def _pairs(before: DiffRecord, after: DiffRecord) -> list[tuple[OutputDiff, OutputDiff]]:
@@ -42,7 +42,7 @@ def _is_worse(was: OutputDiff, now: OutputDiff) -> bool:
     return now.max_absolute_error > GREW * was.max_absolute_error
 
 
-def _told(output: OutputDiff) -> str:
+def _error_text(output: OutputDiff) -> str:
     error = output.max_absolute_error
     return f"{output.verdict}" + ("" if error is None else f" ({error:.2g})")
 
@@ -56,7 +56,7 @@ def culprit_changes(before: LocalizationRecord | None, after: LocalizationRecord
 
 
 def why_no_numbers(before: DiffRecord | None, after: DiffRecord | None) -> Iterator[str]:
-    """Why nothing, or not everything, can be said about the numbers."""
+    """Why the numbers of two runs could not be compared, or not all of them."""
     for name, record in (("before", before), ("after", after)):
         if record is None:
             yield f"numbers: nothing was compared {name}"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from inductor_debug_jupyter.pipeline.comparing.changes import GraphComparison, NodeChange
-from inductor_debug_jupyter.pipeline.comparing.groups import Groups
 from inductor_debug_jupyter.pipeline.comparing.matching import Matching, Program, arguments_of, match
+from inductor_debug_jupyter.pipeline.comparing.union_find import Groups
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, CoverageRecord, NodeRecord, SessionRecord
 
 STAGES = ("dynamo", "joint", "forward", "backward", "post_grad", f"post_grad{BACKWARD}")
@@ -200,15 +200,15 @@ def clusters(stage: MatchedStage) -> list[list[Edit]]:
 
 def _difference(before: NodeRecord, after: NodeRecord) -> str:
     """What differs between two matched nodes, in words; empty when nothing does."""
-    told = []
+    differences = []
     if before.target != after.target:
-        told.append(f"{before.target} → {after.target}")
+        differences.append(f"{before.target} → {after.target}")
     elif (was := arguments_of(before)) != (now := arguments_of(after)):
-        told.append(f"arguments {was} → {now}")
+        differences.append(f"arguments {was} → {now}")
     ours, theirs = (_specs(node) for node in (before, after))
     if ours != theirs:
-        told.append(f"{', '.join(ours)} → {', '.join(theirs)}")
-    return "; ".join(told)
+        differences.append(f"{', '.join(ours)} → {', '.join(theirs)}")
+    return "; ".join(differences)
 
 
 def _specs(node: NodeRecord) -> Sequence[str]:

@@ -8,6 +8,7 @@ from inductor_debug_jupyter.pipeline.comparing.changes import Quantity
 from inductor_debug_jupyter.pipeline.comparing.kernels import launch_count
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.records.compile import compile_seconds
+from inductor_debug_jupyter.pipeline.records.placement import ON_TARGET
 
 Value = Callable[[SessionRecord], float | None]
 
@@ -24,14 +25,12 @@ def _fallbacks(record: SessionRecord) -> float | None:
 def _coverage(record: SessionRecord) -> float | None:
     """The share of ops that the target runs, in percent."""
     found = record.coverage
-    total = sum(graph.nodes for graph in found.graphs) if found else 0
-    return 100.0 * (found.count("supported") + found.count("decomposable")) / total if found and total else None
+    return 100.0 * found.count(*ON_TARGET) / found.nodes if found and found.nodes else None
 
 
 def _moved(record: SessionRecord) -> float | None:
     """Bytes that move between CPU and target inside the graphs."""
-    sizes = [graph.moved("border") for graph in record.coverage.graphs] if record.coverage else [None]
-    return None if None in sizes else float(sum(size or 0 for size in sizes))
+    return record.coverage.moved("border") if record.coverage else None
 
 
 def _largest_error(record: SessionRecord) -> float | None:

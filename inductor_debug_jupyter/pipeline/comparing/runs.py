@@ -1,4 +1,4 @@
-"""Compare two runs, and tell causes from consequences.
+"""Compare two runs, and separate causes from consequences.
 
 A program is compared stage by stage, and the first stage that differs is the cause: an op that is new in the Dynamo
 graph makes new nodes in every later graph. In the same way the guards of a graph that a new break begins, and the
@@ -241,10 +241,10 @@ class _Runs:
     def _findings(self) -> None:
         _, left, unpaired = equal_findings(self.before.findings, self.after.findings)
         reworded, gone, new = reworded_findings(left, unpaired)
-        told = [("finding-gone", 0, each, each.title) for each in gone]
-        told += [("new-finding", 1, each, each.title) for each in new]
-        told += [("finding-changed", 1, now, f"{was.title} → {now.title}") for was, now in reworded]
-        for kind, run, finding, title in told:
+        differing = [("finding-gone", 0, each, each.title) for each in gone]
+        differing += [("new-finding", 1, each, each.title) for each in new]
+        differing += [("finding-changed", 1, now, f"{was.title} → {now.title}") for was, now in reworded]
+        for kind, run, finding, title in differing:
             line = finding.places[0].line if finding.places else None
             change = Change(kind, f"{finding.severity} {finding.rule_id}: {title}", line)
             if cause := self._of_fallback(finding, run):
@@ -274,8 +274,8 @@ class _Runs:
             for guard in found:
                 functions.setdefault(self._function(guard.compile_id, run), []).append(guard)
             for function, guards in functions.items():
-                told = [_guard_text(guard) for guard in guards[:_NAMED]]
-                title = f"{words.count(len(guards), 'guard')}: {_listed(told, len(guards))}"
+                texts = [_guard_text(guard) for guard in guards[:_NAMED]]
+                title = f"{words.count(len(guards), 'guard')}: {_listed(texts, len(guards))}"
                 self._follows(Change(kind, title, guards[0].source), function, "new-break", "break-gone")
 
     # Numbers, memory ------------------------------------------------------------------------------------------------
@@ -304,10 +304,10 @@ class _Runs:
 def _edit(nodes: Sequence[NodeChange], stage: str) -> Change:
     """One edit of a graph in words: ``forward: 2 new, 1 changed: gelu, mul``."""
     counts = Counter(node.status for node in nodes)
-    told = ", ".join(f"{number:,} {status}" for status, number in counts.items())
+    tally = ", ".join(f"{number:,} {status}" for status, number in counts.items())
     what = f" ({nodes[0].what})" if nodes[0].what else ""
     source = next((node.source for node in nodes if node.source), None)
-    return Change("nodes-changed", f"{stage}: {told}: {_names(nodes)}{what}", source)
+    return Change("nodes-changed", f"{stage}: {tally}: {_names(nodes)}{what}", source)
 
 
 def _names(nodes: Sequence[NodeChange]) -> str:

@@ -15,7 +15,7 @@ _CONSEQUENCES = 6
 
 
 def headline(comparison: RunComparison) -> str:
-    """``4 changes: 4 worse``; nothing that is not known is said to be the same."""
+    """``4 changes: 4 worse``; what is not known does not count as the same."""
     changes = comparison.changes
     if not changes:
         known = " in what could be compared" if comparison.unknown else ""

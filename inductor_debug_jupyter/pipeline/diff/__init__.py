@@ -2,14 +2,17 @@
 
 - Two tensors: ``config`` says what counts as equal; ``native`` goes through both with C++, or has ``portable`` do it
   with torch's ops; ``partial_figures`` and ``metrics`` turn that into figures and a verdict; ``details`` takes a second
-  look, heatmaps included; ``elements`` is what all ways through two tensors share.
+  look, heatmaps included; ``elements`` is what all ways through two tensors share; ``gates`` are figures that the user
+  requires.
 - Two executions: ``executions`` runs a model twice from the same start; ``effects`` is what one call did; ``outputs``
   flattens and compares values by their paths, ``contract`` all that an output is beside these; ``recording`` is an
   execution from elsewhere; ``judging`` with ``floors`` tells a bug from rounding, ``output_verdicts`` does so for
-  outputs, calls and runs; ``harness`` puts it together; ``report``, ``slices`` and ``pictures`` are what remains.
+  outputs, calls and runs, ``candidate_arithmetic`` finds out in which format a backend computes; ``harness`` puts it
+  together; ``report``, ``slices`` and ``pictures`` are what remains.
 - Where it comes in: ``localize``, through ``localize_kernels`` (Inductor) or ``localize_ops`` (any backend) with
   ``localize_blame`` and ``localize_failures``; ``localize_passes`` for what went wrong before code was generated;
-  ``localize_layouts`` for strides and shared memory of outputs, ``localize_random`` for ops that draw random numbers.
+  ``replay`` runs nodes eagerly, ``windows`` makes graphs of parts; ``localize_layouts`` for strides and shared memory
+  of outputs, ``localize_random`` for ops that draw random numbers.
 """
 
 from inductor_debug_jupyter.pipeline.diff.config import DEFAULT_TOLERANCES, ComparisonConfig

@@ -171,8 +171,8 @@ def _sharing(reference: Facts, candidate: Facts, known: Mapping[str, Facts]) -> 
 def _broken(output: OutputDiff, reasons: Sequence[str]) -> OutputDiff:
     if not reasons:
         return output
-    told = [output.reason] if output.verdict == "mismatch" and output.reason else []
-    return replace(output, verdict="mismatch", reason="; ".join([*told, *reasons]))
+    before = [output.reason] if output.verdict == "mismatch" and output.reason else []
+    return replace(output, verdict="mismatch", reason="; ".join([*before, *reasons]))
 
 
 def _restrided(

@@ -106,8 +106,8 @@ def _backend_of(value: Any, option: str) -> Backend:
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or type(value).__name__
     held = getattr(value, "compute_dtype", None)
     held_as = held if isinstance(held, torch.dtype) else None
-    said = getattr(value, "sum_dtype", None)
-    sums_in = said if isinstance(said, torch.dtype) else None
+    declared = getattr(value, "sum_dtype", None)
+    sums_in = declared if isinstance(declared, torch.dtype) else None
     if isinstance(value, IsolatedAdapter):  # its process stays: whoever made it ends it
         run, stays = value.as_backend(fallback=False), lambda: None
         return Backend(value.name, run, stays, value.compute_dtype, sums_in=value.sum_dtype)

@@ -39,7 +39,7 @@ class Gate:
         """Whether a figure is on the right side."""
         return value >= self.limit if self.bound == "at least" else value <= self.limit
 
-    def told(self, value: float) -> str:
+    def text(self, value: float) -> str:
         """What a figure is, and what is required."""
         shown = "not known" if math.isnan(value) else f"{value:.6g}"
         return f"{self.name} {shown}, required {self.bound} {self.limit:g}{_UNITS.get(self.name, '')}"
@@ -89,7 +89,7 @@ class GateAnswer:
         return (*self.missed, *self.unknown, *self.meaningless)
 
 
-def ask_gates(
+def check_gates(
     gates: Iterable[Gate], found: TensorComparisonResult, reference: torch.Tensor, candidate: torch.Tensor
 ) -> GateAnswer:
     """Hold the figures of two tensors of floats against gates; equal tensors pass all but the user's own metrics."""
@@ -105,9 +105,9 @@ def ask_gates(
         else:
             value, why = _figure(gate.name, found), ""
         if math.isnan(value):
-            unknown.append(gate.told(value) + why)
+            unknown.append(gate.text(value) + why)
         elif not gate.admits(value):
-            missed.append(gate.told(value))
+            missed.append(gate.text(value))
     return GateAnswer(tuple(missed), tuple(unknown), tuple(meaningless))
 
 

@@ -36,12 +36,11 @@ from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.formats.recognition import Recognition
 from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff
+from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
 from inductor_debug_jupyter.pipeline.rerun.again import plain_model
 from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
 from inductor_debug_jupyter.pipeline.store import Shelf
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import compile_as_traced, compile_to_compare
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
-from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -112,7 +111,7 @@ class KernelDiffHarness:
         if comparison_config is not None and not isinstance(comparison_config, ComparisonConfig):
             raise OptionError(f"comparison_config={comparison_config!r}; allowed: a ComparisonConfig")
         model = plain_model(model)
-        args, named = _arguments(inputs, kwargs)
+        args, named = as_arguments(inputs, kwargs)
         self.model_name = model_name or getattr(model, "__name__", None) or type(model).__name__
         self.reference = self._backend(reference_backend, "reference_backend")
         self.candidate = self._backend(test_backend, "test_backend")
@@ -279,7 +278,7 @@ class KernelDiffHarness:
             outputs, pairs, remarks = self._judged(reference, candidate, config, only_whether)
             notes += remarks
         elif candidate.crash is not None and len(done) == 2:
-            outputs = worst_first(_partial(reference, candidate, candidate.crash, config))
+            outputs = worst_outputs_first(_partial(reference, candidate, candidate.crash, config))
         if spoiled := list(dict.fromkeys(path for execution in done for path in execution.spoiled)):
             why = f"the run wrote to the user's own {', '.join(spoiled[:5])}: something that was not reached holds it"
             notes.append(why)
@@ -309,7 +308,7 @@ class KernelDiffHarness:
             done.append(execution)
             notes += [f"{role} ({backend.name}): {why}" for why in execution.incomplete]
             if execution.crash is not None:
-                notes.append(f"the {role}, {crash_line(execution.crash)}")
+                notes.append(f"the {role}, {execution.crash.sentence}")
             elif execution.error:
                 notes.append(f"the {role} ({backend.name}) raised {execution.error}")
             if execution.error:
@@ -348,7 +347,7 @@ class KernelDiffHarness:
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)
         overwritten = candidate.overwritten - reference.overwritten
         outputs = tuple(_overwritten(output) if output.path in overwritten else output for output in outputs)
-        outputs = worst_first(one_of_each_call(outputs))
+        outputs = worst_outputs_first(one_of_each_call(outputs))
         pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else LivePairs()
         notes += [*reference.notes, *unsteady, *remarks, *drawn, *broken, *self._remarks(outputs)]
         return outputs, pairs, notes
@@ -465,8 +464,8 @@ def _as_stated(config: ComparisonConfig, candidate: Backend) -> tuple[Comparison
     known = "the tensors' own formats" if _is_torchs(candidate) else str(candidate.held_as).removeprefix("torch.")
     if stated is None or candidate.held_as == stated or (candidate.held_as is None and not _is_torchs(candidate)):
         return config, []
-    said = str(stated).removeprefix("torch.")
-    return replace(config, numerics=None), [f"numerics={said} was not used: {candidate.name} computes in {known}"]
+    name = str(stated).removeprefix("torch.")
+    return replace(config, numerics=None), [f"numerics={name} was not used: {candidate.name} computes in {known}"]
 
 
 def _differ(reference: Any, candidate: Any) -> bool:
@@ -480,7 +479,7 @@ def _partial(
 ) -> tuple[OutputDiff, ...]:
     """What there was before the crash, compared, and what there would have been."""
     common = {path: reference.values[path] for path in candidate.values if path in reference.values}
-    lost = f"{crash_line(crash)}: there is nothing to compare with"
+    lost = f"{crash.sentence}: there is nothing to compare with"
     missing = [
         OutputDiff(
             path,
@@ -532,7 +531,8 @@ def differing(record: DiffRecord) -> list[str]:
     return [f"outputs that differ: {', '.join(wrong[:5])}{more}"] if wrong else []
 
 
-def _arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def as_arguments(inputs: Any, kwargs: Mapping[str, Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs as positional and named arguments: a tensor, a tuple or list of them, or a dict by name."""
     named = dict(kwargs or {})
     if isinstance(inputs, Mapping):
         if named:

@@ -86,7 +86,7 @@ def localize(
         with observed(search):
             execution = whole = call.execute(backend, config, timeout)
         with unnoticed(), as_aot_runs():
-            found, more = _Looking(search.suspects, compile_to_compare).culprits()
+            found, more = _CulpritSearch(search.suspects, compile_to_compare).culprits()
         search.compiles += more
         notes = [*search.notes, *_trouble(execution)]
     else:
@@ -138,7 +138,7 @@ def _by_ops(
             with unnoticed(), as_aot_runs():
                 for kept in keeper.graphs:
                     search.compiler = _compiler_of(kept, backend.compiler)
-                    fused, more = _Looking(search.as_a_whole(kept), search.compiler, held_as).culprits()
+                    fused, more = _CulpritSearch(search.as_a_whole(kept), search.compiler, held_as).culprits()
                     found += fused
                     search.compiles += more
     finally:
@@ -170,7 +170,7 @@ def _trouble(execution: Execution) -> list[str]:
 
 
 @dataclass
-class _Looking:
+class _CulpritSearch:
     """Looks into wrong kernels for the op that it is."""
 
     suspects: Sequence[Suspect]

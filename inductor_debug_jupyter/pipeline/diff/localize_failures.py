@@ -16,7 +16,6 @@ from inductor_debug_jupyter.pipeline.diff.localize_kernels import culprit_of, st
 from inductor_debug_jupyter.pipeline.diff.windows import Window
 from inductor_debug_jupyter.pipeline.errors import BackendCrashError
 from inductor_debug_jupyter.pipeline.records import CrashRecord, Culprit
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 MOST_CRASHES: Final = 24
 """A process is started so many times again; each takes seconds. Ten find one op among a thousand without a hint."""
@@ -39,7 +38,7 @@ class Failure:
     def of(cls, error: Exception) -> Failure:
         """What a backend raised."""
         if isinstance(error, BackendCrashError):
-            return cls(crash_line(error.crash), error.crash, error.crash.phase in _NO_OP)
+            return cls(error.crash.sentence, error.crash, error.crash.phase in _NO_OP)
         first = (str(error).splitlines() or [""])[0]
         return cls(f"the candidate raised {type(error).__name__}: {first}", no_use=isinstance(error, TimeoutError))
 
@@ -118,11 +117,11 @@ class FailureSearch:
         """Why no more is tried; empty while more is."""
         if failure.crash is not None:
             self.ended += 1
-            said, over = f"it has ended {self.ended} times", self.ended >= MOST_CRASHES
+            why, over = f"it has ended {self.ended} times", self.ended >= MOST_CRASHES
         else:
             self.raised += 1
-            said, over = f"it has raised {self.raised} times", self.raised >= MOST_ERRORS
-        return said if over or failure.no_use else ""
+            why, over = f"it has raised {self.raised} times", self.raised >= MOST_ERRORS
+        return why if over or failure.no_use else ""
 
     def settle(self, graph: str) -> None:
         """A graph was gone through: a part that failed, and no op of it alone, is told of."""

@@ -216,7 +216,7 @@ class _Sums:
         """The moment that differs most, in words, if any does."""
         if self.sizes != eager.sizes:
             return f"results of another kind: {list(self.sizes.values())}, in eager mode {list(eager.sizes.values())}"
-        worst, told = _SIGMAS, ""
+        worst, verdict = _SIGMAS, ""
         for key, theirs in eager.totals.items():
             ours = self.totals[key]
             one, other = (torch.tensor(each, dtype=torch.float64) for each in (ours, theirs))
@@ -226,8 +226,8 @@ class _Sums:
             if sigmas > worst:
                 count = max(1, self.sizes[key[0]][2])
                 worst = sigmas
-                told = (
+                verdict = (
                     f"of another distribution: over {runs} runs the {key[1]} is {float(one.mean()) / count:.4g}, in "
                     f"eager mode {float(other.mean()) / count:.4g}, {sigmas:.3g} standard deviations apart"
                 )
-        return told
+        return verdict

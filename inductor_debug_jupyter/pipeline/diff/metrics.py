@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Details, Number, Place, look_closer
 from inductor_debug_jupyter.pipeline.diff.elements import unravel
 from inductor_debug_jupyter.pipeline.diff.floors import parts, quantum
-from inductor_debug_jupyter.pipeline.diff.gates import ask_gates, gated_verdict
+from inductor_debug_jupyter.pipeline.diff.gates import check_gates, gated_verdict
 from inductor_debug_jupyter.pipeline.diff.native import one_pass
 from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums, figures_of
 from inductor_debug_jupyter.pipeline.records import Verdict
@@ -281,7 +281,7 @@ def _gated(
     """The result, which is no pass where floats miss a figure that the user requires."""
     if not config.gates or not (reference.is_floating_point() or reference.is_complex()):
         return found
-    answer = ask_gates(config.gates, found, reference, candidate)
+    answer = check_gates(config.gates, found, reference, candidate)
     reason = "; ".join(filter(None, [found.reason, *answer.reasons]))
     verdict = gated_verdict(found.verdict, answer)
     return replace(found, verdict=verdict, reason=reason, missed_gates=answer.missed)

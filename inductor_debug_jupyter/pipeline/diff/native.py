@@ -30,7 +30,7 @@ import torch
 from inductor_debug_jupyter.pipeline.diff.elements import cut
 from inductor_debug_jupyter.pipeline.diff.partial_figures import Limits, Sums, added
 from inductor_debug_jupyter.pipeline.diff.portable import portable_sums
-from inductor_debug_jupyter.pipeline.settings import resolve, said_on_the_line
+from inductor_debug_jupyter.pipeline.settings import given_on_the_line, resolve
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -82,7 +82,7 @@ class NativeLibrary:
 
     def function(self, dtype: torch.dtype, elements: int) -> Callable[..., None] | None:
         """What compares tensors of that dtype; None while, or where, there is no library. Never waits."""
-        if (said := said_on_the_line("native")) is not None and not said.value:
+        if (on_the_line := given_on_the_line("native")) is not None and not on_the_line.value:
             return None
         if not self._functions and self._builder is None and elements >= WORTH_IT:
             self._start()

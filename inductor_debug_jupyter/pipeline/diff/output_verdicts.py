@@ -77,7 +77,7 @@ def judge_outputs(
     if not (held_as or multiplied_as or _is_known(judged, only_whether)):  # a device may truncate: a factor, too
         judge_common_factor(judged, candidate, spreads, lambda noise: _under(noise, call, config))
     notes += _without_floors([path for path in suspects if path not in judged], notes)
-    return tuple(_told(output, judged, left_out, words, reference, config) for output in outputs), notes
+    return tuple(_with_judgement(output, judged, left_out, words, reference, config) for output in outputs), notes
 
 
 def _is_known(judged: Mapping[str, Judgement], only_whether: bool) -> bool:
@@ -105,7 +105,7 @@ def _words(held_as: torch.dtype | None, arithmetic: Arithmetic | None) -> tuple[
     return what, what if held_as is None else f"as {what} gives it"
 
 
-def _told(
+def _with_judgement(
     output: OutputDiff,
     judged: Mapping[str, Judgement],
     left_out: Collection[str],

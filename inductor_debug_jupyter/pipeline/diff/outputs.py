@@ -18,7 +18,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.details import Place, error_heatmap, look_closer, number_text
-from inductor_debug_jupyter.pipeline.diff.gates import ask_gates, gated_verdict
+from inductor_debug_jupyter.pipeline.diff.gates import check_gates, gated_verdict
 from inductor_debug_jupyter.pipeline.diff.metrics import (
     LARGEST_SHARE,
     TensorComparisonResult,
@@ -26,7 +26,7 @@ from inductor_debug_jupyter.pipeline.diff.metrics import (
     largest_size,
 )
 from inductor_debug_jupyter.pipeline.records import ErrorPlace, OutputDiff, Verdict
-from inductor_debug_jupyter.pipeline.views.diff import worst_first
+from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
 from inductor_debug_jupyter.pipeline.words import clip
 
 WHOLE: Final = "output"
@@ -189,7 +189,7 @@ def _held_to_gates(output: OutputDiff, reference: Any, candidate: Any, config: C
         return output
     plainly = dataclasses.replace(config.for_executions(), require=None)
     found = compare_tensors(reference, candidate, plainly, details=any(gate.name == "ulp" for gate in config.gates))
-    answer = ask_gates(config.gates, found, torch.as_tensor(reference), torch.as_tensor(candidate))
+    answer = check_gates(config.gates, found, torch.as_tensor(reference), torch.as_tensor(candidate))
     return dataclasses.replace(
         output,
         verdict=gated_verdict(output.verdict, answer),
@@ -226,7 +226,7 @@ def _with_heatmaps(
     config: ComparisonConfig,
 ) -> tuple[OutputDiff, ...]:
     """The same outputs; those of the worst that have errors get a picture of where these are."""
-    differing = [o for o in worst_first(outputs) if o.verdict != "match" and o.mismatch_percentage is not None]
+    differing = [o for o in worst_outputs_first(outputs) if o.verdict != "match" and o.mismatch_percentage is not None]
     drawn: dict[str, OutputDiff] = {}
     for output in differing[:HEATMAPS_KEPT]:
         one, other = _stacked(reference[output.path]), _stacked(candidate[output.path])

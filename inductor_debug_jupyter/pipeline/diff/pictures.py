@@ -17,11 +17,11 @@ from typing import Any, Final
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, LocalizationRecord, OutputDiff
+from inductor_debug_jupyter.pipeline.records.diff import VERDICT_ICONS, VERDICT_WORDS, worst_outputs_first
+from inductor_debug_jupyter.pipeline.records.localization import STATUS_WORDS
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
-from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_WORDS, worst_first
-from inductor_debug_jupyter.pipeline.views.localization import STATUS_WORDS, error_curve
 from inductor_debug_jupyter.pipeline.words import clip
 
 OUTPUTS_IN_SUMMARY: Final = 30
@@ -37,7 +37,7 @@ def draw(record: DiffRecord, output_dir: str | Path | Shelf | None = None) -> tu
         import matplotlib as _  # noqa: F401  # only to see whether it is there
     except ImportError as error:
         return (), (f"no pictures: matplotlib is not installed ({error}); pip install matplotlib",)
-    ordered = worst_first(record.outputs)
+    ordered = worst_outputs_first(record.outputs)
     with_heatmap = [output for output in ordered if output.heatmap is not None]
     model = _file_name(record.model)
     summary = partial(_summary_png, record, ordered)
@@ -76,19 +76,16 @@ def _drawn(
 
 
 def _curve_png(record: LocalizationRecord) -> bytes:
-    points = error_curve(record)
     figure = _figure(8, 3.6)
     axes = figure.subplots()
-    xs = [point["at"] for point in points]
     least = 1e-12
-    allowed = [max(point["allowed"] or 0.0, least) for point in points]
-    axes.plot(xs, allowed, color="#999999", linestyle="--", linewidth=1, label="what rounding explains")
+    allowed = [max(node.in_sequence[1], least) for node in record.nodes]
+    axes.plot(
+        range(len(allowed)), allowed, color="#999999", linestyle="--", linewidth=1, label="what rounding explains"
+    )
     for status, colour in _STATUS_COLOURS.items():
-        chosen = {
-            point["at"]: 1.0 if point["error"] is None else max(point["error"], least)
-            for point in points
-            if point["status"] == status
-        }
+        errors = {at: node.in_sequence[0] for at, node in enumerate(record.nodes) if node.status == status}
+        chosen = {at: 1.0 if error is None else max(error, least) for at, error in errors.items()}
         if chosen:
             axes.scatter([*chosen], [*chosen.values()], s=14, color=colour, label=STATUS_WORDS[status], zorder=3)
     axes.set_yscale("log")

@@ -28,8 +28,8 @@ from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import quoted
 from inductor_debug_jupyter.pipeline.reading import MalformedError, check_values, parsed
 from inductor_debug_jupyter.pipeline.records import DiffRecord
+from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder, replacing
-from inductor_debug_jupyter.pipeline.views.diff import worst_first
 
 MANIFEST: Final = "inductor_debug"
 SUFFIX: Final = ".safetensors"
@@ -90,8 +90,8 @@ class Recording:
             raise NotFoundError(f"there is no recording {quoted(str(source))}")
         try:
             with safe_open(str(source), framework="pt") as opened:
-                names, told = list(opened.keys()), (opened.metadata() or {}).get(MANIFEST, "{}")
-            manifest = parsed(lambda: json.loads(told))
+                names, metadata = list(opened.keys()), (opened.metadata() or {}).get(MANIFEST, "{}")
+            manifest = parsed(lambda: json.loads(metadata))
             check_values(manifest)
         except (SafetensorError, OSError, MalformedError) as error:
             reason = " ".join(str(error).split())[:300]
@@ -183,7 +183,7 @@ def compare_recordings(
     config = config or ComparisonConfig()
     one, other = (each if isinstance(each, Recording) else Recording.load(each) for each in (reference, candidate))
     compared = compare_flat(one.values, other.values, config)
-    outputs = worst_first(tuple(unless_too_small(each, one.values.get(each.path), config) for each in compared))
+    outputs = worst_outputs_first(tuple(unless_too_small(each, one.values.get(each.path), config) for each in compared))
     models = {str(each.manifest.get("model", "")) for each in (one, other)} - {""}
     notes = [] if len(models) < 2 else [f"the recordings are of different models: {', '.join(sorted(models))}"]
     record = DiffRecord(

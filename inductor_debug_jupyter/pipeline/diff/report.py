@@ -16,11 +16,12 @@ from inductor_debug_jupyter.pipeline.diff.pictures import draw
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
 from inductor_debug_jupyter.pipeline.records import DiffRecord, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore, Shelf
 from inductor_debug_jupyter.pipeline.store.files import explained, make_folder
-from inductor_debug_jupyter.pipeline.views.diff import diff_text, worst_first
+from inductor_debug_jupyter.pipeline.views.diff import diff_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def merged(reports: Sequence[DiffReport]) -> DiffReport:
         return reports[0]
     records = [report.record for report in reports]
     names = [f"{record.model} {number}" for number, record in enumerate(records, 1)]
-    outputs = worst_first(
+    outputs = worst_outputs_first(
         replace(output, path=f"{name}: {output.path}")
         for name, record in zip(names, records, strict=True)
         for output in record.outputs

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from inductor_debug_jupyter.pipeline import harmless, words
 from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
+from inductor_debug_jupyter.pipeline.drawing.painter import Drawing
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import NodeRecord
 from inductor_debug_jupyter.pipeline.views.places import Lookup
@@ -55,7 +55,7 @@ ByNode = Mapping[tuple[str, str], Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured of nodes: errors by a search for culprits, shares of a result's error by an error budget."""
+    """Measurements of nodes: errors by a search for culprits, shares of a result's error by an error budget."""
 
     errors: ByNode = field(default_factory=dict)
     shares: ByNode = field(default_factory=dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from inductor_debug_jupyter.pipeline.drawing.drawing import Shape
+from inductor_debug_jupyter.pipeline.drawing.painter import Shape
 
 FONT = 10.0
 SMALL = 8.5

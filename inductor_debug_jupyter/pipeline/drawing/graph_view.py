@@ -18,9 +18,9 @@ from functools import cached_property
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.drawing.colours import NOTHING, TITLES, Measured, offered, paint
 from inductor_debug_jupyter.pipeline.drawing.declutter import Drawn, declutter
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing, Painter, Shape, count_units, marks_of
 from inductor_debug_jupyter.pipeline.drawing.folding import Box, Tree
 from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import SECONDS, place
+from inductor_debug_jupyter.pipeline.drawing.painter import Drawing, Painter, Shape, count_units, marks_of
 from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
@@ -49,7 +49,7 @@ class GraphView(Harmless):
         stage: which of its graphs.
         first: about how many shapes are drawn at first.
         measured: the errors of nodes and their shares of a result's error, where they were measured.
-        observers: told of this view whenever something was opened, closed or coloured.
+        observers: called with this view after a box was opened or closed, and after a change of colours.
 
     Raises:
         NotFoundError: that compile has no graph of that stage.

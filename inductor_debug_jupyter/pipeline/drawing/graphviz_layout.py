@@ -17,9 +17,9 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
 from inductor_debug_jupyter.pipeline.drawing.geometry import FRAME_TITLE, Geometry, Rect, is_beside, size_of, text_width
 from inductor_debug_jupyter.pipeline.drawing.own_layout import layered
+from inductor_debug_jupyter.pipeline.drawing.painter import Drawing
 from inductor_debug_jupyter.pipeline.errors import LayoutError
 
 SECONDS = 2.0

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
 from inductor_debug_jupyter.pipeline.drawing.geometry import FRAME_TITLE, Geometry, Rect, is_beside, size_of, text_width
+from inductor_debug_jupyter.pipeline.drawing.painter import Drawing
 
 _GAP = 12.0
 _ROW_GAP = 22.0

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from xml.sax.saxutils import escape
 
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing, Frame, Shape
 from inductor_debug_jupyter.pipeline.drawing.geometry import FONT, LINE, SMALL, Geometry, Rect, is_beside
+from inductor_debug_jupyter.pipeline.drawing.painter import Drawing, Frame, Shape
 
 _PAD = 6.0
 _MARKS = {
@@ -24,7 +24,7 @@ _ARROW = 4.0
 
 
 def to_svg(drawing: Drawing, geometry: Geometry) -> str:
-    """The picture."""
+    """The drawing at its places, as SVG."""
     width, height = geometry.width + 2 * _PAD, geometry.height + 2 * _PAD
     frames = "".join(_frame(frame, geometry.frames[frame.id]) for frame in drawing.frames)
     edges = "".join(_edge(*edge) for edge in geometry.edges)

@@ -8,7 +8,7 @@ fixed model, and a diff of the user's source that puts it in place.
   judge and compare with them).
 - The rewritten graph: ``backend`` (``fixed(model, pad=…)`` and its ``torch.compile`` backend), ``rewriting`` (the
   interpreter that traces the new graph), ``border`` (what the host pads and casts), ``original`` (shapes, strides and
-  aliases to give back), ``mutations`` (writes in place).
+  aliases to give back), ``mutations`` (writes in place), ``precision`` (ops that stay in float32).
 - Padded arithmetic: ``padded`` (a value, and a call with such values), ``padded_ops`` and ``padded_views`` (how ops
   keep padding).
 - The user's source: ``patch`` (the line in front of the model's call, as a diff).

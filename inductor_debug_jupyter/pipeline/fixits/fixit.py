@@ -14,7 +14,7 @@ from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite, place_of
 from inductor_debug_jupyter.pipeline.records import GraphRecord, Prescription, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.torch_compat.aten_tracing import has_decomposition
-from inductor_debug_jupyter.pipeline.words import count
+from inductor_debug_jupyter.pipeline.words import TO_FIX, count
 
 Kind = Literal["pad", "cast", "contiguous", "decompose", "reorder", "precise"]
 _COST: dict[Kind, int] = {"reorder": 0, "contiguous": 1, "cast": 2, "decompose": 3, "pad": 4, "precise": 5}
@@ -54,9 +54,7 @@ def finding_key(violation: Violation) -> str:
     return f"{violation.rule_id}: {violation.title}"
 
 
-def suggestions(
-    record: SessionRecord, rules: Sequence[Constraint], severities: Iterable[str] = ("error", "warning")
-) -> list[FixIt]:
+def suggestions(record: SessionRecord, rules: Sequence[Constraint], severities: Iterable[str] = TO_FIX) -> list[FixIt]:
     """The changes that the findings suggest, each once, cheapest first; ``rules`` are those that made the findings."""
     local = {each.rule_id for each in rules if isinstance(each, AlignmentConstraint) and each.is_about_products_only}
     found: dict[tuple[str, str], FixIt] = {}

@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key, sug
 from inductor_debug_jupyter.pipeline.fixits.verify import FixTrial
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.words import count
+from inductor_debug_jupyter.pipeline.words import TO_FIX, count
 
 NO_IDEA = "no fix-it is known for it"
 _NO_GAIN = "the target refuses as much with it"
@@ -93,7 +93,7 @@ class FixItSearch:
 
     def _ideas(self) -> list[FixIt]:
         known = {each.key for each in self.chosen} | set(self._why_not)
-        for severity in ("error", "warning"):  # of warnings once nothing is refused
+        for severity in TO_FIX:  # of warnings once nothing is refused
             ideas = [idea for idea in suggestions(self.record, self.rules, (severity,)) if idea.key not in known]
             if ideas:
                 return ideas
@@ -132,11 +132,11 @@ class FixItSearch:
         return self.attempt(fixits)
 
     def _problem(self, trial: FixTrial) -> str:
-        said = "".join(f" ({note})" for note in trial.diff.notes[:1])
+        note = "".join(f" ({note})" for note in trial.diff.notes[:1])
         if not trial.after.captures:
-            return f"nothing was captured with it{said}"
+            return f"nothing was captured with it{note}"
         if not trial.same_numbers:
-            return f"the numbers are {trial.diff.verdict}{said}"
+            return f"the numbers are {trial.diff.verdict}{note}"
         if _refused(trial.after) >= _refused(self.record):
             return _NO_GAIN
         return ""
@@ -153,9 +153,7 @@ class FixItSearch:
 
 def _refused(record: SessionRecord) -> tuple[int, int]:
     """Places of errors, then of warnings: fewer of the first count more than any number of the second."""
-    error, warning = (
-        sum(len(each.places) for each in record.findings if each.severity == kind) for kind in ("error", "warning")
-    )
+    error, warning = (sum(len(each.places) for each in record.findings if each.severity == kind) for kind in TO_FIX)
     return error, warning
 
 

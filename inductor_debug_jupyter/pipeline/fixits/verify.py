@@ -19,6 +19,7 @@ from inductor_debug_jupyter.pipeline.fixits.fixit import FixIt, finding_key
 from inductor_debug_jupyter.pipeline.fixits.rewrite import Rewrite
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.records import OP_STATUSES, DiffRecord, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records.findings import severity_counts
 from inductor_debug_jupyter.pipeline.rerun.again import as_called
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
 
@@ -69,8 +70,8 @@ class FixTrial(Harmless):
         """Before and after: findings, memory, coverage, padding, numbers; one line each."""
 
         def count(record: SessionRecord) -> str:
-            by = [sum(each.severity == kind for each in record.findings) for kind in ("error", "warning")]
-            return f"{words.count(by[0], 'error')}, {words.count(by[1], 'warning')}"
+            counts = severity_counts(record.findings)
+            return ", ".join(words.count(counts[severity], severity) for severity in words.TO_FIX)
 
         def coverage(record: SessionRecord) -> str:
             if (found := record.coverage) is None:

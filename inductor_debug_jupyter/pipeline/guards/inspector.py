@@ -29,7 +29,8 @@ from inductor_debug_jupyter.pipeline.errors import HookError, OptionError, Usage
 from inductor_debug_jupyter.pipeline.guards.would_recompile import RecompileAnswer, would_recompile
 from inductor_debug_jupyter.pipeline.harmless import Harmless
 from inductor_debug_jupyter.pipeline.interrupts import uncut
-from inductor_debug_jupyter.pipeline.records import GraphBreak, Guard, Note, Recompile, SessionRecord, SourceLine
+from inductor_debug_jupyter.pipeline.records import Guard, SessionRecord, SourceLine
+from inductor_debug_jupyter.pipeline.records.record_parts import RecordParts
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
 from inductor_debug_jupyter.pipeline.settings import Setting, Settings
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
@@ -57,7 +58,7 @@ class InspectedGraph:
 
 
 @dataclass(frozen=True)
-class GuardReport(Harmless):
+class GuardReport(RecordParts, Harmless):
     """Everything that one inspection recorded.
 
     ``record`` has the form of a session's record, so that views and the store take it; ``inputs`` describes the
@@ -90,29 +91,9 @@ class GuardReport(Harmless):
         return len(self.record.captures)
 
     @property
-    def graph_breaks(self) -> tuple[GraphBreak, ...]:
-        """Distinct graph breaks."""
-        return self.record.graph_breaks
-
-    @property
     def break_count(self) -> int:
         """How many distinct graph breaks there are."""
         return len(self.record.graph_breaks)
-
-    @property
-    def recompiles(self) -> tuple[Recompile, ...]:
-        """Recompiles, in order."""
-        return self.record.recompiles
-
-    @property
-    def guards(self) -> tuple[Guard, ...]:
-        """The guards of all graphs, and of functions that had guards but no ops."""
-        return self.record.guards
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Notes on the inspection itself, such as a hook that failed."""
-        return self.record.notes
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON values."""

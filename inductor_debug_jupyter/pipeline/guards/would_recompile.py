@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.records import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, GuardVerdict, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
-from inductor_debug_jupyter.pipeline.views.advice import advice, varying
+from inductor_debug_jupyter.pipeline.views.recompile_advice import advice, varying
 
 YesNoUnknown = Literal["yes", "no", "unknown"]
 
@@ -113,7 +113,7 @@ def would_recompile(
     return RecompileAnswer("no", called.name, f"all guards of {entry.compile_id} hold", entry.compile_id)
 
 
-def ask_recorder(recorder: Recorder, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecompileAnswer:
+def recompile_answer(recorder: Recorder, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecompileAnswer:
     """:func:`would_recompile` for a function that was called while the recorder listened."""
     return would_recompile(chosen_function(recorder.called.functions, target), recorder.live.values(), args, kwargs)
 

@@ -51,7 +51,7 @@ def write(text: str) -> None:
 
 
 def open_for_writing(path: str) -> None:
-    """In the child: map the file."""
+    """Map the file for writing, in the child."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         _mapped[:] = [mmap.mmap(descriptor, SIZE)]
@@ -60,7 +60,7 @@ def open_for_writing(path: str) -> None:
 
 
 def read(path: Path) -> str:
-    """In the parent: the op that was running last."""
+    """The op that was running last, read by the parent."""
     try:
         return path.read_bytes()[:SIZE].rstrip(b"\0").decode(errors="replace")
     except OSError:

@@ -20,12 +20,16 @@ import torch
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.capture.calls import CallModes
-from inductor_debug_jupyter.pipeline.capture.graphs import graph_record
-from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, backend_name, backend_source
-from inductor_debug_jupyter.pipeline.minify.predicates import FailurePredicate, Outcome, ScriptNeeds, nodes_like
+from inductor_debug_jupyter.pipeline.minify.predicates import (
+    FailurePredicate,
+    Outcome,
+    ScriptNeeds,
+    nodes_like,
+    nodes_of_line,
+)
 from inductor_debug_jupyter.pipeline.records import Culprit, DiffRecord
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script, rounding_check
 from inductor_debug_jupyter.pipeline.repro.values import copy_of, drawn
@@ -105,7 +109,7 @@ class Differs(FailurePredicate):
 
     def likely(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[str]:
         """The nodes that a localization blames."""
-        found = [nodes_of(gm, each) for each in self._culprits[:1]]
+        found = [nodes_of_line(gm, each.op, each.source, each.module_path) for each in self._culprits[:1]]
         if self._culprits or self.open_sizes:
             return found[0] if found else []
         with _seeded():
@@ -186,20 +190,6 @@ class Differs(FailurePredicate):
             )
         limit = min(math.sqrt(explained * seen), HIGHEST_LIMIT)
         return float(f"{limit:.3g}"), unit, f"rounding explains {explained:.3g}, and {seen:.3g} was seen"
-
-
-def nodes_of(gm: torch.fx.GraphModule, culprit: Culprit) -> list[str]:
-    """The nodes of the Dynamo graph that a culprit of a search comes from: those of its line with its op, or all."""
-    here = [
-        node
-        for node in graph_record("dynamo", gm).calls
-        if culprit.source is not None
-        and node.source is not None
-        and (node.source.file, node.source.line, node.module_path)
-        == (culprit.source.file, culprit.source.line, culprit.module_path)
-    ]
-    same = [node for node in here if bare_name(node.target) == bare_name(culprit.op)]
-    return [node.name for node in same or here]
 
 
 def _draws(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:

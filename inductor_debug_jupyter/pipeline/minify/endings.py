@@ -33,7 +33,6 @@ from inductor_debug_jupyter.pipeline.records import CrashRecord
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, graph_script
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.regions import undisturbed
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 _HANGS = "does not come back"
 
@@ -78,7 +77,7 @@ class ProcessEnds(FailurePredicate):
             crash = getattr(innermost(error), "crash", None)
             if not isinstance(crash, CrashRecord):
                 return Outcome(False, f"it raises {type(innermost(error)).__name__}, and its process lives")
-            return Outcome(_ending(crash) == _ending(self.crash), crash_line(crash))
+            return Outcome(_ending(crash) == _ending(self.crash), crash.sentence)
         return Outcome(False, "its process lives")
 
     def likely(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[str]:
@@ -89,7 +88,7 @@ class ProcessEnds(FailurePredicate):
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that runs the graph in a second process and looks how that ends."""
         if self.crash.kind in ("out_of_memory", "protocol"):
-            raise ReproError(f"{crash_line(self.crash)}: a script cannot show that anywhere else")
+            raise ReproError(f"{self.crash.sentence}: a script cannot show that anywhere else")
         run, found = run_source(None, self._backend, open_sizes=self.open_sizes, backward=self.needs_gradients)
         expected, name = _ending(self.crash), backend_name(self._backend)
         source = f"EXPECTED = {expected!r}\nLIMIT = {self._limit!r}  # seconds\n\n\n{run}\n\n"

@@ -38,7 +38,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """What tells it from the other cases of one reduction."""
+        """An id of the case within one reduction."""
         return key_of(self.kept, self.changes)
 
     @property
@@ -48,7 +48,7 @@ class Case:
 
 
 def key_of(kept: tuple[str, ...], changes: tuple[str, ...] = ()) -> str:
-    """What tells a case from the others of one reduction."""
+    """The id of a case within one reduction: the nodes that are left, and the changes of its inputs."""
     return "|".join((" ".join(sorted(kept)), *changes))
 
 
@@ -121,13 +121,13 @@ class Evaluations:
         return key in self.seen
 
     def finish(self) -> None:
-        """Nothing is left to go on with."""
+        """Delete the journal: the reduction is complete."""
         if self.journal is not None:
             self.journal.unlink(missing_ok=True)
 
     @property
     def seconds(self) -> float:
-        """Since :meth:`start`."""
+        """Seconds since :meth:`start`."""
         return time.monotonic() - self._began
 
     def nearest_passing(self, kept: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
+from inductor_debug_jupyter.pipeline.diff.harness import as_arguments
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.repro.values import copy_of
 from inductor_debug_jupyter.pipeline.torch_compat.state import sizes
@@ -25,11 +26,7 @@ class FoundGraph:
 
 
 def graphs_of(
-    model: Callable[..., Any],
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    open_sizes: bool = False,
+    model: Callable[..., Any], inputs: Any, *, gradients: bool = False, open_sizes: bool = False
 ) -> list[FoundGraph]:
     """Every graph of a model, in the order in which they run.
 
@@ -38,8 +35,8 @@ def graphs_of(
 
     Args:
         model: a module or a function.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
+        inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword arguments.
+        gradients: trace with gradients on, whatever the grad mode.
         open_sizes: make sizes symbolic.
 
     Raises:
@@ -58,8 +55,8 @@ def graphs_of(
 
         return run
 
-    with sizes("open" if open_sizes else "fixed"):
-        call = Call(model, tuple(args), dict(kwargs or {}), differentiable=torch.is_grad_enabled())
+    with sizes("open" if open_sizes else "fixed"), torch.set_grad_enabled(gradients or torch.is_grad_enabled()):
+        call = Call(model, *as_arguments(inputs), differentiable=torch.is_grad_enabled())
         execution = call.execute(Backend("graphs", keep), ComparisonConfig())
     if not seen:
         why = execution.error or "it computes nothing with tensors"
@@ -71,13 +68,13 @@ def graphs_of(
     ]
 
 
-def dynamo_graph(model: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
+def dynamo_graph(model: Callable[..., Any], *args: Any) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
     """The one graph of a model and that graph's inputs, with the model's parameters among them.
 
     Raises:
         UsageError: Dynamo breaks the graph, or sees none.
     """
-    found = graphs_of(model, args, kwargs)
+    found = graphs_of(model, args)
     if len(found) > 1:
         raise UsageError(f"no single graph of this model: Dynamo makes {len(found)} of it")
     return found[0].gm, found[0].inputs

@@ -8,7 +8,7 @@ fresh process, before it is called a repro.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -91,7 +91,7 @@ class MinimalRepro(Harmless):
 
     @property
     def record(self) -> ReproRecord:
-        """The same without live objects."""
+        """The result without live objects, to be saved."""
         written = "listed(" in self.script or "packed(" in self.script
         return ReproRecord(
             path="" if self.path is None else str(self.path),
@@ -132,7 +132,7 @@ class Minifier:
         max_evaluations: how many graphs to test at most.
         seconds: how long to search at most.
         journal: a file that keeps the outcomes while the search runs; one that was interrupted goes on from there.
-        on_progress: told how far the search is.
+        on_progress: called with a :class:`Progress` after each tested graph.
         where: which graph of a model this is, for the answer.
         whole: how the whole graph fails, where that is known.
 
@@ -181,12 +181,12 @@ class Minifier:
         self._minimal: MinimalRepro | None = None
         self._script: str | None = None
         self._total = len(calls_of(gm))
-        self._told = on_progress or (lambda progress: None)
+        self._on_progress = on_progress or (lambda progress: None)
         self._tested = Evaluations(
             lambda case: self.predicate(case.gm, [copy_of(value) for value in case.inputs]),
             Budget(max_evaluations, seconds),
             journal,
-            self._tell,
+            self._report_progress,
         )
 
     @classmethod
@@ -202,20 +202,17 @@ class Minifier:
         Raises:
             UsageError: there is no graph, none fails by itself, or the arguments name no failure to reduce.
         """
-        args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
-        args = args if isinstance(args, (tuple, list)) else (args,)
         fails = options.get("fails")
         # A comparison runs in this grad mode, so the model is traced in it, too.
         gradients = getattr(fails, "needs_gradients", False)
-        with torch.set_grad_enabled(gradients or torch.is_grad_enabled()):
-            found = graphs_of(model, args, kwargs, open_sizes=getattr(fails, "open_sizes", False))
+        found = graphs_of(model, inputs, gradients=gradients, open_sizes=getattr(fails, "open_sizes", False))
         several = [cls(each.gm, each.inputs, error, where=each.name, **options) for each in found]
         return next((each for each in several if each.whole().fails), several[0])
 
     def whole(self) -> Outcome:
         """Whether the whole graph fails, and how (or what happens instead); computed once.
 
-        One that passes is run again: a failure that comes and goes is told from none.
+        A graph that passes is run again, so that a failure that comes and goes is found.
 
         Raises:
             FlakyFailureError: it fails in some runs only.
@@ -332,10 +329,10 @@ class Minifier:
             )
         return gm
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         smallest = self._tested.smallest
         ops = smallest.ops if smallest is not None else self._total
-        self._told(Progress(len(self._tested.seen) + 1, ops, self._total, self._tested.seconds))
+        self._on_progress(Progress(len(self._tested.seen) + 1, ops, self._total, self._tested.seconds))
 
     def repro_script(self) -> str:
         """The text of the standalone script; :meth:`generate_repro_script` also checks that it fails alone.

@@ -21,7 +21,7 @@ from inductor_debug_jupyter.pipeline.devices import Constraint, check
 from inductor_debug_jupyter.pipeline.devices.ops import bare_name
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, BackendSource, backend_source
-from inductor_debug_jupyter.pipeline.records import CompileCapture, Violation
+from inductor_debug_jupyter.pipeline.records import CompileCapture, SourceLine, Violation
 from inductor_debug_jupyter.pipeline.repro import FailureCheck, function_source, graph_script, violation_script
 from inductor_debug_jupyter.pipeline.repro.rounding_check import backpropagate, parts_of
 
@@ -101,6 +101,19 @@ def nodes_like(gm: torch.fx.GraphModule, op: str, name: str) -> list[str]:
     return [same[at]] if at < len(same) else same
 
 
+def nodes_of_line(gm: torch.fx.GraphModule, op: str, source: SourceLine | None, module_path: str) -> list[str]:
+    """The nodes of a Dynamo graph that stand on the user's line in that module: those with that op, or else all."""
+    here = [
+        node
+        for node in graph_record("dynamo", gm).calls
+        if source is not None
+        and node.source is not None
+        and (node.source.file, node.source.line, node.module_path) == (source.file, source.line, module_path)
+    ]
+    same = [node for node in here if bare_name(node.target) == bare_name(op)]
+    return [node.name for node in same or here]
+
+
 def compiled_call(
     backend: Backend | AcceleratorAdapter, *, open_sizes: bool = False, backward: bool = False
 ) -> Callable[..., Any]:
@@ -150,7 +163,7 @@ class RaisesSame(FailurePredicate):
     """Running the graph raises the same error: its type, the function that raises it, and its first line.
 
     Numbers in that line may be others: they are shapes, or count nodes. ``backend`` may be an
-    :class:`IsolatedAdapter`: errors of another process are told by their text alone.
+    :class:`IsolatedAdapter`: of errors in another process only the text is compared.
     """
 
     def __init__(
@@ -192,8 +205,8 @@ class RaisesSame(FailurePredicate):
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that runs the graph and compares what it raises."""
         run, found = run_source(self._run, self._written_as, open_sizes=self.open_sizes, backward=self.needs_gradients)
-        told = "\n\n".join(inspect.getsource(part) for part in (innermost, first_line, signature, same_error))
-        source = f"EXPECTED = {self.expected!r}\n\n\n{told}\n\n{run}\n{_RAISES}"
+        functions = "\n\n".join(inspect.getsource(part) for part in (innermost, first_line, signature, same_error))
+        source = f"EXPECTED = {self.expected!r}\n\n\n{functions}\n\n{run}\n{_RAISES}"
         check_ = FailureCheck(source, self.expected[1], ("import re",), found.needs, found.text)
         return graph_script(gm, inputs, check_, size=needs.size, exact=needs.exact, setup=needs.setup)
 
@@ -265,16 +278,7 @@ class StillFound(FailurePredicate):
         place = self.violation.places[0]
         calls = graph_record("dynamo", gm).calls
         named = [node.name for node in calls if (node.name, node.target) == (place.node, place.target)]
-        if named or place.source is None:
-            return named
-        here = (place.source.file, place.source.line, place.module_path)
-        there = [
-            node
-            for node in calls
-            if node.source is not None and (node.source.file, node.source.line, node.module_path) == here
-        ]
-        same_op = [node for node in there if bare_name(node.target) == bare_name(place.target)]
-        return [node.name for node in same_op or there]
+        return named or nodes_of_line(gm, place.target, place.source, place.module_path)
 
     def find(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any]
@@ -310,7 +314,7 @@ class CallerSays(FailurePredicate):
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
         """Call the function."""
         answer = self.fails(gm, inputs)
-        return answer if isinstance(answer, Outcome) else Outcome(bool(answer), f"fails= said {answer!r}")
+        return answer if isinstance(answer, Outcome) else Outcome(bool(answer), f"fails= returned {answer!r}")
 
     def script(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], needs: ScriptNeeds) -> str:
         """A script that calls the same function."""

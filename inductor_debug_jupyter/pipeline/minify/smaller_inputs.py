@@ -79,10 +79,10 @@ class SmallerInputs:
         if not sizes:
             return
         inputs = tuple(_smaller(value, sizes) for value in case.inputs)
-        told = ", ".join(f"{old} → {new}" for old, new in sorted(sizes.items()))
-        yield Case(case.gm, inputs, case.kept, (*case.changes, f"sizes {told}"))
+        described = ", ".join(f"{old} → {new}" for old, new in sorted(sizes.items()))
+        yield Case(case.gm, inputs, case.kept, (*case.changes, f"sizes {described}"))
         if (gm := _with_sizes(case.gm, sizes)) is not None:
-            yield Case(gm, inputs, case.kept, (*case.changes, f"sizes {told} and arguments"))
+            yield Case(gm, inputs, case.kept, (*case.changes, f"sizes {described} and arguments"))
 
     def _values(self, case: Case, tests: Evaluations) -> Case:
         floats = [at for at, value in enumerate(case.inputs) if _is_float(value) and value.numel()]
@@ -117,11 +117,11 @@ ALL_REPLACED: Final = frozenset({"values ones", "values counted"})
 """The changes after which no value of the user's own floating tensors is left."""
 
 
-def _changed(case: Case, places: Sequence[int], change: Change, told: str) -> Case:
+def _changed(case: Case, places: Sequence[int], change: Change, described: str) -> Case:
     inputs = list(case.inputs)
     for at in places:
         inputs[at] = _like(inputs[at], change(inputs[at].detach()))
-    return replace(case, inputs=tuple(inputs), changes=(*case.changes, told))
+    return replace(case, inputs=tuple(inputs), changes=(*case.changes, described))
 
 
 def _is_float(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -26,7 +26,6 @@ from inductor_debug_jupyter.pipeline.records import Culprit
 from inductor_debug_jupyter.pipeline.repro.values import copy_of
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.regions import undisturbed
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,7 @@ def minifier_of(model: Callable[..., Any], inputs: Any, trial: Trial, **options:
         NothingFailsError: nothing fails.
         ReproError: no script can import the backend.
     """
-    args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
-    args = args if isinstance(args, (tuple, list)) else (args,)
-    with torch.set_grad_enabled(trial.backward or torch.is_grad_enabled()):
-        graphs = graphs_of(model, args, kwargs, open_sizes=trial.open_sizes)
+    graphs = graphs_of(model, inputs, gradients=trial.backward, open_sizes=trial.open_sizes)
     journals: Path | None = options.pop("journals", None)
     reason = ""
     for graph in graphs:
@@ -96,7 +92,7 @@ def minifier_of(model: Callable[..., Any], inputs: Any, trial: Trial, **options:
             reason = reason or outcome.reason
             continue
         try:
-            backend_source(trial.backend)  # one that no script can import is told before the search, which takes long
+            backend_source(trial.backend)  # raises before the search, which takes long
         except BaseException:
             predicate.close()
             raise
@@ -133,7 +129,7 @@ def _failure(graph: FoundGraph, trial: Trial, alone: IsolatedAdapter | None) -> 
     if record.crashes and alone is not None:
         crash = record.crashes[0]
         ends = ProcessEnds(crash, alone, trial.backend, timeout=trial.timeout, **sizes)
-        return ends, Outcome(True, crash_line(crash))
+        return ends, Outcome(True, crash.sentence)
     if record.passed:
         return None, outcome
     error = _raised(lambda: graph.gm.forward(*map(copy_of, graph.inputs)))
@@ -157,7 +153,7 @@ def _raised(run: Callable[[], Any]) -> BaseException | None:
 
 
 def _digest(graph: FoundGraph, trial: Trial) -> str:
-    """What tells this reduction from others: the graph, the shapes of its inputs, and how the backend is tried."""
+    """A hash of the graph, the shapes of its inputs, and how the backend is tried: the name of the journal."""
     shapes = [(str(value.dtype), tuple(value.shape)) for value in graph.inputs if isinstance(value, torch.Tensor)]
-    told = (graph.gm.code, shapes, backend_name(trial.backend), trial.backward, trial.open_sizes)
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    identity = (graph.gm.code, shapes, backend_name(trial.backend), trial.backward, trial.open_sizes)
+    return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]

@@ -89,7 +89,7 @@ class GraphRun:
         return {name: value for values in numbered for name, value in values.items()}
 
     def keep(self, place: Place, values: Mapping[str, Any]) -> bool:
-        """As :meth:`Checkpoints.add`."""
+        """Keep values at a place, as :meth:`Checkpoints.add` does; False where they do not fit."""
         return self._checkpoints.add(self, place, values)
 
     def used(self, names: Iterable[str]) -> None:

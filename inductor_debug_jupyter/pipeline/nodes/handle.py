@@ -24,9 +24,9 @@ from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, reso
 from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.harmless import Harmless, plain
+from inductor_debug_jupyter.pipeline.nodes.candidate_graph import InParts
 from inductor_debug_jupyter.pipeline.nodes.kernels import kernel_values
 from inductor_debug_jupyter.pipeline.nodes.matching import CapturedNode, find_node
-from inductor_debug_jupyter.pipeline.nodes.parts import InParts
 from inductor_debug_jupyter.pipeline.nodes.reexecution import Reexecution, eager_mode
 from inductor_debug_jupyter.pipeline.nodes.traced_calls import TracedCalls
 from inductor_debug_jupyter.pipeline.nodes.values import NodeFunction, NodeValues
@@ -144,7 +144,7 @@ class NodeHandle(Harmless):
 
     @property
     def op(self) -> str:
-        """What it calls: ``aten.addmm.default``."""
+        """The op that the node calls: ``aten.addmm.default``."""
         return self.record.target
 
     @property

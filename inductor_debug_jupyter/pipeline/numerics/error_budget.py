@@ -100,8 +100,8 @@ def result_of(graph: ModelGraph, of: str | None) -> Result:
     if of in graph.outputs or of is None:
         name = of or paths[0]
         return Result(name, graph.outputs[name])
-    asked = _MARGIN.fullmatch(of)
-    path = (asked["path"] or ("logits" if "logits" in paths else paths[0])) if asked else ""
+    margin = _MARGIN.fullmatch(of)
+    path = (margin["path"] or ("logits" if "logits" in paths else paths[0])) if margin else ""
     if path not in graph.outputs:
         raise UsageError(f"of={of!r}; allowed: {', '.join(paths)}, margin or margin(one of these)")
     at = graph.outputs[path]

@@ -137,8 +137,8 @@ class QuickRun(Harmless):
             except Exception as error:
                 if self.inputs is not None:
                     raise
-                said = f"{list(args[0].shape)}: {type(error).__name__}: {error}"
-                raise UsageError(f"the model did not take a made-up input of shape {said}; give inputs=") from error
+                shape = f"{list(args[0].shape)}: {type(error).__name__}: {error}"
+                raise UsageError(f"the model did not take a made-up input of shape {shape}; give inputs=") from error
             finally:
                 session.close()
         session.diff("eager", self._candidate(), config=self._config(), backward=self.backward)
@@ -146,20 +146,20 @@ class QuickRun(Harmless):
 
     def __str__(self) -> str:
         """The call that does the same: what is as always is left out."""
-        told = []
+        arguments = []
         for field in fields(self):
             value = getattr(self, field.name)
             if value != field.default:
-                told.append(f"{field.name}={value!r}" if _is_plain(value) else f"{field.name}=…")
-        return f"QuickRun({', '.join(told)}).run()"
+                arguments.append(f"{field.name}={value!r}" if _is_plain(value) else f"{field.name}=…")
+        return f"QuickRun({', '.join(arguments)}).run()"
 
     def _settings(self) -> Any:
         given = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
         return resolve({"lower": "inductor" if self.backend == "inductor" else "aot", **given})
 
     def _config(self) -> ComparisonConfig | None:
-        said = {name: getattr(self, name) for name in ("atol", "rtol") if getattr(self, name) is not None}
-        return ComparisonConfig(**said) if said else None
+        tolerances = {name: getattr(self, name) for name in ("atol", "rtol") if getattr(self, name) is not None}
+        return ComparisonConfig(**tolerances) if tolerances else None
 
     def _candidate(self) -> Any:
         if not self.force_failure:

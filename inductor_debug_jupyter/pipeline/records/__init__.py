@@ -7,7 +7,7 @@ A record is a copy: it outlives the model, the compile and the process. Trees, t
 - found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, numerics
   (error budget, prescription, tokens), bisect, repro, crash, conformance, benchmark;
 - ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: its JSON Schema;
-- ``in_words``: the text by which a record is shown.
+- ``in_words``: the text by which a record is shown; ``record_parts``: the parts of a session's record as attributes.
 """
 
 from inductor_debug_jupyter.pipeline.records.benchmark import BackendTiming, BenchmarkRecord

@@ -6,6 +6,7 @@ counted apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -16,6 +17,13 @@ from inductor_debug_jupyter.pipeline.records.tokens import TokenDiff
 Verdict = Literal["match", "rounding", "mismatch", "not_compared"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("mismatch", "not_compared", "rounding", "match")
 """Worst first."""
+VERDICT_ICONS: Final[dict[str, str]] = {"mismatch": "✗", "not_compared": "?", "rounding": "≈", "match": "✓"}
+VERDICT_WORDS: Final[dict[str, str]] = {
+    "mismatch": "mismatch",
+    "not_compared": "not compared",
+    "rounding": "rounding only",
+    "match": "equal",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +137,14 @@ class DiffRecord(InWords):
     def passed(self) -> bool:
         """Whether every output matches, and there was at least one."""
         return self.verdict in {"match", "rounding"}
+
+
+def worst_outputs_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
+    """The outputs sorted by verdict, and within one verdict by number and size of errors."""
+    return tuple(sorted(outputs, key=_badness))
+
+
+def _badness(output: OutputDiff) -> tuple[int, bool, float, float]:
+    # A mismatch without a finite figure (another shape, a NaN) comes before those that have one.
+    figure = output.max_absolute_error
+    return (VERDICTS.index(output.verdict), figure is not None, -(output.mismatch_percentage or 0.0), -(figure or 0.0))

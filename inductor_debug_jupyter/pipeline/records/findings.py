@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from inductor_debug_jupyter.pipeline.records.graph import SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
+from inductor_debug_jupyter.pipeline.words import SEVERITIES
 
 Severity = Literal["error", "warning", "info"]
 
@@ -63,3 +66,9 @@ class Violation(InWords):
         where = f" at {self.places[0].line}" if self.places and self.places[0].line else ""
         more = f" (×{len(self.places)})" if len(self.places) > 1 else ""
         return f"{self.rule_id}: {self.title}{where}{more}"
+
+
+def severity_counts(findings: Sequence[Violation]) -> dict[str, int]:
+    """Severity → how many findings; all severities, worst first."""
+    counted = Counter(finding.severity for finding in findings)
+    return {severity: counted[severity] for severity in SEVERITIES}

@@ -6,7 +6,7 @@ A number that is not finite is None (JSON has no infinity).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from inductor_debug_jupyter.pipeline.records.crash import CrashRecord
 from inductor_debug_jupyter.pipeline.records.diff import Verdict
@@ -15,6 +15,12 @@ from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 NodeStatus = Literal["introduced", "amplified", "rounding", "not_compared"]
 """The node itself is wrong; it passes on an error from upstream; it is within rounding; it was not compared."""
+STATUS_WORDS: Final[dict[str, str]] = {
+    "introduced": "introduced here",
+    "amplified": "amplified from upstream",
+    "rounding": "rounding",
+    "not_compared": "not compared",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,13 @@ class NodeError:
     module_path: str = ""
     source: SourceLine | None = None
     reason: str = ""
+
+    @property
+    def in_sequence(self) -> tuple[float | None, float]:
+        """The free-running error and its allowance, or the node's own where there is none."""
+        if self.free_allowed is not None:
+            return self.free_error, self.free_allowed
+        return self.error, self.allowed or 0.0
 
 
 @dataclass(frozen=True, slots=True)

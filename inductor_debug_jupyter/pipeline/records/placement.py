@@ -11,6 +11,8 @@ from inductor_debug_jupyter.pipeline.records.in_words import InWords
 OpStatus = Literal["supported", "decomposable", "fallback", "refused"]
 OP_STATUSES: tuple[OpStatus, ...] = ("supported", "decomposable", "fallback", "refused")
 """The target has the op; it has the ops of its decomposition; the CPU runs it; not even the CPU may."""
+ON_TARGET: tuple[OpStatus, ...] = ("supported", "decomposable")
+"""The statuses of ops that the target runs, as they are or in parts."""
 
 Side = Literal["device", "cpu"]
 
@@ -103,9 +105,19 @@ class CoverageRecord(InWords):
     target: str
     graphs: tuple[GraphCoverage, ...] = ()
 
-    def count(self, status: str) -> int:
-        """The number of nodes of one status, over all graphs."""
-        return sum(graph.count(status) for graph in self.graphs)
+    @property
+    def nodes(self) -> int:
+        """The number of nodes of all graphs."""
+        return sum(graph.nodes for graph in self.graphs)
+
+    def count(self, *statuses: str) -> int:
+        """The number of nodes of these statuses, over all graphs."""
+        return sum(graph.count(status) for graph in self.graphs for status in statuses)
+
+    def moved(self, *kinds: str) -> int | None:
+        """:meth:`GraphCoverage.moved`, over all graphs."""
+        sizes = [graph.moved(*kinds) for graph in self.graphs]
+        return None if None in sizes else sum(size or 0 for size in sizes)
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:
@@ -118,4 +130,4 @@ class CoverageRecord(InWords):
 
     def __str__(self) -> str:
         counts = ", ".join(f"{self.count(status):,} {status}" for status in OP_STATUSES)
-        return f"{sum(graph.nodes for graph in self.graphs):,} ops on {self.target}: {counts}"
+        return f"{self.nodes:,} ops on {self.target}: {counts}"

@@ -7,13 +7,19 @@ adapter's compiler wrote for one kernel, as JSON of the adapter's own making und
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from inductor_debug_jupyter.pipeline.harmless import plain
+from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 Direction = Literal["copy_to_device", "copy_from_device"]
 
+_RANGES: Final = ("copy_range", "accumulate", "work_division")
+"""The keys of a spec that its line shows; the JSON has all of them."""
+
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(InWords):
     """One tensor that went to a device or came back.
 
     Args:
@@ -44,9 +50,23 @@ class Transfer:
     compile_id: str = ""
     values: str = ""
 
+    def __str__(self) -> str:
+        """``copy_to_device: shape=[65] dtype=float16 device_layout=[2, 64] device_dtype=float16 bytes=256 name=x``."""
+        parts = [
+            f"{plain(self.direction)}: shape={list(self.shape)}",
+            f"dtype={plain(self.dtype)}",
+            f"device_layout={list(self.device_layout)}",
+            f"device_dtype={plain(self.device_dtype)}" if self.device_dtype else "",
+            f"bytes={self.bytes}",
+            f"name={plain(self.name)}" if self.name else "",
+            _where(self),
+            f"values={plain(self.values)}" if self.values else "",
+        ]
+        return " ".join(filter(None, parts))
+
 
 @dataclass(frozen=True, slots=True)
-class KernelSpec:
+class KernelSpec(InWords):
     """One kernel that an adapter made, with the spec that its compiler wrote."""
 
     op: str
@@ -55,3 +75,33 @@ class KernelSpec:
     graph: str = ""
     compile_id: str = ""
     spec: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """``kernel: op=aten.clone.default node=clone copy_range=[2, 64] …``."""
+        parts = [f"kernel: op={plain(self.op)}", f"node={plain(self.node)}" if self.node else ""]
+        for side in ("inputs", "outputs"):
+            if layouts := _layouts(self.spec.get(side)):
+                parts.append(f"{side}={plain(layouts)}")
+        parts += [f"{key}={plain(_short(self.spec[key]))}" for key in _RANGES if key in self.spec]
+        return " ".join(filter(None, [*parts, _where(self)]))
+
+
+def _where(event: Transfer | KernelSpec) -> str:
+    parts = plain(" ".join(filter(None, [event.adapter, event.compile_id, event.graph])))
+    return f"({parts})" if parts else ""
+
+
+def _layouts(operands: Any) -> str:
+    """The range or layout of each operand in a kernel's spec; an operand that is no dict as text."""
+    if not isinstance(operands, list | tuple):
+        return ""
+    return " ".join(
+        str(each.get("range", each.get("device_layout", "?"))) if isinstance(each, dict) else str(each)
+        for each in operands
+    )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}"
+    return str(value)

@@ -1,10 +1,10 @@
 """A bug report: what accelerator teams ask for, as a folder or zip, and a text to paste.
 
 The checklist is that of a vendor's debugging guide: the smallest script, the full error or the wrong value, versions,
-the log of transfers, the relevant pieces of graph, code and kernel spec, and the bisection that tells front end from
-back end. What a session does not have is left unticked, with how to get it.
+the log of transfers, the relevant pieces of graph, code and kernel spec, and the bisection that separates front end
+from back end. What a session does not have is left unticked, with how to get it.
 
-The user's source and values of their tensors stay out unless they are asked for: lines of code are cut from graphs and
+The user's source and values of their tensors stay out by default: lines of code are cut from graphs and
 scripts, folders from paths, and a script that cannot do without is held back. :attr:`BugReport.held_back` says so.
 """
 
@@ -25,7 +25,7 @@ from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
 from inductor_debug_jupyter.pipeline.views.diff import diff_text
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 from inductor_debug_jupyter.pipeline.views.text import header_line
-from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_json
 from inductor_debug_jupyter.pipeline.words import clip, size
 
 _STAGES: Final = ("dynamo", "forward", "backward", "post_grad", "ir_pre_fusion", "ir_post_fusion", "code")
@@ -110,27 +110,31 @@ class _Draft:
         record = self.record
         self._add_repro()
         self._add("error.txt", "\n\n".join(_errors(record)))
-        told = str(record.environment) if record.environment is not None else ""
-        self._add("environment.txt", "\n\n".join(filter(None, [_versions(record), told, environment])))
-        events = [*map(transfer_line, record.transfers), *map(kernel_line, record.kernel_specs)]
-        self._add("transfers.txt", "\n".join(map(plain, events)))
+        recorded = str(record.environment) if record.environment is not None else ""
+        self._add("environment.txt", "\n\n".join(filter(None, [_versions(record), recorded, environment])))
+        events = (*record.transfers, *record.kernel_specs)
+        self._add("transfers.txt", "\n".join(plain(str(event)) for event in events))
         self._add("bisect.txt", bisect_text(record.bisect) if record.bisect is not None else "")
         for number, spec in enumerate(record.kernel_specs[:20]):
             self._add(f"kernels/{number:02}_{_file_name(spec.op)}.json", kernel_json(spec))
         if (capture := self._relevant()) is not None:
-            for stage in _STAGES:
-                name = f"graphs/{_file_name(capture.compile_id)}_{stage}.txt"
-                self._add(name, self._without_source(capture.text(stage) or ""))
-            kernels = {culprit.kernel for culprit in _culprits(record)}
-            for kernel in capture.kernels:
-                if kernel.name in kernels:
-                    self._add(f"kernels/{_file_name(kernel.name)}.txt", self._without_source(kernel.code))
+            self._add_compile(capture)
         if not self.include_source:
             self.held_back.append("lines of your source (include_source=True, --include-source)")
 
     def _add(self, name: str, text: str) -> None:
         if text.strip():
             self.files[name] = text.rstrip("\n") + "\n"
+
+    def _add_compile(self, capture: CompileCapture) -> None:
+        """The graphs and code of one compile, and the kernels that are blamed."""
+        for stage in _STAGES:
+            name = f"graphs/{_file_name(capture.compile_id)}_{stage}.txt"
+            self._add(name, self._without_source(capture.text(stage) or ""))
+        blamed = {culprit.kernel for culprit in _culprits(self.record)}
+        for kernel in capture.kernels:
+            if kernel.name in blamed:
+                self._add(f"kernels/{_file_name(kernel.name)}.txt", self._without_source(kernel.code))
 
     def _add_repro(self) -> None:
         minimal = self.record.minimal

@@ -51,7 +51,7 @@ def report_text(data: ReportData, form: str) -> str:
 
 
 def report_name(data: ReportData, form: str) -> str:
-    """``debug_report_20260102_030405.html``."""
+    """The file name of a report by its time: ``debug_report_20260102_030405.html``."""
     return f"debug_report_{data.created:%Y%m%d_%H%M%S}.{form}"
 
 

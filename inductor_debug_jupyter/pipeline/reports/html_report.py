@@ -23,13 +23,13 @@ from pygments.util import ClassNotFound
 
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
+from inductor_debug_jupyter.pipeline.records.diff import VERDICT_ICONS, VERDICT_WORDS
 from inductor_debug_jupyter.pipeline.reports import panel_assets, sections
 from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
-from inductor_debug_jupyter.pipeline.views.crash import crash_text
-from inductor_debug_jupyter.pipeline.views.diff import VERDICT_ICONS, VERDICT_KINDS, VERDICT_WORDS
+from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
 from inductor_debug_jupyter.pipeline.views.places import where_text
 from inductor_debug_jupyter.pipeline.views.text import title_text
-from inductor_debug_jupyter.pipeline.views.transfers import kernel_json, kernel_line, transfer_line
+from inductor_debug_jupyter.pipeline.views.transfers import kernel_json
 from inductor_debug_jupyter.pipeline.views.view_types import Row
 from inductor_debug_jupyter.pipeline.words import ICONS, clip
 from inductor_debug_jupyter.version import __version__
@@ -99,9 +99,6 @@ def _environment() -> Environment:
         "verdict": lambda verdict: f"{VERDICT_ICONS[verdict]} {VERDICT_WORDS[verdict]}",
         "tone": lambda verdict: VERDICT_KINDS[verdict],
         "icon": lambda severity: ICONS.get(severity, ""),
-        "crash": crash_text,
-        "transfer": transfer_line,
-        "kernel": kernel_line,
         "spec": kernel_json,
     }
     environment.filters.update(filters)

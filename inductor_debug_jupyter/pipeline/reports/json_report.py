@@ -52,7 +52,7 @@ class Memory(TypedDict):
 
 
 class ReportedSession(TypedDict):
-    """One session."""
+    """The keys of one session in the JSON report."""
 
     model: str | None
     timestamp: str

@@ -178,7 +178,7 @@ def _session_section(record: SessionRecord, artifacts: tuple[Artifact, ...], fol
 
 
 def texts_of_parts(record: SessionRecord) -> Iterator[tuple[str, str]]:
-    """Title and text of what was searched, planned and timed; what there is nothing of is left out."""
+    """Title and text of what was searched, planned and timed; empty parts are left out."""
     if record.localization is not None:
         yield "Where the error comes in", localization_text(record.localization)
     if record.error_budget is not None:

@@ -114,7 +114,7 @@ def _tensor(tensor: torch.Tensor, seed: int, exact: bool) -> str:
 
 
 def _draw(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """The same as ``dense`` in a script."""
+    """A tensor from a seed, as the function ``dense`` of a script makes it."""
     numbers = torch.randn(_extent(tensor), generator=torch.Generator().manual_seed(seed))
     copy = numbers.to(tensor.dtype).as_strided(tensor.shape, tensor.stride()).to(tensor.device)
     if isinstance(tensor, torch.nn.Parameter):

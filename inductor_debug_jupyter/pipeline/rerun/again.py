@@ -4,7 +4,7 @@ Everything that runs a model for us does so in one of two contexts. :func:`unnot
 are on (a comparison that the user asks for); :func:`as_called` is for a kept call, in the modes of that call.
 
 A module's own hooks stay on: they belong to what it computes (a weight norm, a cast, a transfer to another device),
-and whether one only looks cannot be told before it was called. What they write to is put back with all else that a
+and whether one only looks is not known before it was called. What they write to is put back with all else that a
 model reaches (:mod:`copies`); what leaves the process (a file, a connection) happens again, and no more than prints and
 log records are held back.
 """
@@ -48,7 +48,7 @@ def in_modes(modes: CallModes, random_state: RandomState | None) -> Iterator[Non
 
 
 def as_called(call: ModelCall) -> AbstractContextManager[None]:
-    """As at the call's own run."""
+    """The modes and random numbers of a kept call, unnoticed: see :func:`in_modes`."""
     return in_modes(call.modes, call.random_state)
 
 

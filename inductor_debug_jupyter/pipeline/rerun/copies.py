@@ -58,7 +58,7 @@ def clone_inputs(inputs: Any, memo: Memo | None = None, *, leaves: bool = True) 
 
 
 def memo_copy(memo: Mapping[Any, Any]) -> Memo:
-    """What was copied so far, to go on from more than once; torch keeps the copies of storages in a dict of its own."""
+    """A copy of a memo, so that two copies can start from it; torch keeps copied storages in a dict of its own."""
     copied: Memo = {}
     _add_to_memo(copied, memo)
     return copied

@@ -26,14 +26,14 @@ Contents = dict[Any, Any]
 
 
 class Holder(Protocol):
-    """One mutable object; ``target`` tells whether two holders are of the same one."""
+    """One mutable object; two holders with the same ``target`` hold the same one."""
 
     @property
     def target(self) -> Any:
         """The object itself."""
 
     def read(self) -> Contents:
-        """What it holds now."""
+        """The contents: key, index or name → value."""
 
     def write(self, contents: Contents) -> None:
         """Let it hold this and nothing else."""
@@ -46,11 +46,11 @@ class DictHolder:
     target: dict[Any, Any]
 
     def read(self) -> Contents:
-        """Every item."""
+        """Every item of the object, by key."""
         return dict(self.target)
 
     def write(self, contents: Contents) -> None:
-        """In the order of ``contents``."""
+        """Replace the items, in the order of ``contents``."""
         now = self.target
         if len(now) == len(contents) and all(
             one is other and now[one] is contents[other] for one, other in zip(now, contents, strict=True)
@@ -71,7 +71,7 @@ class ListHolder:
         return dict(enumerate(self.target))
 
     def write(self, contents: Contents) -> None:
-        """As long as ``contents``."""
+        """Replace the items; the list gets the length of ``contents``."""
         items = list(contents.values())
         if len(items) != len(self.target) or any(map(operator.is_not, self.target, items)):
             self.target.clear()
@@ -110,7 +110,7 @@ class CellHolder:
             return {}
 
     def write(self, contents: Contents) -> None:
-        """Also unset it."""
+        """Set the cell, or empty it where ``contents`` has nothing."""
         if contents:
             self.target.cell_contents = contents[""]
         elif self.read():
@@ -132,7 +132,7 @@ class NamesHolder:
         return self.target if isinstance(self.target, dict) else vars(self.target)
 
     def read(self) -> Contents:
-        """Those of the names that are there."""
+        """The value of each name that the namespace has."""
         everything = self._all()
         return {name: everything[name] for name in self.names if name in everything}
 
@@ -202,7 +202,7 @@ class SlotsHolder:
     names: tuple[str, ...]
 
     def read(self) -> Contents:
-        """Those that are set."""
+        """The value of each slot that is set."""
         found: Contents = {}
         for name in self.names:
             with suppress(AttributeError):

@@ -1,4 +1,4 @@
-"""The record that a session holds now: every new one comes through one door, which saves it and tells observers."""
+"""The record that a session holds now: every new one is set here, saved, and announced to observers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CurrentRecord:
         return self._record
 
     def set(self, record: SessionRecord, *, save: bool = True) -> None:
-        """Make this the session's record: write it, then tell the observers, unless it is the one that they know.
+        """Make this the session's record: write it, then call the observers, unless they know it already.
 
         What cannot be written is a note of the record, logged once and never raised.
         """
@@ -81,7 +81,7 @@ class CurrentRecord:
 
     @contextmanager
     def saved_once(self) -> Iterator[None]:
-        """Changes inside the block are not written one by one: whoever opens it goes through :meth:`saving` once."""
+        """Changes inside the block are not written one by one: the caller saves once afterwards, by :meth:`saving`."""
         before, self._saves = self._saves, False
         try:
             yield
@@ -100,7 +100,7 @@ class CurrentRecord:
         return True
 
     def saving(self) -> Iterator[None]:
-        """Write the record in many short steps: most of the time goes into texts that nobody looked at yet."""
+        """Write the record in many short steps: most of the time goes into rendering deferred texts."""
         for capture in self.now.captures:
             if isinstance(capture.texts, DeferredTexts):
                 yield from capture.texts.steps()

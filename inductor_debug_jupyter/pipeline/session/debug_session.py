@@ -1,16 +1,18 @@
 """What a user holds: one :class:`DebugSession` for each cell, ``with`` block or script.
 
-Here is every public member with its documentation; the work is done by the collaborators of this room. A session never
-imports Jupyter: the jupyter package registers how a session is displayed.
+Here is every public member. What runs a kept call again (``diff``, ``fix_all``, ``try_out``, …) is done and documented
+by the collaborators of this room: the session hands their methods out. A session never imports Jupyter: the jupyter
+package registers how a session is displayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
@@ -22,44 +24,31 @@ from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserve
 from inductor_debug_jupyter.pipeline.comparing import RunComparison, compare_runs, compare_stages
 from inductor_debug_jupyter.pipeline.comparing.changes import GraphComparison
 from inductor_debug_jupyter.pipeline.devices import Constraint, DeviceProfile, JudgingContext
-from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, DiffReport
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, InductorDebugError
-from inductor_debug_jupyter.pipeline.fixits import FixIt, FixResult, FixTrial, Offers
-from inductor_debug_jupyter.pipeline.fixits.patch import Patch
-from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, ask_recorder
+from inductor_debug_jupyter.pipeline.fixits import FixIt
+from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, recompile_answer
 from inductor_debug_jupyter.pipeline.interrupts import held_back
-from inductor_debug_jupyter.pipeline.minify import MinimalRepro
 from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
 from inductor_debug_jupyter.pipeline.records import (
-    BisectRecord,
     CompileCapture,
-    CoverageRecord,
-    ErrorBudget,
-    GraphBreak,
-    Guard,
     KernelSpec,
-    LocalizationRecord,
-    MemoryRecord,
-    Narrowing,
-    Note,
-    Prescription,
-    Recompile,
     SessionRecord,
     Transfer,
-    Violation,
     dump_session,
     load_session,
 )
+from inductor_debug_jupyter.pipeline.records.record_parts import RecordParts
 from inductor_debug_jupyter.pipeline.reports import write_report
 from inductor_debug_jupyter.pipeline.reports.bug_report import BugReport, bug_report
 from inductor_debug_jupyter.pipeline.reports.collect import of_session
 from inductor_debug_jupyter.pipeline.rerun.capture_run import CaptureRun
-from inductor_debug_jupyter.pipeline.session.comparing import Comparing, Comparison, Reduction
+from inductor_debug_jupyter.pipeline.session.candidates import Candidates
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
+from inductor_debug_jupyter.pipeline.session.error_budgets import ErrorBudgets
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
 from inductor_debug_jupyter.pipeline.session.what_ifs import WhatIfs
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
@@ -71,8 +60,7 @@ from inductor_debug_jupyter.pipeline.views import bisect, diff, localization, me
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
 from inductor_debug_jupyter.pipeline.views.text import session_text
-from inductor_debug_jupyter.pipeline.what_if import WhatIfRequest, WhatIfTrial
-from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
+from inductor_debug_jupyter.pipeline.what_if import WhatIfTrial
 from inductor_debug_jupyter.pipeline.what_if.trial import trial_view
 
 DisplayFactory = Callable[["DebugSession"], Any]
@@ -80,6 +68,24 @@ DisplayFactory = Callable[["DebugSession"], Any]
 _display_factories: list[DisplayFactory] = []
 _shown_by: list[DisplayFactory] = []
 """What shows a session that stands in the last line of a cell."""
+
+Owner = TypeVar("Owner")
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+def _delegated(
+    collaborator: str, method: Callable[Concatenate[Owner, Given], Answer]
+) -> Callable[Concatenate[DebugSession, Given], Answer]:
+    """A collaborator's method as the session's, with its arguments and documentation; Ctrl-C stops it."""
+
+    @stoppable
+    @wraps(method)
+    def call(session: DebugSession, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        return method(getattr(session, collaborator), *args, **kwargs)
+
+    return call
+
 
 finished: list[DebugSession] = []
 """The session that was finished last in this process, if any."""
@@ -96,7 +102,7 @@ def last_session() -> DebugSession | None:
     return finished[-1] if finished else None
 
 
-class DebugSession:
+class DebugSession(RecordParts):
     """What one cell left behind.
 
     Args:
@@ -109,7 +115,7 @@ class DebugSession:
             models are then not kept alive. Where the settings ask for a comparison they are, and copies over the limit
             are freed only when it is over. No limit without it.
         name: what to call it; the captured model's name by default.
-        on_step: told what the compiler is doing, for somebody who waits.
+        on_step: called with the compiler's current step, for a progress line.
         only: whether a model or function that is called is of interest; all are by default.
 
     Raises:
@@ -162,7 +168,8 @@ class DebugSession:
         self._run = run
         self._calls = calls
         self._record = record
-        self._comparing = Comparing(run.context, record, calls, run.device)
+        self._candidates = Candidates(run.context, record, calls, run.device)
+        self._error_budgets = ErrorBudgets(run.context, record, self._candidates.call_to_search)
         self._fixing = Fixing(run.context, record, calls)
         self._what_ifs = WhatIfs(run.context, record, calls, self._of)
         self._views: GraphViews | None = None
@@ -184,7 +191,7 @@ class DebugSession:
 
     @property
     def rules(self) -> Sequence[Constraint]:
-        """What is checked."""
+        """The rules that are checked."""
         return self._run.context.rules
 
     @property
@@ -206,7 +213,7 @@ class DebugSession:
     def close(self, *, save: bool = True) -> None:
         """Stop capturing, put everything back, check what was captured, and save it. Safe to call twice.
 
-        With ``save=False`` somebody else goes through :meth:`saving`, when there is time for it.
+        With ``save=False`` the caller saves later, by :meth:`saving`.
         """
         self.stop()
         if self._record.is_there:
@@ -217,19 +224,19 @@ class DebugSession:
         self._record.set(record, save=save)
 
     def saved_once(self) -> AbstractContextManager[None]:
-        """Changes inside the block are not written one by one: whoever opens it goes through :meth:`saving` once."""
+        """Changes inside the block are not written one by one: the caller saves once afterwards, by :meth:`saving`."""
         return self._record.saved_once()
 
     def can_wait(self) -> bool:
-        """Whether it is likely that saving later will do; if not it is tried now, so that it is said in time."""
+        """Whether saving later will probably succeed; if not, it is tried now, so that the user hears of it in time."""
         return self._record.can_wait()
 
     def saving(self) -> Iterator[None]:
-        """Save to the artifact folder in many short steps: most of it is writing texts that nobody looked at yet."""
+        """Save to the artifact folder in many short steps; most of the time goes into rendering deferred texts."""
         return self._record.saving()
 
     def refusal(self) -> ConstraintViolationError | None:
-        """In strict mode, the error that this session ends in; the repro is written the first time it is asked for."""
+        """In strict mode, the error that this session ends in; the first call writes the repro."""
         if not self.strict:
             return None
         error = refusal(self.record, self._record.usable_store())
@@ -246,7 +253,7 @@ class DebugSession:
 
     @property
     def record(self) -> SessionRecord:
-        """What there is so far, as a record that outlives the process.
+        """Everything captured and found so far, as a record that outlives the process.
 
         Of plain models it has what Inductor makes once :attr:`captures` was read.
         """
@@ -259,7 +266,7 @@ class DebugSession:
         Ctrl-C stops it, and all of it is still to be made.
         """
         if self._record.is_there and (made := completed(self.record)) is not self.record:
-            with held_back():  # observers are told all of it or nothing
+            with held_back():  # observers hear of all of it or of nothing
                 self._record.set(made)
         return self.record
 
@@ -272,56 +279,6 @@ class DebugSession:
     def captures(self) -> tuple[CompileCapture, ...]:
         """One capture for each compile id, with all of its stages: :meth:`complete` makes what is not made yet."""
         return self.complete().captures
-
-    @property
-    def findings(self) -> tuple[Violation, ...]:
-        """What the target refuses, worst first."""
-        return self.record.findings
-
-    @property
-    def graph_breaks(self) -> tuple[GraphBreak, ...]:
-        """Distinct graph breaks."""
-        return self.record.graph_breaks
-
-    @property
-    def recompiles(self) -> tuple[Recompile, ...]:
-        """Recompiles, in order."""
-        return self.record.recompiles
-
-    @property
-    def guards(self) -> tuple[Guard, ...]:
-        """What must hold for the compiled graphs to be used again."""
-        return self.record.guards
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """What to know about the capture itself."""
-        return self.record.notes
-
-    @property
-    def transfers(self) -> tuple[Transfer, ...]:
-        """What adapters sent to their device and got back, in order."""
-        return self.record.transfers
-
-    @property
-    def kernel_specs(self) -> tuple[KernelSpec, ...]:
-        """The kernels that adapters made, each with its spec."""
-        return self.record.kernel_specs
-
-    @property
-    def peak_memory(self) -> int | None:
-        """The most bytes alive at once in any captured graph; None when a size is symbolic."""
-        return self.record.peak_memory
-
-    @property
-    def coverage(self) -> CoverageRecord | None:
-        """Every op on the target: supported, decomposable, falling back or refused, with segments and transfers."""
-        return self.record.coverage
-
-    @property
-    def memory(self) -> tuple[MemoryRecord, ...]:
-        """Memory over time of each captured AOT graph, with the tensors that are alive at its peak."""
-        return self.record.memory
 
     @property
     def graph_views(self) -> GraphViews:
@@ -354,228 +311,44 @@ class DebugSession:
     def would_recompile(self, *args: Any, **kwargs: Any) -> RecompileAnswer:
         """Whether a call with these inputs would compile again: yes, no or unknown, with the guard and the values.
 
-        The model does not run. For what you compiled, your own cache is asked as it is now; for plain modules, what
-        this session captured. Where several functions were called, see :meth:`would_recompile_of`.
+        The model does not run. For what you compiled, the guards in your own cache are evaluated; for plain modules,
+        those that this session captured. Where several functions were called, see :meth:`would_recompile_of`.
 
         Raises:
             NotFoundError: nothing compiled was called, or the session was loaded from a file, which has no live guards.
             UsageError: several functions were called, or this one does not take these inputs.
         """
-        return ask_recorder(self._calls.recorder, None, args, kwargs)
+        return recompile_answer(self._calls.recorder, None, args, kwargs)
 
     def would_recompile_of(self, target: Any, /, *args: Any, **kwargs: Any) -> RecompileAnswer:
         """:meth:`would_recompile` of one of several: ``target`` is its name, the function or the module."""
-        return ask_recorder(self._calls.recorder, target, args, kwargs)
+        return recompile_answer(self._calls.recorder, target, args, kwargs)
 
     @property
     def what_if(self) -> ChangedInputs:
         """The first call of each compiled function with other inputs: ``session.what_if.ask({"n": "3"})``."""
         return ChangedInputs(self._calls.recorder)
 
-    # Running the cell's calls again: session/comparing.py ---------------------------------------------------------
+    # Running the cell's calls again: session/candidates.py -------------------------------------------------------
 
     @property
     def diff_pairs(self) -> LivePairs:
         """The worst outputs' tensors of the last comparison, for the panel."""
-        return self._comparing.pairs
+        return self._candidates.pairs
 
-    @stoppable
-    def diff(
-        self,
-        reference: Any = None,
-        candidate: Any = None,
-        *,
-        config: ComparisonConfig | None = None,
-        backward: bool | None = None,
-        generate_visualizations: bool = False,
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-        tokens: bool | None = None,
-    ) -> DiffReport:
-        """Run what the cell ran twice more, on ``reference`` and on ``candidate``, and compare the outputs.
-
-        Each is ``eager``, the name of a torch.compile backend, a backend function or an adapter. What the models print
-        while they run again is not shown. With ``isolate`` the compiled sides run in processes of their own, which may
-        crash; ``timeout`` limits each of their steps and ``memory_limit`` their memory. With ``tokens`` logits are
-        compared as next tokens too. Compared is the first call of each model, or those that ``capture(calls=)`` or
-        ``--calls`` kept; ``.record.begins_in`` says in which of them an error begins. What is not said here is as on
-        the magic's line, or else ``eager`` against ``inductor``, without gradients.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            CannotSendError: with ``isolate``, a backend that another process cannot import.
-        """
-        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit, tokens)
-        return self._comparing.diff(reference, asked, pictures=generate_visualizations)
-
-    @stoppable
-    def localize(
-        self,
-        candidate: Any = None,
-        *,
-        backward: bool | None = None,
-        generate_visualizations: bool = False,
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-    ) -> LocalizationRecord:
-        """Find which op, kernel, module and line is wrong on ``candidate``; ``.culprits``.
-
-        ``candidate`` and ``backward`` are those of the last :meth:`diff` when not said, or else as on the magic's line.
-        Searched is the first of the cell's models that the last :meth:`diff` found wrong, or else the first. With
-        ``isolate`` the candidate runs in a process of its own, op by op: one that crashes or hangs is a culprit, and
-        ``.crashes`` tells how. ``isolate`` and the limits are as in :meth:`diff`. The picture of the errors goes to the
-        session's artifact folder.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: the candidate is eager mode.
-            CannotSendError: with ``isolate``, a backend that another process cannot import.
-        """
-        asked = Comparison(candidate, backward, None, isolate, timeout, memory_limit)
-        return self._comparing.localize(asked, pictures=generate_visualizations)
-
-    @stoppable
-    def error_budget(self, of: str | None = None, *, numerics: str | None = None) -> ErrorBudget:
-        """Which ops make the deviation of an output on a device of narrow arithmetic; ``.shares``, largest first.
-
-        ``of`` is the path of an output, as :meth:`diff` names it, or ``"margin"``: how far the second best logit is
-        from the best; the first output when not said. ``numerics`` names the arithmetic (``"float16"``,
-        ``"bfloat16-products"``, …); the target's own when not said. No device is needed: its arithmetic is computed
-        here, op by op. The prediction is checked by a run, and the largest ops by two more each. In the panel it is a
-        tab of its own, and the graph can be coloured by it.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: there is no such output, the target does not say how it computes, or there is no derivative.
-        """
-        return self._comparing.error_budget(of, numerics)
-
-    @stoppable
-    def prescribe(self, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Prescription:
-        """The fewest ops to keep in float32 so that an output is as good as the device's format; verified by a run.
-
-        The answer has its cost, the line of code (``.code``) and the line of a device's profile (``.profile_line``);
-        :meth:`apply` takes it as a fix-it. ``of`` and ``numerics`` are as in :meth:`error_budget`; ``goal`` is the
-        deviation that the output may have, in units of the format: 1 is the output rounded once.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: as for :meth:`error_budget`.
-        """
-        return self._comparing.prescribe(of, numerics, goal)
-
-    @stoppable
-    def narrow(self, to: str, of: str | None = None, *, numerics: str | None = None, goal: float = 1.1) -> Narrowing:
-        """The ops that may go to a narrower arithmetic, such as ``"float8-products"``; verified by a run.
-
-        :meth:`prescribe` the other way round: as many ops as leave the output within the goal. ``numerics="float32"``
-        stands for a device that rounds as torch does: the goal is then in units of the narrower format.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: as for :meth:`error_budget`.
-        """
-        return self._comparing.narrow(to, of, numerics, goal)
-
-    @stoppable
-    def bisect(
-        self,
-        *,
-        adapter: Any = None,
-        beside: Any = None,
-        config: ComparisonConfig | None = None,
-        backward: bool | None = None,
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-    ) -> BisectRecord:
-        """Which rung from eager over Dynamo, AOTAutograd and Inductor to the adapter brings an error in.
-
-        ``adapter`` is an adapter, a backend or the name of one; when not said, the candidate of the last :meth:`diff`
-        unless that is a rung already. Gradients are compared when that comparison did so or the cell went backward.
-        ``beside`` is another way to the same device, such as a vendor's reference path: the answer says whether the bug
-        is in the adapter's front end or behind both.
-        ``isolate`` and the limits are as in :meth:`diff`. Of several models the one is looked at that :meth:`localize`
-        would search; the answer names the others.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._comparing.bisect(Comparison(adapter, backward, config, isolate, timeout, memory_limit), beside)
-
-    @stoppable
-    def reproduce(
-        self,
-        candidate: Any = None,
-        path: str | Path | None = None,
-        *,
-        backward: bool | None = None,
-        config: ComparisonConfig | None = None,
-        setup: Sequence[str] = (),
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-    ) -> Path:
-        """Write the smallest standalone script that shows how ``candidate`` fails: :meth:`minify`, and its path.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: nothing is wrong.
-            ReproError: as for :meth:`minify`.
-        """
-        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
-        found = self._comparing.minify(asked, Reduction(path=path, setup=setup))
-        assert found.path is not None
-        return found.path
-
-    @stoppable
-    def minify(
-        self,
-        candidate: Any = None,
-        *,
-        error: Any = None,
-        fails: Any = None,
-        path: str | Path | None = None,
-        backward: bool | None = None,
-        config: ComparisonConfig | None = None,
-        setup: Sequence[str] = (),
-        seconds: float | None = None,
-        evaluations: int | None = None,
-        on_progress: Any = None,
-        isolate: bool | None = None,
-        timeout: float | None = None,
-        memory_limit: int | None = None,
-    ) -> MinimalRepro:
-        """Reduce what fails to the smallest graph, and write the standalone script that shows it.
-
-        What fails is how ``candidate`` does: wrong numbers as :meth:`diff` calls them, an exception, a crash, or a
-        hang. A third-party candidate that is given by name runs in a process of its own, unless ``isolate=False``;
-        ``timeout`` is when a step of it hangs. Or it is ``error``, an exception or one of :attr:`findings`, or
-        ``fails(gm, inputs)``. ``candidate`` and ``config`` are those of the last :meth:`diff` when not said; gradients
-        are looked at when that comparison did so or the cell went backward, and only where the outputs alone show
-        nothing. Of several models the one is taken that :meth:`localize` would search.
-
-        The search ends after ``seconds`` or ``evaluations``; one that was interrupted goes on where it was when it is
-        asked for again. ``on_progress`` is told how far it is. The script needs torch, and the package of a
-        third-party candidate, which it names. It was run in a fresh interpreter before it is answered. Without
-        ``path`` it goes to ``repros/`` in the session's artifact folder. ``setup`` are lines that it runs first.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-            UsageError: nothing is wrong, or every graph fails, also one without ops.
-            ReproError: the graph or the candidate cannot go into a script, or the script does not fail alone;
-                :class:`FlakyFailureError` when the failure comes and goes.
-        """
-        asked = Comparison(candidate, backward, config, isolate, timeout, memory_limit)
-        reduction = Reduction(error, fails, path, setup, seconds, evaluations, on_progress)
-        return self._comparing.minify(asked, reduction)
+    diff = _delegated("_candidates", Candidates.diff)
+    localize = _delegated("_candidates", Candidates.localize)
+    error_budget = _delegated("_error_budgets", ErrorBudgets.error_budget)
+    prescribe = _delegated("_error_budgets", ErrorBudgets.prescribe)
+    narrow = _delegated("_error_budgets", ErrorBudgets.narrow)
+    bisect = _delegated("_candidates", Candidates.bisect)
+    reproduce = _delegated("_candidates", Candidates.reproduce)
+    minify = _delegated("_candidates", Candidates.minify)
 
     def bug_report(
         self, path: str | Path | None = None, *, include_source: bool = False, include_weights: bool = False
     ) -> BugReport:
-        """What whoever is to fix the bug needs: the script, the error, versions, transfers, graphs, the bisection.
+        """Everything needed to fix the bug: the script, the error, versions, transfers, graphs, the bisection.
 
         It is written to ``path``, a folder or a ``.zip``; without one nothing is written, and printing it shows what
         would go in: ``report.write(path)`` then does. ``report.markdown`` is a text to paste. Lines of your source, and
@@ -594,7 +367,7 @@ class DebugSession:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """How many of them there are just now."""
+        """The bytes that the checkpoints take now."""
         return 0 if self._traces is None else self._traces.checkpoints.nbytes
 
     def node(
@@ -648,75 +421,12 @@ class DebugSession:
         """The fix-its that are in force."""
         return self._fixing.applied
 
-    @stoppable
-    def fixits(self, finding: int | None = None) -> Offers:
-        """Verified fix-its: of one finding (counted from 0), or of all.
-
-        Each one is tried on every model first: captured, judged by the same rules, and its numbers compared with the
-        original's. One that does not help, changes a number or makes the target refuse something else is not offered;
-        ``.declined`` says why.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``), or there is no such finding.
-        """
-        return self._fixing.offers(finding)
-
-    @stoppable
-    def try_fixits(self, fixits: Sequence[FixIt]) -> FixTrial:
-        """Run every model with these fix-its together, and look at everything; nothing is applied.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._fixing.attempt(fixits)
-
-    @stoppable
-    def apply(self, *fixits: FixIt | FixTrial | Prescription) -> FixTrial:
-        """Put fix-its in force, beside those that are: the session shows the model with them. :meth:`undo` goes back.
-
-        A prescription is one, too: the model in the device's format with those ops in float32.
-
-        Raises:
-            UsageError: together they change numbers, or nothing could be captured with them.
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._fixing.apply(fixits)
-
-    def undo(self) -> tuple[FixIt, ...]:
-        """Take back what was applied last; what is still in force.
-
-        Raises:
-            UsageError: nothing is applied.
-        """
-        return self._fixing.undo()
-
-    def patch(self, *fixits: FixIt) -> Patch:
-        """The line that puts fix-its in force, in front of each model's call, as a diff of your source: ``.diff``.
-
-        Args:
-            fixits: which; those that are applied when none is given.
-
-        Raises:
-            UsageError: none is given, and none is applied.
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._fixing.patch(fixits)
-
-    @stoppable
-    def fix_all(self, *, trials: int = 24, seconds: float = 900.0) -> FixResult:
-        """Search for fix-its that together make the target take the graphs, cheapest first; nothing is applied.
-
-        ``result.module`` is the fixed model (``.modules``, where several were called), and
-        ``session.apply(*result.fixits)`` shows it.
-
-        Args:
-            trials: run the model at most so often.
-            seconds: begin no run after so many seconds.
-
-        Raises:
-            NotFoundError: no model call was kept (see ``keep_inputs``).
-        """
-        return self._fixing.fix_all(trials=trials, seconds=seconds)
+    fixits = _delegated("_fixing", Fixing.fixits)
+    try_fixits = _delegated("_fixing", Fixing.try_fixits)
+    apply = _delegated("_fixing", Fixing.apply)
+    undo = _delegated("_fixing", Fixing.undo)
+    patch = _delegated("_fixing", Fixing.patch)
+    fix_all = _delegated("_fixing", Fixing.fix_all)
 
     # What if: session/what_ifs.py ---------------------------------------------------------------------------------
 
@@ -725,60 +435,10 @@ class DebugSession:
         """Everything that was tried out, in order."""
         return self._what_ifs.trials
 
-    @stoppable
-    def try_out(
-        self,
-        *,
-        target: str | None = None,
-        dtype: Any = None,
-        alignment: int | None = None,
-        max_memory: int | str | None = None,
-        dtypes: Sequence[str] | str | None = None,
-        deny: Sequence[str] | str | None = None,
-        decompose: Mapping[str, bool | Sequence[str]] | bool | None = None,
-        fallback: Sequence[str] | str | bool | None = None,
-        batch: Sizes | None = None,
-        sequence: Sizes | None = None,
-        dims: Mapping[str, Dims] | None = None,
-        numerics: str | None = None,
-        node: str = "",
-        graph: tuple[str, str] | None = None,
-        on_step: StepObserver | None = None,
-    ) -> WhatIfTrial:
-        """What if something were another one: ``session.try_out(target="stick128", batch=64)``.
-
-        Target, alignment, limits, denied ops, ``decompose`` and ``fallback`` are about the judging: the same captures
-        are judged again, at once. ``dtype``, ``batch`` and ``sequence`` run the kept call of each model once more, on
-        a copy of the model, and ``numerics`` computes its ops in another arithmetic: a name (``"bfloat16"``), a
-        device's profile, or ``"eager"``: Inductor made to round as eager mode does. Several changes are tried together.
-        The answer says what changed, side by side, and has the session that came out; nothing is saved until you say
-        so. The arguments are those of :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is
-        told what the compiler is doing.
-
-        Raises:
-            UsageError: a value that is not allowed, or a model that does not run so.
-            NotFoundError: nothing was captured; there is no such node; or no call was kept to run again.
-        """
-        request = WhatIfRequest(
-            target,
-            alignment,
-            max_memory,
-            dtypes,
-            deny,
-            decompose,
-            fallback,
-            node,
-            graph,
-            dtype,
-            batch,
-            sequence,
-            dims,
-            numerics,
-        )
-        return self._what_ifs.try_out(request, on_step)
+    try_out = _delegated("_what_ifs", WhatIfs.try_out)
 
     def tryable(self) -> dict[str, Any]:
-        """What can be changed, and what it is now: the fields of the panel's form."""
+        """The fields of the panel's What-if form, each with its present value."""
         return self._what_ifs.form(self.record)
 
     # Two runs side by side: pipeline/comparing ---------------------------------------------------------------------
@@ -883,7 +543,7 @@ class DebugSession:
         return target
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write one page with everything about this session, for somebody without it; the answer is its file.
+        """Write one page with everything about this session, for readers without the process; returns its file.
 
         A path that ends in ``.json`` gets the same as data, one that ends in ``.md`` Markdown for an issue; without a
         path the page goes to the artifact folder, and is cleaned with the session. What-ifs that were tried and
@@ -947,7 +607,7 @@ def capture(
     Args:
         target: a device profile's name or file.
         strict: end in :class:`ConstraintViolationError` when the target refuses something.
-        lower: how far to lower plain modules (``dynamo``, ``aot``, ``inductor``); ``on-demand``, when not said:
+        lower: how far to lower plain modules (``dynamo``, ``aot``, ``inductor``); ``on-demand`` by default:
             Inductor makes its part when ``session.captures`` is read.
         eager: also compile plain module calls, and run them eagerly.
         fresh: bypass the FX and AOT caches without writing to them, so that everything is seen.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,11 +31,12 @@ from inductor_debug_jupyter.pipeline.what_if.inputs import ChangedCall, changed_
 from inductor_debug_jupyter.pipeline.what_if.judging import ORIGIN, Judging, base_judging, changed_judging, with_changes
 from inductor_debug_jupyter.pipeline.what_if.numerics import (
     EAGER,
-    arithmetic_asked,
     notes_on,
     numbers_rounded_as_eager,
+    requested_arithmetic,
 )
 from inductor_debug_jupyter.pipeline.what_if.outputs import compared_outputs, run_call
+from inductor_debug_jupyter.pipeline.what_if.request import Dims, Sizes
 
 
 class WhatIfs:
@@ -61,8 +62,55 @@ class WhatIfs:
         self._new_session = new_session
         self.trials: tuple[WhatIfTrial, ...] = ()
 
-    def try_out(self, request: WhatIfRequest, on_step: StepObserver | None) -> WhatIfTrial:
-        """Judge the captures again or run the calls again, as the request needs."""
+    def try_out(
+        self,
+        *,
+        target: str | None = None,
+        dtype: Any = None,
+        alignment: int | None = None,
+        max_memory: int | str | None = None,
+        dtypes: Sequence[str] | str | None = None,
+        deny: Sequence[str] | str | None = None,
+        decompose: Mapping[str, bool | Sequence[str]] | bool | None = None,
+        fallback: Sequence[str] | str | bool | None = None,
+        batch: Sizes | None = None,
+        sequence: Sizes | None = None,
+        dims: Mapping[str, Dims] | None = None,
+        numerics: str | None = None,
+        node: str = "",
+        graph: tuple[str, str] | None = None,
+        on_step: StepObserver | None = None,
+    ) -> WhatIfTrial:
+        """What if something were another one: ``session.try_out(target="stick128", batch=64)``.
+
+        Target, alignment, limits, denied ops, ``decompose`` and ``fallback`` are about the judging: the same captures
+        are judged again, at once. ``dtype``, ``batch`` and ``sequence`` run the kept call of each model once more, on
+        a copy of the model, and ``numerics`` computes its ops in another arithmetic: a name (``"bfloat16"``), a
+        device's profile, or ``"eager"``: Inductor made to round as eager mode does. Several changes are tried together.
+        The answer says what changed, side by side, and has the session that came out; nothing is saved until you say
+        so. The arguments are those of :class:`~inductor_debug_jupyter.pipeline.what_if.WhatIfRequest`; ``on_step`` is
+        called with the compiler's steps.
+
+        Raises:
+            UsageError: a value that is not allowed, or a model that does not run so.
+            NotFoundError: nothing was captured; there is no such node; or no call was kept to run again.
+        """
+        request = WhatIfRequest(
+            target,
+            alignment,
+            max_memory,
+            dtypes,
+            deny,
+            decompose,
+            fallback,
+            node,
+            graph,
+            dtype,
+            batch,
+            sequence,
+            dims,
+            numerics,
+        )
         if not self._record.now.captures:
             raise NotFoundError("nothing was captured, so there is nothing to try")
         started = time.perf_counter()
@@ -80,7 +128,7 @@ class WhatIfs:
         return trial
 
     def form(self, record: SessionRecord) -> dict[str, Any]:
-        """What can be changed, and what it is in a record."""
+        """The fields of the panel's form, each with its value in a record."""
         calls = self._calls.there()
         base = base_judging(record, self._context, None)
         return form_view(record, base.context.profile, calls, "" if calls else self._calls.why_none())
@@ -102,7 +150,7 @@ class WhatIfs:
             if request.reruns:
                 raise OptionError("numerics='eager' runs the calls as they were: give it alone")
             return numbers_rounded_as_eager([each.call for each in changed])
-        arithmetic, notes = arithmetic_asked(request.numerics)
+        arithmetic, notes = requested_arithmetic(request.numerics)
         changed = [replace(each, arithmetic=arithmetic) for each in changed]
         numbers = compared_outputs(changed, captures, [], [run_call(each) for each in changed])
         return numbers, (*notes, *notes_on(numbers))
@@ -110,7 +158,7 @@ class WhatIfs:
     def _run_again(
         self, request: WhatIfRequest, base: JudgingContext, judging: Judging, on_step: StepObserver | None
     ) -> WhatIfTrial:
-        """Both sides: the session's own first calls, and the same calls changed."""
+        """Run the session's first calls, and the changed calls, and compare."""
         changed = [changed_call(call, request) for call in self._calls.needed()]
         told = (*judging.changes, *resize_texts(changed))
         if request.dtype is not None:
@@ -155,7 +203,7 @@ class WhatIfs:
         return capturing.judged(), outputs
 
     def _session(self, context: JudgingContext, record: SessionRecord, told: Sequence[str], calls: KeptCalls) -> Any:
-        """A session that holds the record and can be asked further."""
+        """A live session around the record."""
         now = self._record.now
         short = re.sub(r" \([^)]*\)", "", ", ".join(told))
         note = Note(ORIGIN, f"of session {now.id}: {', '.join(told)}")

@@ -5,7 +5,7 @@ code needs (``__compiled_fn_3_…``, ``__resume_at_8_2``) into the module's glob
 it will run again: the entries are invalidated, which frees code, graphs and guards, and the names are deleted. A
 code object that the user never compiled is then exactly as before; on one that they did compile an empty entry stays.
 
-Our entries are told from the user's by the compile id object that they hold. The region does not tell: torch keeps the
+Our entries are recognised by the compile id object that they hold. The region does not say it: torch keeps the
 current region in one variable for the whole process, so that of two threads that compile at once either may put its
 entry into the other's region.
 
@@ -175,7 +175,7 @@ def _detach_finalizers(managers: Collection[Any]) -> None:
 
 
 def _call_hooks_of(names: Collection[tuple[dict[str, Any], str]]) -> None:
-    """Let torch delete these names itself where it still means to: of a compile that Ctrl-C ended no entry tells."""
+    """Let torch delete these names itself where it still means to: a compile that Ctrl-C ended left no entry."""
     ours = {(id(scope), name) for scope, name in names}
     for hooks in list(CleanupManager.instance.values.values()) if ours else ():
         for hook in [hook for hook in hooks if (id(hook.scope), hook.name) in ours and hook.name in hook.scope]:

@@ -63,7 +63,7 @@ class EagerProgram:
         ]
 
     def run(self, used: Collection[int] = ()) -> EagerRun:
-        """What was alive after each op; ``EagerRun.failed`` says why where it cannot be run.
+        """Run the program: the storages alive after each op, or ``EagerRun.failed`` with the reason.
 
         The backward begins at the results in ``used``; if there are none, at the loss, and where the graph returns no
         single number, at all that it returns. Results that the backward does not need are freed before it.
@@ -184,7 +184,7 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._gone: list[EagerStorage] = []
 
     def hold(self, tensor: torch.Tensor, node: str, size: int | None = None, identity: int = -1) -> None:
-        """Count a tensor of the caller; ``identity`` tells those that share a storage."""
+        """Count a tensor of the caller; tensors of one ``identity`` share a storage."""
         storage = tensor.untyped_storage()
         self._inputs.add(storage._cdata)
         size = storage.nbytes() if size is None else size

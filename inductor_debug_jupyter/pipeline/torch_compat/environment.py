@@ -65,16 +65,16 @@ def _cpu() -> str:
 
 
 def _compiler() -> str:
-    """The first compiler of Inductor's list that is there, in its own words."""
+    """The version line of the first compiler on Inductor's list that is installed."""
     candidates = inductor_config.cpp.cxx
     names = candidates if isinstance(candidates, tuple | list) else (candidates,)
     found = next((place for name in names if name and (place := shutil.which(name))), None)
     if found is None:
         return ""
-    said = subprocess.run(  # noqa: S603 - the compiler that torch is about to run
+    answer = subprocess.run(  # noqa: S603 - the compiler that torch is about to run
         [found, "--version"], capture_output=True, text=True, errors="replace", timeout=_COMPILER_SECONDS, check=False
     )
-    return next(iter(said.stdout.splitlines()), found)
+    return next(iter(answer.stdout.splitlines()), found)
 
 
 def _torch_build() -> str:
@@ -128,7 +128,7 @@ def collected_environment() -> str:
     from torch.utils import collect_env
 
     try:
-        told = str(collect_env.get_pretty_env_info())  # type: ignore[no-untyped-call]
+        text = str(collect_env.get_pretty_env_info())  # type: ignore[no-untyped-call]
     except Exception as error:  # it calls what the system may not have
-        told = f"not collected: {type(error).__name__}: {error}"
-    return f"torch.utils.collect_env, when this report was written:\n{told}"
+        text = f"not collected: {type(error).__name__}: {error}"
+    return f"torch.utils.collect_env, when this report was written:\n{text}"

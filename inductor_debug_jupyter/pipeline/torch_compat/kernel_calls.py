@@ -71,13 +71,13 @@ class KernelObserver(Protocol):
         """A wrapper was generated."""
 
     def begin(self, graph: GeneratedGraph, inputs: Mapping[str, Any]) -> None:
-        """It is called; inputs by the names of their placeholders."""
+        """The generated code is called; inputs by the names of their placeholders."""
 
     def after(self, graph: GeneratedGraph, call: KernelCall, values: Mapping[str, torch.Tensor]) -> None:
         """A kernel has run; node → value. The memory is the wrapper's own, and will be used again."""
 
     def end(self, graph: GeneratedGraph, outputs: Any) -> None:
-        """It returns these."""
+        """The generated code returns these outputs."""
 
 
 @dataclass(frozen=True, slots=True)

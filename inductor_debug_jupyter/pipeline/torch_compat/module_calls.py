@@ -34,8 +34,8 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.nn.parameter import is_lazy
 
+from inductor_debug_jupyter.pipeline.torch_compat.classes_with_own_call import given_later, wrap_own_calls
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
-from inductor_debug_jupyter.pipeline.torch_compat.own_calls import given_later, wrap_own_calls
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.stack_levels import not_counted
 from inductor_debug_jupyter.pipeline.torch_compat.state import (
@@ -88,7 +88,7 @@ class ModuleCallWatch:
             _watches.append(self)
 
     def remove(self) -> None:
-        """Stop watching."""
+        """Unwrap the calls of modules, and forget this watch."""
         with _lock:
             if self not in _watches:
                 return
@@ -131,7 +131,7 @@ def _in_compiler() -> bool:
 def _watch_for(
     module: torch.nn.Module, values: Iterable[Any], in_compiled_region: bool
 ) -> tuple[ModuleCallWatch | None, str]:
-    """The watch that this call is handed to, or None; and why it is only told of it.
+    """The watch that handles this call, or None; and why it may only note the call.
 
     An inner call is handed over when Dynamo gave up on the frame around it and the module has no frame of its own that
     Dynamo would trace: it traces the ``forward`` of a user's module, but none of ``nn.Linear``'s.
@@ -150,7 +150,7 @@ def _watch_for(
 
 
 def _watch_in_region(module: torch.nn.Module, watch: ModuleCallWatch | None) -> tuple[ModuleCallWatch | None, str]:
-    """The same for an inner call, where Dynamo's callback is set."""
+    """The watch of an inner call, where Dynamo's callback is set, as :func:`_watch_for`."""
     if is_compiling() or not _is_plain(module):
         return None, ""
     if isinstance(module, torch.jit.ScriptModule):  # its forward is no function that Dynamo's rules could look at

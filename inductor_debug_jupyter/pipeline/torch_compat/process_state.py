@@ -154,14 +154,14 @@ def _shown_warnings() -> Callable[[], None]:
 
 
 def _version_of_filters() -> Any:
-    """How often the filters of :mod:`warnings` were changed: asked of a warning that our own filter drops."""
+    """How often the filters of :mod:`warnings` were changed, read from a warning that our own filter drops."""
     registry: dict[Any, Any] = {}
     warnings.warn_explicit("asked for the version", UserWarning, "", 1, registry=registry)
     return registry.get("version")
 
 
 def _no_warnings() -> Callable[[], None]:
-    """Warnings are dropped by a filter of ours in the list that is there.
+    """Drop warnings, by a filter of ours in the list that :mod:`warnings` uses.
 
     Not ``warnings.catch_warnings``: each change by the functions of :mod:`warnings` makes Python forget which warnings
     it has shown already, and the user would be shown them again. Other threads change the list too: only our own entry

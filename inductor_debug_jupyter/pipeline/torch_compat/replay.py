@@ -49,7 +49,7 @@ class AotKeeper:
     """CPU time that AOTAutograd took for all of them, Dynamo's own work not counted."""
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """The backend."""
+        """Compile as a backend of ``torch.compile``, and keep the lowered graphs."""
         start = time.process_time()
         with caches_bypassed():
             compiled: Callable[..., Any] = aot_backend(self._keep)(graph_module, list(example_inputs))

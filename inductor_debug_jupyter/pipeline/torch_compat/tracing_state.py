@@ -5,7 +5,7 @@ functions given to ``torch.fx.wrap``), sets flags ("symbolic tracing", "compilin
 settings. It puts all of it back by hand, in Python: a ``KeyboardInterrupt`` that is raised there leaves the rest as it
 is. Every later compile in the kernel then fails, or every module call goes through a dead tracer.
 
-So whoever starts work of ours takes a :class:`TracingState` first, and restores it when Ctrl-C has ended the work. In
+So code that starts work of ours takes a :class:`TracingState` first, and restores it when Ctrl-C has ended the work. In
 :meth:`TracingState.restore` Ctrl-C does not strike. Counters are not set back: compile ids are made of them.
 """
 
@@ -128,7 +128,7 @@ class TracingState:
         """Clear the frames that an error came through, and :meth:`restore`.
 
         Clearing frames closes generators, so that a ``with`` that had only just been entered restores what it changed.
-        torch then logs how long its steps took, which nobody is to see.
+        torch then logs how long its steps took, which is muted.
         """
         with torch_logs_muted():
             traceback.clear_frames(error.__traceback__)
@@ -173,7 +173,7 @@ class TracingState:
 
 
 def _loaded(names: Iterable[str]) -> list[Any]:
-    """Those of the modules that are imported."""
+    """The modules of these names that are imported."""
     return [module for name in names if (module := sys.modules.get(name)) is not None]
 
 

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import DiffRecord, Heatmap, LocalizationRecord, OutputDiff, Verdict
-from inductor_debug_jupyter.pipeline.records.diff import VERDICTS
+from inductor_debug_jupyter.pipeline.records.diff import VERDICT_ICONS, VERDICT_WORDS, VERDICTS, worst_outputs_first
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views.crash import closing_lines, crash_views
 from inductor_debug_jupyter.pipeline.views.localization import culprit_rows, search_lines
-from inductor_debug_jupyter.pipeline.views.story import diff_story
 from inductor_debug_jupyter.pipeline.views.tokens import tokens_text
+from inductor_debug_jupyter.pipeline.views.verdict_sentence import diff_story
 from inductor_debug_jupyter.pipeline.views.view_types import Row, copied
 from inductor_debug_jupyter.pipeline.words import clip, count, duration
 
-VERDICT_ICONS: Final[dict[str, str]] = {"mismatch": "✗", "not_compared": "?", "rounding": "≈", "match": "✓"}
 VERDICT_KINDS: Final[dict[str, str]] = {
     "mismatch": "error", "not_compared": "warning", "rounding": "good", "match": "good",
 }  # fmt: skip
-VERDICT_WORDS: Final[dict[str, str]] = {
-    "mismatch": "mismatch",
-    "not_compared": "not compared",
-    "rounding": "rounding only",
-    "match": "equal",
-}
 NOTHING_COMPARED = "NOTHING WAS COMPARED"
 _OUTPUTS_SHOWN = 20
 _FACTS: Final[tuple[tuple[str, str], ...]] = (
@@ -36,17 +29,6 @@ _FACTS: Final[tuple[tuple[str, str], ...]] = (
     ("Mean relative error", "mean_relative_error"),
     ("RMSE", "rmse"),
 )
-
-
-def worst_first(outputs: Iterable[OutputDiff]) -> tuple[OutputDiff, ...]:
-    """The outputs sorted by verdict, and within one verdict by number and size of errors."""
-    return tuple(sorted(outputs, key=_badness))
-
-
-def _badness(output: OutputDiff) -> tuple[int, bool, float, float]:
-    # A mismatch without a finite figure (another shape, a NaN) comes before those that have one.
-    figure = output.max_absolute_error
-    return (VERDICTS.index(output.verdict), figure is not None, -(output.mismatch_percentage or 0.0), -(figure or 0.0))
 
 
 def diff_summary(record: DiffRecord) -> str:
@@ -81,7 +63,7 @@ def diff_text(
     """
     lines = [diff_story(record, localization), diff_summary(record)]
     lines += [line for each in record.tokens for line in tokens_text(each).splitlines()]
-    ordered = worst_first(record.outputs)
+    ordered = worst_outputs_first(record.outputs)
     for output in ordered[:limit]:
         lines += ["", *_output_lines(output)]
     if limit is not None and len(ordered) > limit:
@@ -140,7 +122,7 @@ def _tensor_text(shape: Sequence[int], dtype: str) -> str:
 
 def diff_view(record: DiffRecord, *, limit: int = 500, localization: LocalizationRecord | None = None) -> Row:
     """The KernelDiff tab with the worst ``limit`` outputs; the others are counted."""
-    ordered = worst_first(record.outputs)
+    ordered = worst_outputs_first(record.outputs)
     return copied(record, "notes", "images") | Row(
         title=f"{plain(record.model)}: {plain(record.reference)} against {plain(record.candidate)}",
         **_verdict_parts(record.verdict),

@@ -19,8 +19,8 @@ from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphBreak, Guard, Recompile, SessionRecord
 from inductor_debug_jupyter.pipeline.records.guards import TENSOR_CHECK, checked_value
-from inductor_debug_jupyter.pipeline.views.advice import advice, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
+from inductor_debug_jupyter.pipeline.views.recompile_advice import advice, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.recompiles import (
     CompileBar,
     recompile_note,
@@ -273,7 +273,7 @@ def _row(index: int, same: Sequence[Guard]) -> Row:
         kind=plain(first.kind),
         expression=expression,
         check=check,
-        told=_with_name(expression, check),
+        condition=_with_name(expression, check),
         value=readable_check(f"_ == {value}").removeprefix("_ == ") if (value := first.value) else "",
         hint=_hint(first),
         graphs=list(dict.fromkeys(plain(guard.compile_id) for guard in same)),
@@ -330,6 +330,6 @@ def _row_lines(rows: Sequence[Row], limit: int | None) -> Iterator[str]:
     for row in rows[:limit]:
         times = f" ×{row['count']}" if row["count"] > 1 else ""
         where = f"  [{row['where']}]" if row["where"] else ""
-        yield f"  {row['trouble']:<9} {row['kind']:<14} {words.clip(row['told'], _WIDTH)}{times}{where}"
+        yield f"  {row['trouble']:<9} {row['kind']:<14} {words.clip(row['condition'], _WIDTH)}{times}{where}"
     if limit is not None and len(rows) > limit:
         yield f"  … and {len(rows) - limit:,} more"

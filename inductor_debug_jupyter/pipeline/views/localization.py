@@ -13,20 +13,14 @@ from inductor_debug_jupyter.pipeline.records import (
     DiffRecord,
     GraphRecord,
     LocalizationRecord,
-    NodeError,
 )
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
+from inductor_debug_jupyter.pipeline.records.localization import STATUS_WORDS
 from inductor_debug_jupyter.pipeline.views.crash import closing_lines
 from inductor_debug_jupyter.pipeline.views.labels import short_op
 from inductor_debug_jupyter.pipeline.views.places import code_text, where_text
 from inductor_debug_jupyter.pipeline.words import count, duration
 
-STATUS_WORDS: Final[dict[str, str]] = {
-    "introduced": "introduced here",
-    "amplified": "amplified from upstream",
-    "rounding": "rounding",
-    "not_compared": "not compared",
-}
 _SHOWN = 20
 _SEARCHED: Final = {
     "forward": "forward",
@@ -127,7 +121,7 @@ def node_errors(record: LocalizationRecord | None) -> dict[tuple[str, str], floa
     for node in record.nodes if record is not None else ():
         if node.status == "not_compared":
             continue
-        error, allowed = _error_and_allowed(node)
+        error, allowed = node.in_sequence
         found[node.graph, node.node] = 1e30 if error is None else error / allowed if allowed else 1e30 if error else 0.0
     return found
 
@@ -163,8 +157,8 @@ def error_curve(record: LocalizationRecord) -> list[CurvePoint]:
             op=plain(node.op),
             status=node.status,
             words=STATUS_WORDS[node.status],
-            error=_error_and_allowed(node)[0],
-            allowed=_error_and_allowed(node)[1],
+            error=node.in_sequence[0],
+            allowed=node.in_sequence[1],
             place=where_text(node.source) or plain(node.module_path),
         )
         for at, node in enumerate(record.nodes)
@@ -191,13 +185,6 @@ def culprit_rows(record: LocalizationRecord) -> list[dict[str, Any]]:
         }
         for culprit in record.culprits
     ]
-
-
-def _error_and_allowed(node: NodeError) -> tuple[float | None, float]:
-    """The free-running error and its allowance, or the node's own where there is none."""
-    if node.free_allowed is not None:
-        return node.free_error, node.free_allowed
-    return node.error, node.allowed or 0.0
 
 
 def point_text(point: CurvePoint) -> str:

@@ -127,8 +127,8 @@ def prescription_text(found: Prescription) -> str:
     lines += [f"  keep {plain(share.op)} ({plain(share.node)}){_where(share)}" for share in found.kept]
     casts = count(found.casts, "tensor")
     lines.append(f"  cost: {casts} cast, {size(found.more_bytes)} more memory, {size(found.moved_bytes)} more moved")
-    said = (("in code", found.code), ("in a profile", found.profile_line))
-    lines += [f"  {what}: {plain(text)}" for what, text in said if text]
+    forms = (("in code", found.code), ("in a profile", found.profile_line))
+    lines += [f"  {what}: {plain(text)}" for what, text in forms if text]
     return "\n".join([*lines, *(plain(note) for note in found.notes)])
 
 

@@ -17,15 +17,17 @@ from inductor_debug_jupyter.pipeline.records import (
     SessionRecord,
 )
 from inductor_debug_jupyter.pipeline.records.compile import PHASE_WORDS
+from inductor_debug_jupyter.pipeline.records.findings import severity_counts
+from inductor_debug_jupyter.pipeline.records.placement import ON_TARGET
 from inductor_debug_jupyter.pipeline.views import labels, text
-from inductor_debug_jupyter.pipeline.views.advice import advice
 from inductor_debug_jupyter.pipeline.views.crash import crash_views
 from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.panel import diff_kind, header_view, verdict_kind
 from inductor_debug_jupyter.pipeline.views.places import Lookup, called_text, code_text, model_text, where_text
+from inductor_debug_jupyter.pipeline.views.recompile_advice import advice
 from inductor_debug_jupyter.pipeline.views.recompiles import recompile_text
 from inductor_debug_jupyter.pipeline.views.view_types import Row
-from inductor_debug_jupyter.pipeline.words import ICONS
+from inductor_debug_jupyter.pipeline.words import ICONS, SEVERITIES
 
 NEXT_STEPS = 3
 _MAX_ITEMS = 100
@@ -85,7 +87,7 @@ def _tiles(record: SessionRecord) -> Iterator[Row]:
 
 
 def _findings_tile(record: SessionRecord) -> Row:
-    found = {severity: number for severity, number in text.severity_counts(record.findings).items() if number}
+    found = {severity: number for severity, number in severity_counts(record.findings).items() if number}
     value = " ".join(f"{ICONS[severity]} {number:,}" for severity, number in found.items())
     note = ", ".join(words.count(number, severity) for severity, number in found.items())
     unchecked = "" if record.captures and record.target else "nothing was checked"
@@ -114,10 +116,10 @@ def _opened(capture: CompileCapture) -> list[GraphRecord]:
 def _coverage_tile(record: SessionRecord, coverage: CoverageRecord) -> Row:
     counts: dict[str, int] = {status: coverage.count(status) for status in OP_STATUSES}
     total = sum(counts.values())
-    on_target = counts["supported"] + counts["decomposable"]
+    on_target = coverage.count(*ON_TARGET)
     left = [words.count(counts[status], "op") + end for status, end in _LEFT.items() if counts[status]]
     value = words.share(on_target, total) if total else "–"
-    kind = "" if on_target == total else "error" if text.severity_counts(record.findings)["error"] else "warning"
+    kind = "" if on_target == total else "error" if severity_counts(record.findings)["error"] else "warning"
     note = ", ".join(left) or f"all {words.count(total, 'op')}"
     return Row(title="Coverage", value=value, note=note, tab="placement", kind=kind)
 
@@ -159,7 +161,7 @@ def _own_seconds(phases: tuple[Phase, ...]) -> Iterator[tuple[str, float]]:
 def _kind(record: SessionRecord) -> str:
     """The worst of what the verdict says."""
     kinds = [verdict_kind(record), diff_kind(record), "warning" if record.graph_breaks or record.recompiles else ""]
-    return next((kind for kind in ("error", "warning", "info", "good") if kind in kinds), "")
+    return next((kind for kind in (*SEVERITIES, "good") if kind in kinds), "")
 
 
 def _verdict(record: SessionRecord) -> str:
@@ -169,7 +171,7 @@ def _verdict(record: SessionRecord) -> str:
     numbers = _numbers(record)
     if record.findings:
         found = text.severity_text(record.findings)
-        refuses = "refuses this" if text.severity_counts(record.findings)["error"] else "would take this, with remarks"
+        refuses = "refuses this" if severity_counts(record.findings)["error"] else "would take this, with remarks"
         return f"{plain(record.target) or 'The target'} {refuses}: {found}{numbers}"
     counted = ((len(record.graph_breaks), "graph break"), (len(record.recompiles), "recompile"))
     events = ", ".join(words.count(number, noun) for number, noun in counted if number)
@@ -184,8 +186,12 @@ def _numbers(record: SessionRecord) -> str:
     """The end of a verdict that says what is wrong with the numbers; empty when they are right or not compared."""
     if record.diff is None or diff_kind(record) == "good":
         return ""
-    told = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
-    return f", but the numbers are wrong: {told}" if diff_kind(record) == "error" else f", but the numbers were {told}"
+    verdict = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
+    return (
+        f", but the numbers are wrong: {verdict}"
+        if diff_kind(record) == "error"
+        else f", but the numbers were {verdict}"
+    )
 
 
 def _next_steps(lookup: Lookup, breaks: list[Row], recompiles: list[Row]) -> list[Row]:
@@ -232,9 +238,9 @@ def _wrong_numbers(lookup: Lookup) -> Iterator[Row]:
             hints=["session.reproduce() writes a script that shows it, session.bug_report(path) a report"],
         )
     if record.diff is not None and record.diff.verdict == "mismatch" and found is None:
-        told = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
+        verdict = text.diff_verdict(record.diff).partition("KernelDiff: ")[2]
         hint = "session.localize() finds the op that brings it in, and its line"
-        yield step | Row(text=f"The numbers are wrong: {told}", hints=[hint])
+        yield step | Row(text=f"The numbers are wrong: {verdict}", hints=[hint])
 
 
 def _break_item(item: GraphBreak, lookup: Lookup) -> Row:

@@ -8,6 +8,7 @@ from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.documentation import rule_ids
 from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import CoverageRecord, Place, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records.findings import severity_counts
 from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
 from inductor_debug_jupyter.pipeline.views.labels import label_of
@@ -39,7 +40,7 @@ def header_view(record: SessionRecord) -> Row:
 
 
 def _worst_severity(record: SessionRecord) -> str:
-    return next((severity for severity, number in text.severity_counts(record.findings).items() if number), "")
+    return next((severity for severity, number in severity_counts(record.findings).items() if number), "")
 
 
 def _has_graph(record: SessionRecord) -> bool:
@@ -77,7 +78,7 @@ def _tabs_of_numbers(record: SessionRecord) -> Iterator[TabView]:
 def _placement_tab(record: SessionRecord, coverage: CoverageRecord) -> TabView:
     """With the number of ops that are not on the target; as bad as the findings are."""
     left = coverage.count("fallback") + coverage.count("refused")
-    kind = "error" if text.severity_counts(record.findings)["error"] else "warning"
+    kind = "error" if severity_counts(record.findings)["error"] else "warning"
     return _tab("placement", "Placement", *((f"{left:,}", kind) if left else ()))
 
 
@@ -86,7 +87,7 @@ def _tab(name: str, title: str, badge: str = "", kind: str = "") -> TabView:
 
 
 def _diff_tab_kind(record: SessionRecord) -> str:
-    """That of the comparison or, without one, of the search for culprits; empty without either."""
+    """The kind of the comparison or, without one, of the search for culprits; empty without either."""
     kind, search = diff_kind(record), record.localization
     if not kind and search is not None:
         return "error" if search.culprits else "good" if 0 < search.compared == len(search.nodes) else "warning"
@@ -105,7 +106,7 @@ def diff_kind(record: SessionRecord) -> str:
 def _figures(record: SessionRecord) -> list[Row]:
     """The figures of the header; clicking one opens its ``tab`` (empty: not a link)."""
     found = [*_compile_figures(record)]
-    for severity, number in text.severity_counts(record.findings).items():
+    for severity, number in severity_counts(record.findings).items():
         if number:
             found.append((f"{ICONS[severity]} {words.count(number, severity)}", "findings", severity))
     if not record.findings:

@@ -44,7 +44,7 @@ EMPTY: dict[str, Any] = {
     "node": NO_NODE,
     "binding": {"can_bind": False, "compiled": []},
     "bound": {},
-    "page": {"name": "", "title": "", "blocks": []},  # of the rule that was asked for last
+    "page": {"name": "", "title": "", "blocks": []},  # the page of a rule
     "report": {},  # where it was written, and the page itself
     "guards": {
         "summary": "", "rows": [], "total": 0, "breaks": [], "recompiles": [], "storms": [], "timeline": [],

@@ -52,9 +52,9 @@ class TracedKernel:
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceTrace(Harmless):
-    """The lines, nodes and kernels that belong to one line, node or kernel, which ``asked`` names."""
+    """The lines, nodes and kernels that belong to one line, node or kernel, which ``request`` names."""
 
-    asked: str
+    request: str
     lines: tuple[SourceLine, ...]
     nodes: tuple[TracedNode, ...]
     kernels: tuple[TracedKernel, ...]
@@ -68,7 +68,7 @@ class ProvenanceTrace(Harmless):
         return asdict(self)
 
     def __str__(self) -> str:
-        rows = [f"trace of {plain(self.asked)}"]
+        rows = [f"trace of {plain(self.request)}"]
         rows += [f"  {plain(str(line))}: {plain(line.text.strip())}" for line in self.lines]
         for stage in _STAGES:
             if names := [node.name for node in self.nodes if node.stage == stage]:
@@ -114,10 +114,10 @@ class Provenance:
                 if each is not None
             )
         }
-        asked = f"line {line}" + (f" of {label}" if label else "")
+        request = f"line {line}" + (f" of {label}" if label else "")
         if not found:
-            raise NotFoundError(f"nothing that was captured comes from {asked}")
-        return self._answer(asked, found, self._kernels_of(found))
+            raise NotFoundError(f"nothing that was captured comes from {request}")
+        return self._answer(request, found, self._kernels_of(found))
 
     def _of_node(self, name: str, stage: str) -> ProvenanceTrace:
         """A Dynamo node with the nodes made from it; a later node with its namesakes and their Dynamo nodes."""
@@ -131,8 +131,8 @@ class Provenance:
         found = {key: record for key, record in named.items() if key[1] in wanted}
         found.update(self._made_from({(compile_id, name) for compile_id, at, _ in chosen if at == "dynamo"}))
         found.update(self._origins(found))
-        asked = f"node {name}" + (f" of {stage}" if stage else "")
-        return self._answer(asked, found, self._kernels_of(found))
+        request = f"node {name}" + (f" of {stage}" if stage else "")
+        return self._answer(request, found, self._kernels_of(found))
 
     def _of_kernel(self, name: str) -> ProvenanceTrace:
         kernels = [
@@ -187,7 +187,7 @@ class Provenance:
 
     @staticmethod
     def _answer(
-        asked: str,
+        request: str,
         found: dict[tuple[str, str, str], NodeRecord],
         kernels: Iterable[tuple[CompileCapture, KernelRecord]],
     ) -> ProvenanceTrace:
@@ -200,7 +200,7 @@ class Provenance:
             if line is not None
         }
         return ProvenanceTrace(
-            asked,
+            request,
             tuple(lines[key] for key in sorted(lines)),
             tuple(TracedNode(*key, found[key].target, found[key].module_path) for key in keys),
             tuple(

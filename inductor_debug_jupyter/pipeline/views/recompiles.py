@@ -12,8 +12,8 @@ from typing import Final, TypedDict
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import one_line, plain
 from inductor_debug_jupyter.pipeline.records import CompileCapture, Guard, Recompile, SessionRecord, SymbolRecord
-from inductor_debug_jupyter.pipeline.views.advice import advice, as_written, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.places import at_line, code_text, where_text
+from inductor_debug_jupyter.pipeline.views.recompile_advice import advice, as_written, readable_expression, varying
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
 STORM: Final = 3

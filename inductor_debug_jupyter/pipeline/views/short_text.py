@@ -5,7 +5,6 @@ from __future__ import annotations
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
 from inductor_debug_jupyter.pipeline.views.places import model_text, worst_first
 from inductor_debug_jupyter.pipeline.views.text import NOTHING_CAPTURED, header_line
 from inductor_debug_jupyter.pipeline.words import ICONS
@@ -19,7 +18,7 @@ def short_text(record: SessionRecord) -> str:
     if not record.captures:
         lines.append(f"⚠ {NOTHING_CAPTURED}")
     if record.diff is not None and record.diff.crashes:
-        lines.append(f"✗ {crash_line(record.diff.crashes[0])}")
+        lines.append(f"✗ {record.diff.crashes[0].sentence}")
     lines += [finding_line(finding) for _, finding in worst_first(record.findings)[:FINDINGS_SHOWN]]
     if (more := len(record.findings) - FINDINGS_SHOWN) > 0:
         lines.append(f"… and {words.count(more, 'more finding')}; print(session) tells all")

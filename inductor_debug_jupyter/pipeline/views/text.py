@@ -1,14 +1,13 @@
 """A session as text: for terminals, ``str(session)``, the snapshot and strict errors.
 
 The text is deterministic: the same record gives the same characters, and figures that change from run to run (seconds)
-are there only when asked for. Every line of :func:`session_text` goes through :func:`harmless.plain` at the end, so
+are there only with ``timings``. Every line of :func:`session_text` goes through :func:`harmless.plain` at the end, so
 that nothing of a session can send escape codes to a terminal; what a user's program named goes through it before it is
 put into a line, so that a name cannot start a line of its own.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from inductor_debug_jupyter.pipeline import words
@@ -22,6 +21,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
     Violation,
 )
+from inductor_debug_jupyter.pipeline.records.findings import severity_counts
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.views import labels
 from inductor_debug_jupyter.pipeline.views.bisect import bisect_text
@@ -30,19 +30,12 @@ from inductor_debug_jupyter.pipeline.views.labels import label_of
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 from inductor_debug_jupyter.pipeline.views.placement import fallback_line
 from inductor_debug_jupyter.pipeline.views.places import model_text, worst_first
-from inductor_debug_jupyter.pipeline.views.transfers import kernel_line, transfer_line
-from inductor_debug_jupyter.pipeline.words import ICONS, SEVERITIES
+from inductor_debug_jupyter.pipeline.words import ICONS
 
 NOTHING_CAPTURED = "Nothing was captured, so NOTHING WAS CHECKED."
 _COLOURS = {"error": "31", "warning": "33", "info": "34", "lit": "1", "good": "32", "quiet": "2"}
 _CONTEXT = 1
 _PLACES_SHOWN = 3
-
-
-def severity_counts(findings: Sequence[Violation]) -> dict[str, int]:
-    """Severity → how many findings; all severities, worst first."""
-    counted = Counter(finding.severity for finding in findings)
-    return {severity: counted[severity] for severity in SEVERITIES}
 
 
 def severity_text(findings: Sequence[Violation]) -> str:
@@ -69,7 +62,7 @@ def title_text(record: SessionRecord) -> str:
 
 
 def verdict_text(record: SessionRecord) -> str:
-    """The findings in a few words; what was not checked is never said to be good."""
+    """The findings in a few words; what was not checked never counts as good."""
     if not record.captures:
         return "nothing captured, NOTHING CHECKED"
     if found := severity_text(record.findings):
@@ -82,8 +75,8 @@ def diff_verdict(record: DiffRecord) -> str:
     if record.verdict == "mismatch":
         wrong = sum(output.verdict == "mismatch" for output in record.outputs)
         return f"✗ KernelDiff: {words.count(wrong, 'output')} differ" + ("s" if wrong == 1 else "")
-    told = {"match": "✓ KernelDiff: match", "rounding": "✓ KernelDiff: rounding"}
-    return told.get(record.verdict, "⚠ KernelDiff: not compared")
+    good = {"match": "✓ KernelDiff: match", "rounding": "✓ KernelDiff: rounding"}
+    return good.get(record.verdict, "⚠ KernelDiff: not compared")
 
 
 def header_line(record: SessionRecord, *, timings: bool = True) -> str:
@@ -107,7 +100,7 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     """The whole session: header, findings worst first, graph breaks, recompiles, transfers, notes.
 
     Args:
-        record: what to tell.
+        record: the session.
         colour: with ANSI escape codes, for a terminal.
         timings: also what differs from run to run.
         limit: at most so many findings, breaks and recompiles each; what is left out is counted. None for all.
@@ -126,8 +119,8 @@ def session_text(record: SessionRecord, *, colour: bool = False, timings: bool =
     )
     recompiles = [_event("; ".join(item.reasons), item.source, (), item.compile_id) for item in record.recompiles]
     lines += _section("Recompiles", recompiles, limit)
-    lines += _section("Transfers", [[transfer_line(each)] for each in record.transfers], limit)
-    lines += _section("Kernels of the device", [[kernel_line(each)] for each in record.kernel_specs], limit)
+    lines += _section("Transfers", [[str(each)] for each in record.transfers], limit)
+    lines += _section("Kernels of the device", [[str(each)] for each in record.kernel_specs], limit)
     lines += _section("Not captured", _missing(record), limit)
     fallbacks = record.coverage.fallbacks if record.coverage else ()
     lines += _section("Not on the target", [[fallback_line(entry)] for entry in fallbacks], limit)
@@ -147,7 +140,7 @@ def _missing(record: SessionRecord) -> list[list[str]]:
 
 
 def gaps(capture: CompileCapture) -> list[tuple[str, str]]:
-    """The stages that are missing, with the reason; not those that are made when somebody looks."""
+    """The stages that are missing, with the reason; not those that are lowered on demand."""
     return [] if capture.rest is not None else list(capture.missing.items())
 
 
@@ -169,11 +162,11 @@ def strict_message(
 ) -> str:
     """The text of a strict failure: a headline, the findings with the user's own lines, and where the repro is.
 
-    ``unchecked`` is what nobody can say anything about: strict mode does not pass it.
+    ``unchecked`` are notes on what the rules did not see: strict mode does not pass it.
     """
     counts = severity_counts(findings)
-    told = ", ".join(words.count(number, severity) for severity, number in counts.items() if number)
-    refused = f"refuses this: {told or 'no reason recorded'}"
+    tally = ", ".join(words.count(number, severity) for severity, number in counts.items() if number)
+    refused = f"refuses this: {tally or 'no reason recorded'}"
     lines = [f"{plain(target)} {refused if findings or not unchecked else 'may refuse this: it could not be checked'}"]
     lines += [f"could not be checked: {plain(note.part)}: {plain(note.message)}" for note in unchecked]
     for _, finding in worst_first(tuple(findings)):
@@ -297,8 +290,8 @@ def _event(what: str, line: SourceLine | None, hints: Sequence[str], prefix: str
     where = line_text(line) if line else ""
     head = " · ".join(filter(None, [plain(prefix), where]))
     reason = [plain(part) for part in what.strip().splitlines()] or ["no reason recorded"]
-    told = [head, *(f"  {part}" for part in reason)] if head else reason
-    return [*told, *(f"  do: {plain(hint)}" for hint in hints)]
+    lines = [head, *(f"  {part}" for part in reason)] if head else reason
+    return [*lines, *(f"  do: {plain(hint)}" for hint in hints)]
 
 
 def _section(title: str, items: Sequence[Sequence[str]], limit: int | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Transfers between host and device, and the device's kernels: lines for text, rows for the Transfers tab."""
+"""Transfers between host and device, and the device's kernels: a summary, and rows for the Transfers tab."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import KernelSpec, NodeRecord, SessionRecord, Transfer
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
-
-_RANGES = ("copy_range", "accumulate", "work_division")
-"""The keys of a spec that its line shows; the JSON has all of them."""
-
 
 _FLAT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
 _BREAK = re.compile(r"(?<=,)\n\s+")
@@ -55,62 +49,10 @@ def transfers_summary(transfers: Sequence[Transfer], kernels: Sequence[KernelSpe
     return ", ".join(parts)
 
 
-def event_line(event: Transfer | KernelSpec) -> str:
-    """One transfer or kernel in one line."""
-    return transfer_line(event) if isinstance(event, Transfer) else kernel_line(event)
-
-
-def transfer_line(transfer: Transfer) -> str:
-    """``copy_to_device: shape=[65] dtype=float16 device_layout=[2, 64] device_dtype=float16 bytes=256 name=x``."""
-    parts = [
-        f"{plain(transfer.direction)}: shape={list(transfer.shape)}",
-        f"dtype={plain(transfer.dtype)}",
-        f"device_layout={list(transfer.device_layout)}",
-        f"device_dtype={plain(transfer.device_dtype)}" if transfer.device_dtype else "",
-        f"bytes={transfer.bytes}",
-        f"name={plain(transfer.name)}" if transfer.name else "",
-        _where(transfer),
-        f"values={plain(transfer.values)}" if transfer.values else "",
-    ]
-    return " ".join(filter(None, parts))
-
-
-def kernel_line(kernel: KernelSpec) -> str:
-    """``kernel: op=aten.clone.default node=clone copy_range=[2, 64] …``."""
-    spec = kernel.spec
-    parts = [f"kernel: op={plain(kernel.op)}", f"node={plain(kernel.node)}" if kernel.node else ""]
-    for side in ("inputs", "outputs"):
-        if layouts := _layouts(spec.get(side)):
-            parts.append(f"{side}={plain(layouts)}")
-    parts += [f"{key}={plain(_short(spec[key]))}" for key in _RANGES if key in spec]
-    return " ".join(filter(None, [*parts, _where(kernel)]))
-
-
 def kernel_json(kernel: KernelSpec) -> str:
     """The spec as a JSON text, as the adapter wrote it; a list of plain values stands on one line."""
     whole = json.dumps(kernel.spec, indent=2, ensure_ascii=False)
     return _FLAT_LIST.sub(lambda found: f"[{_BREAK.sub(' ', found[1])}]", whole)
-
-
-def _where(event: Transfer | KernelSpec) -> str:
-    parts = plain(" ".join(filter(None, [event.adapter, event.compile_id, event.graph])))
-    return f"({parts})" if parts else ""
-
-
-def _layouts(operands: Any) -> str:
-    """The range or layout of each operand in a kernel's spec; an operand that is no dict as text."""
-    if not isinstance(operands, list | tuple):
-        return ""
-    return " ".join(
-        str(each.get("range", each.get("device_layout", "?"))) if isinstance(each, dict) else str(each)
-        for each in operands
-    )
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}"
-    return str(value)
 
 
 def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
@@ -118,7 +60,7 @@ def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
     elements, cells = math.prod(transfer.shape), math.prod(transfer.device_layout)
     waste = 1 - elements / cells if cells else 0.0
     return Row(
-        line=transfer_line(transfer),
+        line=str(transfer),
         direction=transfer.direction,
         size=words.size(transfer.bytes),
         padding=f"{waste:.0%}",
@@ -129,7 +71,7 @@ def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
 def _kernel_row(kernel: KernelSpec, lookup: Lookup) -> Row:
     """One kernel: its log line, its spec as JSON, and the selection of its node."""
     return Row(
-        line=kernel_line(kernel),
+        line=str(kernel),
         spec=kernel_json(kernel),
         selection=_node_of(kernel, kernel.node, lookup),
     )

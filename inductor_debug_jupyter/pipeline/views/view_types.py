@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 def copied(record: object, *fields: str) -> Row:
-    """Those fields of a record, for a row: texts without control characters, tuples as lists."""
+    """The named fields of a record, for a row: texts without control characters, tuples as lists."""
     return {name: _copied(getattr(record, name)) for name in fields}
 
 

@@ -7,7 +7,7 @@ before and after, side by side.
 - ``inputs`` changes the inputs of a kept call, and ``baseline`` selects what it is compared with; ``outputs`` runs both
   sides on copies of the model and compares what they return.
 - ``differences`` compares the two sessions, ``trial`` shows that as text, JSON and rows of the panel; ``form`` lists
-  what can be changed.
+  what can be changed. ``numerics``: another arithmetic.
 
 Whether other inputs would *recompile* is decided in :mod:`~inductor_debug_jupyter.pipeline.guards.would_recompile`.
 """

@@ -12,8 +12,9 @@ from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.comparing.findings import equal_findings, reworded_findings
 from inductor_debug_jupyter.pipeline.devices.checker import checked_graphs
 from inductor_debug_jupyter.pipeline.harmless import Harmless
-from inductor_debug_jupyter.pipeline.records import CoverageRecord, SessionRecord, Violation
-from inductor_debug_jupyter.pipeline.views.text import severity_counts
+from inductor_debug_jupyter.pipeline.records import SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records.findings import severity_counts
+from inductor_debug_jupyter.pipeline.records.placement import ON_TARGET
 from inductor_debug_jupyter.pipeline.what_if.judging import present_ops
 from inductor_debug_jupyter.pipeline.what_if.outputs import Numbers
 
@@ -114,8 +115,9 @@ def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figur
     if before.coverage is None or after.coverage is None:
         texts = [NOT_KNOWN if record.coverage is None else str(record.coverage) for record in (before, after)]
         return [Figure("coverage", "coverage", texts[0], texts[1], kind="same" if texts[0] == texts[1] else "other")]
-    shares = [_share(found) for found in (before.coverage, after.coverage)]
-    moved = [_moved(found) for found in (before.coverage, after.coverage)]
+    coverages = (before.coverage, after.coverage)
+    shares = [(found.count(*ON_TARGET), found.nodes) for found in coverages]
+    moved = [found.moved("border") for found in coverages]
     texts = [f"{words.share(on_target, total)} of {words.count(total, 'op')}" for on_target, total in shares]
     points = [100.0 * on_target / total if total else 100.0 for on_target, total in shares]
     return [
@@ -126,18 +128,6 @@ def _coverage_figures(before: SessionRecord, after: SessionRecord) -> list[Figur
         ),
         _size("transfers", "moved between CPU and target", *moved),
     ]
-
-
-def _share(coverage: CoverageRecord) -> tuple[int, int]:
-    """The number of ops that the target runs, and that of all ops."""
-    total = sum(graph.nodes for graph in coverage.graphs)
-    return coverage.count("supported") + coverage.count("decomposable"), total
-
-
-def _moved(coverage: CoverageRecord) -> int | None:
-    """Bytes moved between CPU and target inside the graphs; inputs and results are not counted."""
-    sizes = [graph.moved("border") for graph in coverage.graphs]
-    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _ops_figure(before: SessionRecord, after: SessionRecord) -> Figure:
@@ -202,8 +192,8 @@ def _numbers_figure(numbers: Numbers) -> Figure:
 def _noise(numbers: Numbers) -> tuple[str, Kind]:
     """The output with the least signal, and whether the numbers are numbers still."""
     known = [each.signal_to_noise for each in numbers.outputs if each.signal_to_noise is not None]
-    told = f"SQNR {min(known):.1f} dB" if known else "not finite"
-    return told, "other" if math.isfinite(numbers.largest) else "worse"
+    signal = f"SQNR {min(known):.1f} dB" if known else "not finite"
+    return signal, "other" if math.isfinite(numbers.largest) else "worse"
 
 
 def _signed(number: float) -> str:

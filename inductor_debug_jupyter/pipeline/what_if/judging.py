@@ -44,7 +44,7 @@ class Judging:
 
 
 def base_judging(record: SessionRecord, context: JudgingContext, request: WhatIfRequest | None) -> Judging:
-    """The context that a record was judged with; of a session that was loaded, as much as its record tells.
+    """The context that a record was judged with; of a loaded session, what can be read from its record.
 
     Raises:
         UsageError: the target of a loaded session is unknown here, and the request gives no other.
@@ -128,10 +128,10 @@ def _changed_context(base: JudgingContext, request: WhatIfRequest, profile: Devi
 
 def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """The settings with some values replaced; denied ops add up."""
-    said = dict(changes)
-    if "deny" in said:
-        said["deny"] = (*(settings["deny"] or ()), *said["deny"])
-    return Settings({**settings.values, **{name: Setting(value, ORIGIN) for name, value in said.items()}})
+    values = dict(changes)
+    if "deny" in values:
+        values["deny"] = (*(settings["deny"] or ()), *values["deny"])
+    return Settings({**settings.values, **{name: Setting(value, ORIGIN) for name, value in values.items()}})
 
 
 def _setting_changes(base: DeviceProfile, profile: DeviceProfile, given: Mapping[str, Any]) -> list[str]:
@@ -206,7 +206,7 @@ def _decomposed(
     parts = parts_of(bare, profile)
     if not parts:
         raise OptionError(
-            f"decompose: nobody knows what {bare} is made of; say it, such as {{{bare!r}: ['mul', 'add']}}"
+            f"decompose: the parts of {bare} are not known; give them, such as {{{bare!r}: ['mul', 'add']}}"
         )
     made = {bare: parts}
     for name in sorted(names):

@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.what_if.outputs import Numbers
 EAGER: Final = "eager"
 
 
-def arithmetic_asked(name: str) -> tuple[Arithmetic, tuple[str, ...]]:
+def requested_arithmetic(name: str) -> tuple[Arithmetic, tuple[str, ...]]:
     """The arithmetic of that name, or the one that a device profile says it computes in; and notes on it.
 
     Raises:

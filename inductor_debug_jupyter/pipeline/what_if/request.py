@@ -81,8 +81,8 @@ class WhatIfRequest:
 
     @property
     def _is_something(self) -> bool:
-        asked = (self.decompose, self.fallback, self.numerics)
-        return bool(self.settings) or self.reruns or any(each is not None for each in asked)
+        others = (self.decompose, self.fallback, self.numerics)
+        return bool(self.settings) or self.reruns or any(each is not None for each in others)
 
     @property
     def reruns(self) -> bool:

@@ -24,8 +24,8 @@ class WhatIfTrial(InWords):
     """A session before and after some changes.
 
     Attributes:
-        asked: the changes as the user requested them.
-        told: the changes in words, with the values before.
+        request: the changes as the user requested them.
+        descriptions: the changes in words, with the values before.
         before: the record without the changes.
         session: the session with the changes, like any other; it is written only by :meth:`save`.
         changes: the differences between the two.
@@ -33,8 +33,8 @@ class WhatIfTrial(InWords):
         seconds: how long it took.
     """
 
-    asked: WhatIfRequest
-    told: tuple[str, ...]
+    request: WhatIfRequest
+    descriptions: tuple[str, ...]
     before: SessionRecord
     session: Any
     changes: Changes
@@ -51,7 +51,7 @@ class WhatIfTrial(InWords):
     @property
     def title(self) -> str:
         """``batch 1 → 64 (dimension 0 of x)``."""
-        return ", ".join(self.told)
+        return ", ".join(self.descriptions)
 
     @property
     def saved(self) -> Path | None:
@@ -155,7 +155,7 @@ def trial_view(trial: WhatIfTrial) -> dict[str, Any]:
         "counts": {kind: len(getattr(changes, kind)) for kind in ("new", "gone", "reworded", "same")},
         "notes": [plain(note) for note in trial.notes],
         "saved": trial.after.id if trial.saved is not None else "",
-        "took": ("ran again in " if trial.asked.reruns or trial.asked.numerics is not None else "judged again in ")
+        "took": ("ran again in " if trial.request.reruns or trial.request.numerics is not None else "judged again in ")
         + duration(trial.seconds),
     }
 

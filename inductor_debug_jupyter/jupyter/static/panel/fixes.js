@@ -73,7 +73,7 @@ export function fixesStrip({ store, wire, signal }) {
     undo.hidden = !view.applied.length;
     applied.textContent = view.applied.length ? `In force: ${view.applied.join(", ")}` : "";
     applied.title = applied.textContent;
-    status.textContent = busy || error || view.said;
+    status.textContent = busy || error || view.message;
     status.title = status.textContent;
     status.classList.toggle("idj-error", !busy && Boolean(error));
     const shown = !busy && view.finding === finding ? view.offers : [];

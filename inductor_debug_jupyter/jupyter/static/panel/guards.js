@@ -156,10 +156,10 @@ const searchText = (row) => `${row.trouble} ${row.kind} ${row.expression} ${row.
 
 /** @param {any} row @param {string} hint @returns {HTMLElement} */
 function guardRow(row, hint) {
-  const told = row.told;
+  const condition = row.condition;
   const line = make("div", "idj-guard", "", { role: "option", "data-idj": "guard", "data-index": row.index });
   const graphs = row.graphs.length > 1 ? `${row.graphs[0]} +${row.graphs.length - 1}` : row.graphs[0];
-  const check = make("span", "idj-mono idj-guard-check", told || "listed, not checked", { title: told });
+  const check = make("span", "idj-mono idj-guard-check", condition || "listed, not checked", { title: condition });
   line.append(
     make("span", "idj-guard-trouble", `${TROUBLE_ICONS[row.trouble] ?? "•"} ${row.trouble}`, { title: hint }),
     check,
@@ -173,7 +173,7 @@ function guardRow(row, hint) {
 
 /** What the chosen guard pins, and what that means. @param {any} row @param {any} view @returns {HTMLElement[]} */
 function about(row, view) {
-  const parts = [make("div", "idj-mono idj-about-check", row.told || row.kind)];
+  const parts = [make("div", "idj-mono idj-about-check", row.condition || row.kind)];
   const graphs = row.graphs.map((id) => `${id} ${view.graphs[id] ?? ""}`.trim()).join(", ");
   parts.push(make("div", "idj-quiet", `${row.kind} on ${graphs}`));
   if (row.where) {

@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.conformance.checks import CHECKS
 from inductor_debug_jupyter.pipeline.adapters.conformance.subject import AdapterUnderTest, DoesNotApplyError, FailsError
-from inductor_debug_jupyter.pipeline.adapters.graph_server import tell_ops
+from inductor_debug_jupyter.pipeline.adapters.graph_server import report_ops
 from inductor_debug_jupyter.pipeline.adapters.lookup import adapter_of, arguments, check_name, find_adapter, reference
 from inductor_debug_jupyter.pipeline.errors import OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import Limits, Worker
 from inductor_debug_jupyter.pipeline.records import CheckRecord, ConformanceRecord, CrashRecord
-from inductor_debug_jupyter.pipeline.views.conformance import check_lines
-from inductor_debug_jupyter.pipeline.views.crash import crash_line
 
 SERVER = f"{__name__}:CheckServer"
 DEFAULT_SECONDS = 60.0
@@ -64,7 +62,7 @@ def _run_there(made: AcceleratorAdapter | str, ids: Sequence[str], limits: Limit
     with Worker(SERVER, limits, name=name) as worker:
         first = worker.ask("open", written, phase="import")
         if isinstance(first, CrashRecord):
-            introduction = f"it cannot be made: {crash_line(first)}"
+            introduction = f"it cannot be made: {first.sentence}"
         elif first.error:
             raise UsageError(first.message.splitlines()[0] if first.message else first.error)
         else:
@@ -98,7 +96,7 @@ def _checked_there(worker: Worker, written: dict[str, Any], check_id: str) -> Ch
     answer = worker.ask("check", written, check_id, phase=f"check {check_id}")
     title = _BY_ID[check_id].title
     if isinstance(answer, CrashRecord):
-        return CheckRecord(check_id, title, "fails", crash_line(answer), _ADVICE.get(answer.kind, _NO_CRASH), answer)
+        return CheckRecord(check_id, title, "fails", answer.sentence, _ADVICE.get(answer.kind, _NO_CRASH), answer)
     if answer.error:
         return CheckRecord(check_id, title, "fails", f"{answer.error}: {answer.message}", "it cannot be made again")
     status, detail, advice = answer.value
@@ -110,7 +108,7 @@ class CheckServer:
 
     def __init__(self) -> None:
         self._subject: AdapterUnderTest | None = None
-        tell_ops()
+        report_ops()
 
     def open(self, written: dict[str, Any]) -> str:
         """Build the adapter; returns its capabilities as text."""
@@ -173,10 +171,10 @@ class AdapterConformance:
             metafunc.parametrize("check_id", [check.check_id for check in CHECKS])
 
     def test_conformance(self, check_id: str) -> None:
-        """One check."""
+        """Run one check; a check that does not apply is skipped."""
         import pytest
 
         found = next(check for check in self.report().checks if check.check_id == check_id)
         if found.status == "does_not_apply":
             pytest.skip(found.detail)
-        assert found.status == "holds", "\n".join(check_lines(found))
+        assert found.status == "holds", str(found)

@@ -1,6 +1,6 @@
 """Module classes with a ``__call__`` of their own: they are wrapped one by one.
 
-``nn.Module.__call__`` may never be called for them, so whoever wraps that one does not see them.
+``nn.Module.__call__`` may never be called for them, so a wrapper of that one does not see them.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from inductor_debug_jupyter.pipeline.drawing.colours import Measured
-from inductor_debug_jupyter.pipeline.drawing.drawing import Shape
 from inductor_debug_jupyter.pipeline.drawing.graph_view import MAX_SHAPES, GraphView, GraphViews
+from inductor_debug_jupyter.pipeline.drawing.painter import Shape
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
     CoverageRecord,

@@ -15,11 +15,15 @@ def diff_story(record: DiffRecord, localization: LocalizationRecord | None = Non
     """One sentence: what is wrong and where it comes in, or what explains the difference."""
     wrong = [output for output in record.outputs if output.verdict == "mismatch"]
     if wrong:
-        told = _wrong(wrong, localization)
+        sentence = _wrong(wrong, localization)
         if record.begins_in is None:
-            return told
+            return sentence
         number, of = record.begins_in
-        return f"From call {number} of {of} on. {told}" if number > 1 else f"From the first of {of} calls on. {told}"
+        return (
+            f"From call {number} of {of} on. {sentence}"
+            if number > 1
+            else f"From the first of {of} calls on. {sentence}"
+        )
     if record.verdict == "not_compared":
         open_ones = sum(output.verdict == "not_compared" for output in record.outputs)
         left = f"{count(open_ones, 'output')} not compared" if open_ones else "nothing was compared as it should be"

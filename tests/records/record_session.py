@@ -1,11 +1,11 @@
-"""Records a small real session for ``tests/pipeline/recorded/``: what this release writes, for later releases to load.
+"""Records a small real session for ``tests/records/recorded/``: what this release writes, for later releases to load.
 
 ::
 
-    python tests/pipeline/record_session.py tests/pipeline/recorded
+    python tests/records/record_session.py tests/records/recorded
 
-writes ``session_v<SCHEMA_VERSION>.json.gz`` there. Run it before SCHEMA_VERSION is raised, and never again for that
-version: the file stands for what users have on their disks. Paths of the machine are replaced.
+writes ``session_v<SCHEMA_VERSION>.json.gz`` there. Run it once, soon after SCHEMA_VERSION was raised, and never
+again for that version: the file stands for what users have on their disks. Paths of the machine are replaced.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from inductor_debug_jupyter.pipeline.drawing import graphviz_layout as layout
-from inductor_debug_jupyter.pipeline.drawing.drawing import Drawing
 from inductor_debug_jupyter.pipeline.drawing.geometry import Geometry, Rect
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView
 from inductor_debug_jupyter.pipeline.drawing.graphviz_layout import place, run_graphviz, to_dot
 from inductor_debug_jupyter.pipeline.drawing.own_layout import layered
+from inductor_debug_jupyter.pipeline.drawing.painter import Drawing
 from inductor_debug_jupyter.pipeline.drawing.svg import to_svg
 from inductor_debug_jupyter.pipeline.errors import LayoutError, NotFoundError
 from inductor_debug_jupyter.pipeline.records import (
