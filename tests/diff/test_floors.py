@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from planted import in_float64, wrong
+from proofs import every
 from torch import nn
 
 from inductor_debug_jupyter import KernelDiffHarness, StickAdapter
@@ -90,7 +91,7 @@ DRAWS = (masked_gelu, masked_scores, tall_beside_small, one_element)
 
 @pytest.mark.parametrize("fill", BEHIND.values(), ids=BEHIND.keys())
 @pytest.mark.parametrize("draw", DRAWS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", every(2, range(2)))
 def test_a_large_element_hides_nothing_and_makes_nothing_up(draw: Any, fill: float, seed: int) -> None:
     drawn = draw(seed, fill)
     faulty = KernelDiffHarness(drawn.model, drawn.inputs, test_backend=wrong(drawn.op, drawn.fault))
@@ -283,7 +284,7 @@ TIED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("backend", ["stick128", "aot_eager_decomp_partition"])
+@pytest.mark.parametrize("backend", ["stick128", pytest.param("aot_eager_decomp_partition", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", TIED)
 def test_what_rounding_only_just_decides_is_no_alarm(name: str, backend: str) -> None:
     model, inputs = TIED[name]

@@ -336,8 +336,16 @@ UNCHECKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("beside", ["", BESIDE], ids=["alone", "beside one"])
-@pytest.mark.parametrize("name", UNCHECKED)
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        *(pytest.param(name, BESIDE, id=f"{name}-beside one") for name in UNCHECKED),
+        *(
+            pytest.param(name, "", id=f"{name}-alone", marks=pytest.mark.long if at % 4 else ())
+            for at, name in enumerate(UNCHECKED)
+        ),
+    ],
+)
 def test_what_no_rule_has_seen_does_not_pass(shell: InteractiveShell, name: str, beside: str) -> None:
     code, why = UNCHECKED[name]
     assert shell.run_cell(EARLIER + (AHEAD if "compiled_ahead" in code else "")).success

@@ -142,7 +142,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # The same answers -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("budget", [None, 0, 3_000])
+@pytest.mark.parametrize("budget", [None, pytest.param(0, marks=pytest.mark.long), 3_000])
 def test_a_warm_answer_is_the_cold_one_to_the_last_bit(budget: int | None, traced: list[str]) -> None:
     net = Net().train()
     session = session_of(net, X)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from proofs import every
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from tests.proofs.__main__ import main
@@ -22,11 +23,6 @@ from tests.proofs.zoo.values import REGIMES
 Capsys = pytest.CaptureFixture[str]
 
 QUICK = [text for text in SAMPLE if "/inductor/" not in text and not text.startswith("clean")]
-
-
-def some_of(texts: list[str]) -> list[Any]:
-    """Every third is in the suite; the others are among the long proofs."""
-    return [pytest.param(text, marks=() if at % 3 == 0 else pytest.mark.long) for at, text in enumerate(texts)]
 
 
 FOUND = "backend.as-relu.gelu/mlp/mask-1e9/aot/2"
@@ -81,13 +77,13 @@ def test_what_is_no_case_gets_one_line(capsys: Capsys, text: str) -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("text", some_of(QUICK))
+@pytest.mark.parametrize("text", every(6, QUICK))
 def test_a_planted_fault_shows_without_the_tool(text: str) -> None:
     assert how_a_fault_shows(parse_case(text))
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("text", some_of([text for text in QUICK if "stick" not in text]))
+@pytest.mark.parametrize("text", every(6, [text for text in QUICK if "stick" not in text]))
 def test_the_same_backend_without_the_fault_shows_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = parse_case(text)
 
