@@ -15,7 +15,7 @@ BACKENDS = "torch_dynamo_backends"
 
 
 def registered(group: str) -> dict[str, EntryPoint]:
-    """Name → entry point of a group; none is imported. Whatever is installed meanwhile, also by this process, counts."""
+    """Name → entry point of a group; none is imported. What is installed meanwhile counts too."""
     return dict(_read(group, tuple((place, _changed(place)) for place in sys.path)))
 
 

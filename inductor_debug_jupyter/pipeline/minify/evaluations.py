@@ -120,7 +120,7 @@ class Evaluations:
         return key in self.seen
 
     def is_over(self) -> bool:
-        """Whether the budget is spent, asked before a case is made, which takes time too. The search then ends early."""
+        """Whether the budget is spent, asked before a case is made, which takes time too; the search then ends."""
         seconds = self.budget.seconds
         late = seconds is not None and self.seconds >= seconds
         if late or len(self.seen) - self._before >= self.budget.evaluations:
