@@ -39,6 +39,7 @@ def test_the_four_planted_faults_and_nothing_else(runs):
     assert comparison.unknown == ()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("fault", KINDS)
 def test_one_planted_fault_is_one_change(runs, tmp_path, fault):
     assert kinds(runs[0].compare(run_of(tmp_path, fault))) == [KINDS[fault]]

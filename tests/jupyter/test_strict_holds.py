@@ -104,8 +104,16 @@ def shell(tmp_path: Path, monkeypatch: MONKEY) -> Iterator[InteractiveShell]:
     extension.unload(running)
 
 
-@pytest.mark.parametrize("is_strict", [True, False], ids=["strict", "lenient"])
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(
+    ("name", "is_strict"),
+    [
+        *(pytest.param(name, True, id=f"{name}-strict") for name in WAYS),
+        *(
+            pytest.param(name, False, id=f"{name}-lenient", marks=pytest.mark.long if at % 3 else ())
+            for at, name in enumerate(WAYS)
+        ),
+    ],
+)
 def test_whatever_fails(
     shell: InteractiveShell,
     name: str,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from proofs import every
 
 from inductor_debug_jupyter.pipeline.errors import OptionError
 from tests.proofs.__main__ import main
@@ -77,13 +76,15 @@ def test_what_is_no_case_gets_one_line(capsys: Capsys, text: str) -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("text", every(6, QUICK))
+@pytest.mark.every(6)
+@pytest.mark.parametrize("text", QUICK)
 def test_a_planted_fault_shows_without_the_tool(text: str) -> None:
     assert how_a_fault_shows(parse_case(text))
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("text", every(6, [text for text in QUICK if "stick" not in text]))
+@pytest.mark.every(6)
+@pytest.mark.parametrize("text", [text for text in QUICK if "stick" not in text])
 def test_the_same_backend_without_the_fault_shows_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = parse_case(text)
 
@@ -183,6 +184,7 @@ def test_what_the_tool_raises_is_a_failure_of_the_case() -> None:
 # Planting: a fault is on the marked line, and is gone afterwards.
 
 
+@pytest.mark.every(4)
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("model", [name for name, entry in MODELS.items() if not entry.hub])
 def test_the_marked_lines_are_where_the_graphs_have_their_ops(model: str) -> None:

@@ -24,9 +24,3 @@ def but_long(values: Iterable[Any], long: Collection[Any]) -> list[Any]:
     chosen = list(values)
     assert set(long) <= set(chosen), f"no such parameter: {sorted(set(long) - set(chosen))}"
     return [pytest.param(value, marks=pytest.mark.long) if value in long else value for value in chosen]
-
-
-def every(step: int, values: Iterable[Any]) -> list[Any]:
-    """Parameters of a test: the first and each ``step``-th after it in the suite, the others with ``--long``."""
-    chosen = list(values)
-    return but_long(chosen, [value for at, value in enumerate(chosen) if at % step])
