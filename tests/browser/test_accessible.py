@@ -53,7 +53,7 @@ def test_axe_finds_nothing_serious(lab: LabPage, request: pytest.FixtureRequest)
             lab.page.wait_for_timeout(700)
             if serious := lab.page.evaluate(AXE):
                 found += [f"{theme} {tab}: {each}" for each in serious]
-                lab.screenshot(f"axe-{theme}-{tab}")
+                lab.save_picture(f"axe-{theme}-{tab}")
     assert found == [], "\n".join(found)
     lab.assert_clean()
 

@@ -19,7 +19,7 @@ def test_a_notebook_runs_in_this_interpreter_and_what_must_not_happen_is_noticed
     assert lab.python("[answer, sys.executable]") == [42, sys.executable]
     assert lab.python("answer", run="answer += 1") == 43
     assert "hello" in (lab.cell(0).text_content() or "")
-    assert lab.screenshot("smoke").stat().st_size > 10_000
+    assert lab.save_picture("smoke").stat().st_size > 10_000
     lab.assert_clean()
     lab.page.route("http://192.0.2.1/**", lambda route: route.abort())  # it must be noticed, not sent
     lab.page.evaluate("() => { console.error('bad news'); new Image().src = 'http://192.0.2.1/pixel.png'; }")

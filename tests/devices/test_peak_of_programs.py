@@ -30,9 +30,9 @@ def estimated(program, x, training, lower):
 @pytest.mark.parametrize(
     ("training", "lower", "seeds"),
     [
-        (False, "aot", range(draws(24, 6))),
-        (False, "inductor", range(100, 100 + draws(6, 2))),
-        (True, "aot", range(200, 200 + draws(16, 4))),
+        (False, "aot", range(draws(24, 3))),
+        (False, "inductor", range(100, 100 + draws(6, 1))),
+        (True, "aot", range(200, 200 + draws(16, 2))),
     ],
     ids=["inference", "inference as Inductor lowers it", "training"],
 )
