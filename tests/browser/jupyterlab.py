@@ -160,7 +160,7 @@ class LabPage:
         return cell
 
     def screenshot(self, name: str) -> None:
-        """A picture for people to look at. With ``--long``, as in CI: Chromium draws it without a GPU, half a second."""
+        """A picture for people to look at, with ``--long`` as in CI: Chromium takes half a second without a GPU."""
         if proofs.draws(True, False):
             self.save_picture(name)
 
