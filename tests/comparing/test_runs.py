@@ -66,7 +66,7 @@ def test_a_training_step_twice_is_nothing_and_with_another_batch_one_edit(tmp_pa
     def step(batch):
         torch._dynamo.reset()
         torch.manual_seed(0)
-        blocks = [torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64)] * 3
+        blocks = [torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64)]
         model = torch.compile(torch.nn.Sequential(*blocks))
         with capture(artifacts=str(tmp_path)) as session:
             model(torch.randn(batch, 64)).sum().backward()
