@@ -60,8 +60,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also the long proofs (-m long: only those)")
 
 
+@pytest.hookimpl(tryfirst=True)  # before ``-m`` looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the long proofs unless asked for. Without Chromium no browser test runs; the summary says so."""
+    _mark_all_but_a_sample(items)
+    items.sort(key=lambda item: item.path.name != "test_quality.py")  # its checks take longest: nobody waits for them
     long = [item for item in items if item.get_closest_marker("long")]
     if long and not config.getoption("long"):
         config.hook.pytest_deselected(items=long)
@@ -70,6 +73,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason=f"there is no Chromium: {INSTALL}"))
+
+
+def _mark_all_but_a_sample(items: list[pytest.Item]) -> None:
+    """Of the cases of a test with the mark ``every(3)`` the suite has each third; the others are long."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if (mark := item.get_closest_marker("every")) is not None:
+            name = item.nodeid.partition("[")[0]
+            if seen[name] % mark.args[0]:
+                item.add_marker(pytest.mark.long)
+            seen[name] += 1
 
 
 def pytest_collectstart() -> None:

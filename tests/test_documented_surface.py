@@ -223,6 +223,7 @@ print("passed", report.passed)
 # Running Benchmarks ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long  # test_models.py has a tiny model go all the way
 def test_benchmarks_list_and_one_small_model():
     listed = run(sys.executable, "-m", f"{PACKAGE}.benchmarks", "models", "--list")
     for name in ("bert", "resnet", "mamba"):

@@ -214,6 +214,7 @@ def test_text_from_the_model_stays_on_its_line():
     assert "no rung was run" in bisect_text(BisectRecord("net", ()))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("beside", "adapter", "reading"),
     [

@@ -48,4 +48,4 @@ def lab(chromium: str, jupyterlab: JupyterLab, request: pytest.FixtureRequest) -
         yield page
         report: Any = request.node.stash.get(_REPORT, None)
         if report is not None and report.failed:
-            page.screenshot("failed-" + re.sub(r"\W+", "_", request.node.name))
+            page.save_picture("failed-" + re.sub(r"\W+", "_", request.node.name))

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import proofs
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, WebSocket, sync_playwright
 
 from tests.proofs.lab import CHROMIUM_FLAGS, JupyterLab, find_chromium
@@ -158,7 +159,12 @@ class LabPage:
         cell.wait_for(state="attached")
         return cell
 
-    def screenshot(self, name: str) -> Path:
+    def screenshot(self, name: str) -> None:
+        """A picture for people to look at, with ``--long`` as in CI: Chromium takes half a second without a GPU."""
+        if proofs.draws(True, False):
+            self.save_picture(name)
+
+    def save_picture(self, name: str) -> Path:
         """Save what is seen now under ``test-artifacts/``."""
         ARTIFACTS.mkdir(exist_ok=True)
         path = ARTIFACTS / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)}.png"

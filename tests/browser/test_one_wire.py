@@ -67,23 +67,7 @@ def test_a_click_is_one_request_and_another_page_shows_the_same(lab: LabPage) ->
     again.locator("[data-idj='node'].idj-lit").first.wait_for()
 
 
-def test_a_kernel_that_is_gone_is_said_in_the_panel(lab: LabPage) -> None:
-    panel = lab.panel_of("wire/gone.ipynb", CELLS)
-    finding = panel.locator("[data-idj='finding']").nth(1)
-    finding.wait_for()
-    lab.page.evaluate(
-        "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); }"
-    )
-    panel.locator("[data-idj='error']", has_text="no longer connected; run the cell again").wait_for()
-    finding.click()
-    assert finding.get_attribute("aria-selected") == "true", "what the page knows can be looked at"
-    lab.screenshot("wire-gone")
-    assert lab.run_all()
-    panel.locator("[data-idj='finding']").first.wait_for()
-    assert panel.locator("[data-idj='error']").is_hidden()
-
-
-def test_what_fails_in_python_is_a_line_in_the_panel(lab: LabPage) -> None:
+def test_what_fails_in_python_and_a_kernel_that_is_gone_are_said_in_the_panel(lab: LabPage) -> None:
     panel = lab.panel_of("wire/fails.ipynb", CELLS)
     panel.locator("[data-idj='finding']").first.wait_for()
     lab.python(
@@ -98,3 +82,16 @@ def test_what_fails_in_python_is_a_line_in_the_panel(lab: LabPage) -> None:
     error.locator("button").click()
     error.wait_for(state="hidden")
     lab.assert_clean()
+
+    # The kernel is restarted.
+    finding = panel.locator("[data-idj='finding']").nth(0)
+    lab.page.evaluate(
+        "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); }"
+    )
+    panel.locator("[data-idj='error']", has_text="no longer connected; run the cell again").wait_for()
+    finding.click()
+    assert finding.get_attribute("aria-selected") == "true", "what the page knows can be looked at"
+    lab.screenshot("wire-gone")
+    assert lab.run_all()
+    panel.locator("[data-idj='finding']").first.wait_for()
+    assert panel.locator("[data-idj='error']").is_hidden()

@@ -1,4 +1,4 @@
-"""The panel in Notebook 7 and in marimo, each with a real server and a real Chromium."""
+"""The panel in Notebook 7 and in marimo, each with a real server and a real Chromium: with ``--long``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.proofs.lab import CHROMIUM_FLAGS, Notebook7, free_port
 
 from .jupyterlab import ARTIFACTS, open_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 
 CELLS = [
     "%load_ext inductor_debug_jupyter\nimport torch\nfrom torch import nn",

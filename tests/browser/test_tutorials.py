@@ -1,4 +1,7 @@
-"""The tutorials, opened and run in a real JupyterLab."""
+"""The tutorials, opened and run in a real JupyterLab: one of them in the suite, the others with ``--long``.
+
+The suite runs all of them without a browser, in ``test_quality.py``.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ def cell_with(lab: LabPage, text: str) -> int:
     return next(number for number, source in enumerate(cells) if text in source)
 
 
+@pytest.mark.long
 def test_port_a_model(lab: LabPage) -> None:
     open_tutorial(lab, "01_port_a_model")
     panel = lab.cell(cell_with(lab, "--as first_try"))
@@ -40,6 +44,7 @@ def test_port_a_model(lab: LabPage) -> None:
     lab.assert_clean()
 
 
+@pytest.mark.long
 def test_from_finding_to_fix(lab: LabPage) -> None:
     open_tutorial(lab, "04_from_finding_to_fix")
     panel = lab.cell(cell_with(lab, "--as session"))
@@ -68,6 +73,7 @@ def test_wrong_numbers_shows_the_heatmap_and_a_pick_reaches_python(lab: LabPage)
     lab.assert_clean()
 
 
+@pytest.mark.long
 def test_recompiles_and_breaks_shows_guards(lab: LabPage) -> None:
     open_tutorial(lab, "03_recompiles_and_breaks")
     panel = lab.cell(cell_with(lab, "--as session"))

@@ -22,6 +22,7 @@ class Block(nn.Module):
         return torch.softmax(self.norm(torch.nn.functional.gelu(self.up(x))), -1).sum(1)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_rendered_later_is_what_torch_renders_at_once(dtype, dynamic, monkeypatch):

@@ -30,9 +30,9 @@ def estimated(program, x, training, lower):
 @pytest.mark.parametrize(
     ("training", "lower", "seeds"),
     [
-        (False, "aot", range(draws(24, 6))),
-        (False, "inductor", range(100, 100 + draws(6, 2))),
-        (True, "aot", range(200, 200 + draws(16, 4))),
+        (False, "aot", range(draws(24, 3))),
+        (False, "inductor", range(100, 100 + draws(6, 1))),
+        (True, "aot", range(200, 200 + draws(16, 2))),
     ],
     ids=["inference", "inference as Inductor lowers it", "training"],
 )
@@ -81,6 +81,7 @@ class Loss(nn.Module):
         return self.model(x)[0].mean()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", [*MODELS][: draws(len(MODELS), 2)])
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 def test_the_peak_of_a_model(name, training):
@@ -93,6 +94,7 @@ def test_the_peak_of_a_model(name, training):
     assert estimated(model, x, training, "aot").peak_memory == pytest.approx(measured, rel=0.05)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("kind", ["mask", "padding", "other keys", "one more key"])
 def test_multihead_attention_in_training(kind, need_weights):

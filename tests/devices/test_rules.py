@@ -95,6 +95,7 @@ class SaysTorch(SaysConv2d):
         return torch.conv2d(x, self.conv.weight, self.conv.bias)
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("model", [SaysConv2d, SaysFunctional, SaysTorch])
 @pytest.mark.parametrize(
     "name", ["aten.convolution", "aten.convolution.default", "aten::convolution", "conv2d", "nn.Conv2d"]

@@ -77,6 +77,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize(("build", "op", "factor"), FAULTS)
 def test_a_common_factor_is_wrong(build: Callable[[], nn.Module], op: str, factor: float, dtype: torch.dtype) -> None:
@@ -86,6 +87,7 @@ def test_a_common_factor_is_wrong(build: Callable[[], nn.Module], op: str, facto
         assert KernelDiffHarness(model, x, test_backend=wrong(op, times(factor))).compare().verdict == "mismatch"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("build", [mlp, Attention, convolutions, lambda: steps_that_are_rounded_away])

@@ -88,6 +88,7 @@ def one_element(seed: int, fill: float) -> Drawn:
 DRAWS = (masked_gelu, masked_scores, tall_beside_small, one_element)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("fill", BEHIND.values(), ids=BEHIND.keys())
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("seed", range(2))
@@ -99,6 +100,7 @@ def test_a_large_element_hides_nothing_and_makes_nothing_up(draw: Any, fill: flo
     assert healthy.compare().verdict in {"match", "rounding"}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("fill", BEHIND.values(), ids=BEHIND.keys())
 def test_the_wrong_op_beside_a_mask_is_named_alone(fill: float) -> None:
     drawn = masked_scores(0, fill)
@@ -176,6 +178,7 @@ HEALTHY: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("backend", ["in_float64", pytest.param("aot_eager_decomp_partition", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", HEALTHY)
 def test_what_only_rounds_otherwise_is_no_alarm(name: str, backend: str) -> None:
@@ -283,7 +286,8 @@ TIED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("backend", ["stick128", "aot_eager_decomp_partition"])
+@pytest.mark.every(3)
+@pytest.mark.parametrize("backend", ["stick128", pytest.param("aot_eager_decomp_partition", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", TIED)
 def test_what_rounding_only_just_decides_is_no_alarm(name: str, backend: str) -> None:
     model, inputs = TIED[name]

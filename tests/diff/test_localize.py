@@ -212,6 +212,7 @@ def test_the_policy_knows_noise_from_faults() -> None:
     assert judge(one, spread).error == math.inf
 
 
+@pytest.mark.long
 def test_many_wrong_kernels_that_differ_are_each_looked_into() -> None:
     class Stack(nn.Module):
         def __init__(self) -> None:

@@ -31,6 +31,7 @@ VIEWS: list[tuple[str, Model, Callable[..., Any]]] = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("op", "model", "fault"), VIEWS, ids=[op for op, _, _ in VIEWS])
 def test_a_wrong_view_is_named_and_not_what_reads_it(op: str, model: Model, fault: Callable[..., Any]):
     torch.manual_seed(0)
@@ -58,6 +59,7 @@ KINDS: list[tuple[str, Model, Callable[..., Any], str]] = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("op", "model", "fault", "reason"), KINDS, ids=[op for op, _, _, _ in KINDS])
 def test_an_op_of_another_shape_or_dtype_is_named(op: str, model: Model, fault: Callable[..., Any], reason: str):
     harness = KernelDiffHarness(model, torch.randn(4, 4), test_backend=wrong(op, fault))
@@ -76,6 +78,7 @@ MAXIMA: list[Model] = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("model", MAXIMA)
 def test_a_wrong_gradient_behind_a_maximum_is_a_mismatch(model: Model):
     """The gradient of a maximum asks which elements are equal to it; noise must not make that none."""
@@ -185,6 +188,7 @@ def _without_minus_zero(op: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
     return op(*args, **kwargs) + 0.0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("op", "model"),
     [

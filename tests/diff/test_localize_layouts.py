@@ -52,6 +52,7 @@ MEMORY = (
 )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("backend", [aot_backend, custom_backend])
 @pytest.mark.parametrize(("op", "model", "fault", "reason"), [case[1:] for case in STRIDES + MEMORY])
 def test_the_op_is_named_and_no_other(

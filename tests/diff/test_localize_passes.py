@@ -62,6 +62,7 @@ def swap_operands(graph: torch.fx.Graph) -> None:
             node.args = (node.args[1], node.args[0])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("place", PASSES)
 def test_a_node_that_a_pass_drops_is_named_with_the_pass_and_the_line(place: str) -> None:
     harness = KernelDiffHarness(Net(), (torch.randn(4, 8),))

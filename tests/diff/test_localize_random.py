@@ -42,6 +42,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("op", "model", "fault"), FAULTS)
 def test_a_wrong_random_op_is_named_and_no_other(op: str, model: Model, fault: Callable[..., Any]) -> None:
     torch.manual_seed(0)
@@ -76,6 +77,7 @@ def _own_generator(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     return op(x, *args, **kwargs)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("op", "model"),

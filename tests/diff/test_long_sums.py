@@ -19,6 +19,7 @@ SUMS = {
 FAULTS = (0.0, -1.0, 1.1, 2.0, 5.0)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("terms", [100, 10_000, 300_000])

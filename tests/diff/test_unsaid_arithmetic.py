@@ -75,6 +75,7 @@ def off(op: str, by: float) -> Callable[[str, Any], Any]:
     return lambda name, made: made * by if op in name and isinstance(made, torch.Tensor) else made
 
 
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("fault", [off("gelu", 1.05), off("gelu", 0.0), off("addmm", 1.02), off("addmm", -1.0)])
 def test_a_fault_on_such_a_chip_is_red(model: nn.Module, fault: Callable[[str, Any], Any]) -> None:
@@ -137,6 +138,7 @@ def stored(op: str, dtype: torch.dtype) -> Callable[[str, Any], Any]:
 BRAIN, HALF, FULL = torch.bfloat16, torch.float16, torch.float32
 
 
+@pytest.mark.every(3)
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     "device",
@@ -159,6 +161,7 @@ def test_nothing_that_is_no_arithmetic_looks_like_one(device: Any) -> None:
     assert not report.outputs[0].reason.startswith("looks like")
 
 
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("device", [chip(HALF, HALF), chip(BRAIN, BRAIN), chip(BRAIN), chip(HALF)])
 def test_a_healthy_chip_of_many_ops_is_not_red(device: Any) -> None:

@@ -174,6 +174,7 @@ def test_strides_that_torchs_own_tracing_changes_are_a_note() -> None:
     assert any("output: the strides differ, [1, 4] against [3, 1]" in note for note in report.record.notes)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("model", "fault", "reason"),
     [
@@ -291,6 +292,7 @@ CALLABLES: dict[str, Callable[[nn.Module, nn.Module], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("form", CALLABLES)
 def test_modules_that_a_function_reaches(form: str) -> None:
     lin, bn = nn.Linear(3, 3), nn.BatchNorm1d(3)
@@ -367,6 +369,7 @@ def test_random_numbers_of_the_models_own() -> None:
     assert torch.equal(generator.get_state(), state)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -193,6 +193,7 @@ def assert_untouched(before: dict[str, Any], parts: Parts) -> None:
         assert after[path][2] is gradient, path
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_planted_fault_is_named_and_nothing_else_is(seed: int) -> None:
     draw = random.Random(seed)

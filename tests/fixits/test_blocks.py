@@ -126,6 +126,7 @@ CASES: dict[str, tuple[dict[int, int], Callable[..., Any], Callable[[], list[tor
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", CASES)
 def test_what_comes_out_is_what_came_out(name: str) -> None:
     pads, function, inputs = CASES[name]

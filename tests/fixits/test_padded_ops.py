@@ -91,6 +91,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", CASES)
 def test_what_comes_out_is_what_came_out(name: str) -> None:
     function, inputs = CASES[name]

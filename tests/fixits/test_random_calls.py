@@ -130,6 +130,7 @@ def run(subject: Subject, seed: int, signatures: int = SIGNATURES, calls: int = 
     return tally
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_random_calls_give_what_the_original_gives(subject: Subject) -> None:
     signatures, calls = draws(SIGNATURES, 2), draws(CALLS, 6)

@@ -9,12 +9,14 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import proofs
 import pytest
 
 from .interrupts import KINDS, Target
 
 pytestmark = pytest.mark.timeout(280)
 
+STRUCK = proofs.draws(tuple(KINDS), ("capture", "diff", "isolate"))
 SLOW = """
 import pathlib, time
 def backend(gm, inputs):
@@ -31,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def target(folder: Path) -> Iterator[Target]:
     (folder / "slow.py").write_text(SLOW)
-    made = Target(str(folder))
+    made = Target(str(folder), STRUCK)
     yield made
     made.close()
 
@@ -54,6 +56,6 @@ def test_a_cell_that_is_stopped_or_fails_is_not_compared(target: Target, folder:
     assert target.kernel.value("(len(session.captures), session.record.diff, ran)") == "(1, None, [])"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STRUCK)
 def test_a_strike_at_a_random_moment_leaves_nothing_changed(target: Target, kind: str) -> None:
     assert target.strike(kind, random.Random(kind).random()).wrong == ()

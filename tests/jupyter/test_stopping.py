@@ -83,6 +83,7 @@ def test_before_a_cell_it_does_not_run(shell: InteractiveShell, step: str, monke
     assert shell.run_cell("ran.append(1)\nlen(ran)").result == 1, "the next one does"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("step", AFTER)
 def test_after_a_cell_it_ends_in_it(shell: InteractiveShell, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = struck(*AFTER[step], monkeypatch)
@@ -96,6 +97,7 @@ def test_after_a_cell_it_ends_in_it(shell: InteractiveShell, step: str, monkeypa
     assert shell.user_ns["session"].record.diff is not None
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("end", ["raise ValueError", "raise KeyboardInterrupt", "1 +", "await nothing", "exit_now()"])
 def test_nothing_of_a_cell_that_failed_is_run_again(
     shell: InteractiveShell, end: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -104,8 +104,16 @@ def shell(tmp_path: Path, monkeypatch: MONKEY) -> Iterator[InteractiveShell]:
     extension.unload(running)
 
 
-@pytest.mark.parametrize("is_strict", [True, False], ids=["strict", "lenient"])
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(
+    ("name", "is_strict"),
+    [
+        *(pytest.param(name, True, id=f"{name}-strict") for name in WAYS),
+        *(
+            pytest.param(name, False, id=f"{name}-lenient", marks=pytest.mark.long if at % 3 else ())
+            for at, name in enumerate(WAYS)
+        ),
+    ],
+)
 def test_whatever_fails(
     shell: InteractiveShell,
     name: str,
@@ -336,8 +344,16 @@ UNCHECKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("beside", ["", BESIDE], ids=["alone", "beside one"])
-@pytest.mark.parametrize("name", UNCHECKED)
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        *(pytest.param(name, BESIDE, id=f"{name}-beside one") for name in UNCHECKED),
+        *(
+            pytest.param(name, "", id=f"{name}-alone", marks=pytest.mark.long if at % 4 else ())
+            for at, name in enumerate(UNCHECKED)
+        ),
+    ],
+)
 def test_what_no_rule_has_seen_does_not_pass(shell: InteractiveShell, name: str, beside: str) -> None:
     code, why = UNCHECKED[name]
     assert shell.run_cell(EARLIER + (AHEAD if "compiled_ahead" in code else "")).success

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 import feature_cells
+import proofs
 import pytest
 
 _NOISE = (
@@ -50,12 +51,12 @@ def _compared(kernel: Any, name: str, options: str) -> None:
     assert debugged == plain
 
 
-@pytest.mark.parametrize("name", feature_cells.CELLS)
+@pytest.mark.parametrize("name", proofs.but_long(feature_cells.CELLS, feature_cells.LONG))
 def test_a_cell_behaves_as_without_the_magic(kernel, name):
     _compared(kernel, name, feature_cells.OPTIONS.get(name, "--lower dynamo"))
 
 
-@pytest.mark.parametrize("name", feature_cells.DIFFED)
+@pytest.mark.parametrize("name", proofs.but_long(feature_cells.DIFFED, feature_cells.LONG_DIFFED))
 def test_a_comparison_is_not_seen_either(kernel, name):
     _compared(kernel, name, "--lower dynamo --diff eager --candidate aot_eager")
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from inductor_debug_jupyter.pipeline.errors import FlakyFailureError, NothingFailsError, UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, Trial, dynamo_graph, graphs_of, minifier_of
+from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -142,6 +143,23 @@ def test_a_budget_of_seconds_ends_it_with_the_smallest_so_far(layers, monkeypatc
     assert "ended early" in str(minimal)
     assert [each.evaluations for each in told] == sorted(each.evaluations for each in told)
     assert told[-1].ops == minimal.ops
+
+
+@pytest.mark.parametrize("budget", [{"seconds": 4}, {"max_evaluations": 4}])
+def test_past_its_budget_a_search_makes_no_graphs(layers, monkeypatch, budget):
+    """Cutting a graph takes time too: of a large one each of the search's hundreds of steps."""
+    gm, inputs = layers
+    now, made, gelu = [0.0], [], named(gm, "gelu")[7]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    cut = GraphCutter.cut
+    monkeypatch.setattr(GraphCutter, "cut", lambda self, kept: made.append(now[0]) or cut(self, kept))
+
+    def fails(gm, inputs):
+        now[0] += 1
+        return gelu in {node.name for node in gm.graph.nodes}
+
+    assert not Minifier(gm, inputs, fails=fails, **budget).minify().is_complete
+    assert len(made) <= 4 + 2, "one for each test; the smallest and the nearest that passed are made again"
 
 
 # Inputs ---------------------------------------------------------------------------------------------------------------

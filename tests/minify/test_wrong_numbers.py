@@ -303,7 +303,7 @@ def draw(seed: int) -> Drawn:
 
 def test_what_a_comparison_calls_wrong_is_reduced_to_the_op_at_fault_and_nothing_else_is(tmp_path, fault):
     faulty, scripts, wrong = [], [], []
-    for each in map(draw, range(draws(18, 5))):
+    for each in map(draw, draws((*range(18),), (0, 3, 4))):  # healthy, seen in a buffer alone, in the backward alone
         fault(each.op, each.factor)
         verdict = KernelDiffHarness(each.model, each.x, test_backend=device, backward=each.backward).compare().verdict
         minifier = Minifier.of_model(each.model, each.x, fails=Differs(device, backward=each.backward))

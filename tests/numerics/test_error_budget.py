@@ -53,6 +53,7 @@ def models() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("numerics", NARROW)
 @pytest.mark.parametrize("name", ["mlp", "convolutions", "attention"])
 def test_the_prediction_is_what_a_run_shows(name: str, numerics: str) -> None:

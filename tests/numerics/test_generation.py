@@ -32,7 +32,7 @@ def gpt2() -> nn.Module:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = transformers.GPT2Config(
-        n_layer=2, n_head=2, n_embd=32, vocab_size=61, n_positions=32, attn_implementation="eager"
+        n_layer=1, n_head=2, n_embd=32, vocab_size=61, n_positions=32, attn_implementation="eager"
     )
     model: nn.Module = transformers.GPT2LMHeadModel(config).eval()
     return model

@@ -48,6 +48,7 @@ def test_what_is_wrong_in_a_page_is_seen() -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_every_tab_gets_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--subjects", "breaks", "--widths", "1000", "--themes", "dark", "--output", str(tmp_path)]

@@ -24,11 +24,6 @@ Capsys = pytest.CaptureFixture[str]
 QUICK = [text for text in SAMPLE if "/inductor/" not in text and not text.startswith("clean")]
 
 
-def some_of(texts: list[str]) -> list[Any]:
-    """Every third is in the suite; the others are among the long proofs."""
-    return [pytest.param(text, marks=() if at % 3 == 0 else pytest.mark.long) for at, text in enumerate(texts)]
-
-
 FOUND = "backend.as-relu.gelu/mlp/mask-1e9/aot/2"
 
 
@@ -81,13 +76,15 @@ def test_what_is_no_case_gets_one_line(capsys: Capsys, text: str) -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("text", some_of(QUICK))
+@pytest.mark.every(6)
+@pytest.mark.parametrize("text", QUICK)
 def test_a_planted_fault_shows_without_the_tool(text: str) -> None:
     assert how_a_fault_shows(parse_case(text))
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("text", some_of([text for text in QUICK if "stick" not in text]))
+@pytest.mark.every(6)
+@pytest.mark.parametrize("text", [text for text in QUICK if "stick" not in text])
 def test_the_same_backend_without_the_fault_shows_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = parse_case(text)
 
@@ -187,6 +184,7 @@ def test_what_the_tool_raises_is_a_failure_of_the_case() -> None:
 # Planting: a fault is on the marked line, and is gone afterwards.
 
 
+@pytest.mark.every(4)
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("model", [name for name, entry in MODELS.items() if not entry.hub])
 def test_the_marked_lines_are_where_the_graphs_have_their_ops(model: str) -> None:

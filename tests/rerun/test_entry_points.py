@@ -157,6 +157,7 @@ def captured(model: Watched, grad: bool, folder: Path) -> tuple[DebugSession, di
     return session, first
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("grad", [pytest.param(True, marks=pytest.mark.long), False], ids=["grad", "no grad, autocast"])
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.usefixtures("fresh_dynamo")

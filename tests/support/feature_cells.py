@@ -797,6 +797,18 @@ DIFFED = (
 )  # fmt: skip
 """Cells that are tried with ``--diff`` too: its runs must not be seen either."""
 
+LONG = {
+    "generate", "torch.compile with inductor", "spawn", "flex_attention", "warnings given to a caller",
+}  # fmt: skip
+"""Cells of several seconds: they run with --long."""
+
+LONG_DIFFED = {
+    "warnings", "hooks that print and count", "backward hooks", "global hooks", "global hooks that stay on",
+    "torch.compile in the cell", "compiled in an earlier cell", "stdout and logging", "DDP on gloo",
+    "optimizer and training", "autograd.Function",
+}  # fmt: skip
+"""Cells whose comparison takes longest; what they watch, the others of :data:`DIFFED` watch too."""
+
 ONCE = {
     "jit.trace", "jit.trace of a module of torch's", "jit.trace_module", "jit.script", "jvp and forward mode",
     "torch.compile with inductor", "torch.compile in the cell", "compiled in an earlier cell", "compile counters",

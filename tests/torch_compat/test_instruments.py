@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import cProfile
 import logging
+import math
 import multiprocessing
 import os
+import pstats
 import sys
 import threading
 import warnings
@@ -46,6 +49,20 @@ class _Ops(TorchDispatchMode):
 
 def _ours() -> torch.Tensor:
     return torch.nn.Linear(2, 2)(torch.ones(2, 2))
+
+
+def test_cprofile_goes_on_behind_what_it_does_not_see():
+    """``sys.setprofile`` broke it: each later call raised that a Profile is not callable, or it saw no more."""
+    model, x = torch.nn.Linear(3, 4), torch.ones(2, 3)
+    with cProfile.Profile() as profiler:
+        with capture(lower="dynamo", eager=True):
+            model(x)
+        with unseen():
+            _ours()
+        math.sqrt(4)
+    names = [name for _, _, name in pstats.Stats(profiler).stats]
+    assert sum("math.sqrt" in name for name in names) == 1
+    assert "_ours" not in names
 
 
 @pytest.mark.parametrize("mode", [_Functions, _Ops])

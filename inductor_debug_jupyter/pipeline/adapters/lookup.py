@@ -17,7 +17,7 @@ import dataclasses
 import difflib
 import enum
 from collections.abc import Callable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from inductor_debug_jupyter.pipeline.adapters.adapter import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.errors import CannotSendError, InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.isolation import import_path, imported
 from inductor_debug_jupyter.pipeline.isolation.import_strings import is_import_string, is_there
+from inductor_debug_jupyter.pipeline.isolation.installed import BACKENDS, registered
 from inductor_debug_jupyter.pipeline.isolation.values import Packer, Unpacker
 from inductor_debug_jupyter.pipeline.torch_compat.regions import loaded_backend, registered_backend
 
@@ -189,7 +190,7 @@ def offered_names() -> tuple[str, ...]:
 
 def _entry_points() -> dict[str, EntryPoint]:
     """Name → entry point of the backends and adapters that installed packages register."""
-    return {point.name: point for point in entry_points(group="torch_dynamo_backends")} | registered_adapters()
+    return registered(BACKENDS) | registered_adapters()
 
 
 def adapter_names() -> tuple[str, ...]:
@@ -222,7 +223,7 @@ def adapter_of(found: Any, name: str, origin: str, args: Any = (), kwargs: Any =
 
 def registered_adapters() -> dict[str, EntryPoint]:
     """Name → entry point of installed packages; none of them is imported."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return registered(GROUP)
 
 
 def reference(adapter: AcceleratorAdapter | str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
@@ -23,6 +22,7 @@ from inductor_debug_jupyter.pipeline.adapters.lookup import (
 )
 from inductor_debug_jupyter.pipeline.errors import CannotSendError, ReproError
 from inductor_debug_jupyter.pipeline.isolation import import_path, imported
+from inductor_debug_jupyter.pipeline.isolation.installed import BACKENDS, registered
 from inductor_debug_jupyter.pipeline.repro import NEEDS_TORCH, function_source
 from inductor_debug_jupyter.pipeline.torch_compat.regions import loaded_backend
 
@@ -89,7 +89,7 @@ def _by_name(name: str) -> BackendSource:
 def _registered(name: str) -> BackendSource:
     """A backend that ``torch.compile`` knows by name: torch's own, an entry point, or registered by a module."""
     function = loaded_backend(name)
-    found = {point.name: point for point in entry_points(group="torch_dynamo_backends")}.get(name)
+    found = registered(BACKENDS).get(name)
     module = str(getattr(function, "__module__", "") or "") if function is not None else ""
     if found is not None and not module.startswith("torch."):
         return BackendSource("", repr(name), _needs(found.value.partition(":")[0], f"registers the backend {name}"))

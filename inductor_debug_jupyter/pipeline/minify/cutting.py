@@ -16,7 +16,7 @@ import torch
 
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.repro.values import copy_of
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copied_graph, module_around
 
 _NUMBERS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
 
@@ -114,8 +114,7 @@ class GraphCutter:
 
     def cut(self, kept: Iterable[str]) -> tuple[torch.fx.GraphModule, list[Any]]:
         """The graph of these nodes, and its inputs."""
-        graph_module = copy_graph_module(self.gm)
-        graph = graph_module.graph
+        graph = copied_graph(self.gm)
         keep = set(kept)
         self._keep_tuple_items(graph, keep)
         was_output = {node.name for out in graph.find_nodes(op="output") for node in out.all_input_nodes}
@@ -131,8 +130,7 @@ class GraphCutter:
         names = {new: old for old, new in hoisted.items()}
         inputs = [self._value_of(node, names.get(node.name, node.name)) for node in graph.find_nodes(op="placeholder")]
         graph.lint()
-        graph_module.recompile()
-        return graph_module, inputs
+        return module_around(graph, self.gm), inputs
 
     def without_ops(self) -> tuple[torch.fx.GraphModule, list[Any]]:
         """The graph that returns its inputs and computes nothing."""

@@ -106,8 +106,7 @@ class Evaluations:
     def fails(self, case: Case) -> bool:
         """Whether a graph fails. Past the budget nothing does, so that the search ends."""
         if not self.knows(case.key):
-            if self._is_over():
-                self.is_complete = False
+            if self.is_over():
                 return False
             self._keep(case.key, self.test(case))
         found = self.seen[case.key].fails
@@ -119,6 +118,14 @@ class Evaluations:
     def knows(self, key: str) -> bool:
         """Whether this case was tested."""
         return key in self.seen
+
+    def is_over(self) -> bool:
+        """Whether the budget is spent, asked before a case is made, which takes time too; the search then ends."""
+        seconds = self.budget.seconds
+        late = seconds is not None and self.seconds >= seconds
+        if late or len(self.seen) - self._before >= self.budget.evaluations:
+            self.is_complete = False
+        return not self.is_complete
 
     def finish(self) -> None:
         """Delete the journal: the reduction is complete."""
@@ -140,11 +147,6 @@ class Evaluations:
     def _size_of_smallest(self) -> tuple[int, int]:
         assert self.smallest is not None
         return self.smallest.ops, -len(self.smallest.changes)
-
-    def _is_over(self) -> bool:
-        seconds = self.budget.seconds
-        late = seconds is not None and self.seconds >= seconds
-        return late or len(self.seen) - self._before >= self.budget.evaluations
 
     def _keep(self, key: str, outcome: Outcome) -> None:
         self.seen[key] = outcome

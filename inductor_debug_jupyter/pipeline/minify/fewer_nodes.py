@@ -42,7 +42,9 @@ class FewerNodes:
         def fails(names: Sequence[str]) -> bool:
             kept = tuple(names)
             known = tests.seen.get(key_of(kept))
-            return known.fails if known is not None else tests.fails(self.case(kept))
+            if known is not None:
+                return known.fails
+            return not tests.is_over() and tests.fails(self.case(kept))
 
         smallest = smallest_of(order, fails, self._guesses, self._cutter.path)
         return case if smallest is None else self.case(tuple(smallest))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.adapters.lookup import BUILT_IN, registered_adapters
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig
 from inductor_debug_jupyter.pipeline.errors import NothingFailsError
+from inductor_debug_jupyter.pipeline.isolation.installed import BACKENDS, registered
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, backend_name, backend_source
 from inductor_debug_jupyter.pipeline.minify.differs import Differs
 from inductor_debug_jupyter.pipeline.minify.endings import ProcessEnds
@@ -64,10 +64,8 @@ def is_foreign(backend: Any) -> bool:
         return False
     if ":" in backend:
         return not backend.startswith(("torch.", "inductor_debug_jupyter."))
-    points = {point.name: point.value for point in entry_points(group="torch_dynamo_backends")} | {
-        name: adapter.value for name, adapter in registered_adapters().items()
-    }
-    return backend in points and is_foreign(points[backend].replace(" ", ""))
+    points = registered(BACKENDS) | registered_adapters()
+    return backend in points and is_foreign(points[backend].value.replace(" ", ""))
 
 
 def minifier_of(model: Callable[..., Any], inputs: Any, trial: Trial, **options: Any) -> Minifier:

@@ -21,7 +21,7 @@ from inductor_debug_jupyter.pipeline.capture.graphs import lines_of
 from inductor_debug_jupyter.pipeline.errors import ReproError
 from inductor_debug_jupyter.pipeline.harmless import one_line
 from inductor_debug_jupyter.pipeline.repro.values import expression, makers_of
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module, module_path_of
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import copied_graph, module_path_of
 
 _SCRIPT = Template('''\
 """$title
@@ -173,9 +173,9 @@ def comment(text: str) -> str:
 
 def _graph_source(gm: torch.fx.GraphModule) -> tuple[list[str], str, str]:
     """Import lines, ``__init__`` and ``forward``."""
-    copy = copy_graph_module(gm)
+    copy = copied_graph(gm)
     members: dict[str, str] = {}
-    for node in copy.graph.nodes:
+    for node in copy.nodes:
         _check_node(node)
         node.type = None
         if node.op == "placeholder":
@@ -183,7 +183,7 @@ def _graph_source(gm: torch.fx.GraphModule) -> tuple[list[str], str, str]:
         elif node.op == "call_module":
             members.setdefault(str(node.target), f"module_{len(members)}")
             node.target = members[str(node.target)]
-    code = copy.graph.python_code("self")
+    code = copy.python_code("self")
     imports = [_import(name, value) for name, value in code.globals.items() if name not in _KNOWN]
     if not members:
         return imports, "", code.src.lstrip("\n")

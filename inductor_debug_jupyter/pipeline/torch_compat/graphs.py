@@ -249,15 +249,21 @@ def _schema_effects(target: torch._ops.OpOverload) -> tuple[tuple[str, ...], tup
 
 def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A copy of the graph in a module of its own, sharing parameters: lowering changes the copy only."""
-    copy = torch.fx.GraphModule(graph_module, _copied_graph(graph_module))
-    copy.meta.update(graph_module.meta)
+    return module_around(copied_graph(graph_module), graph_module)
+
+
+def module_around(graph: torch.fx.Graph, original: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A module for a changed copy of a graph, with the parameters and the meta data of the original's."""
+    made = torch.fx.GraphModule(original, graph)
+    made.meta.update(original.meta)
     for name in ("_param_name_to_source", "_source_to_user_stacks"):
-        if hasattr(graph_module, name):
-            setattr(copy, name, getattr(graph_module, name))
-    return copy
+        if hasattr(original, name):
+            setattr(made, name, getattr(original, name))
+    return made
 
 
-def _copied_graph(graph_module: torch.fx.GraphModule) -> torch.fx.Graph:
+def copied_graph(graph_module: torch.fx.GraphModule) -> torch.fx.Graph:
+    """A copy of the graph alone. Making a module around it compiles its code, which takes longer than the copy."""
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(graph_module.graph, {}))
     for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
@@ -274,7 +280,7 @@ def deferred_graph_text(graph_module: torch.fx.GraphModule) -> Callable[[], str]
     The module around the copy is made only when rendering: making one compiles the graph's code, which costs more than
     the copy.
     """
-    graph = _copied_graph(graph_module)
+    graph = copied_graph(graph_module)
     held = {
         str(node.target): attrgetter(str(node.target))(graph_module)
         for node in graph.nodes

@@ -10,9 +10,10 @@ the compiler knows), and hooks of a module, which are part of it.
 
 from __future__ import annotations
 
+import _lsprof
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import FunctionType
@@ -98,9 +99,8 @@ def unseen() -> Iterator[None]:
     """
     with ExitStack() as stack:
         stack.callback(sys.settrace, sys.gettrace())
-        stack.callback(sys.setprofile, sys.getprofile())
         sys.settrace(None)
-        sys.setprofile(None)
+        stack.callback(_profiler_stopped())
         stack.enter_context(records_off())
         stack.enter_context(process_state_kept())
         stack.enter_context(untimed_guards())
@@ -125,6 +125,19 @@ def unseen() -> Iterator[None]:
         if _get_current_dispatch_mode_stack():
             stack.enter_context(_disable_current_modes())
         yield
+
+
+def _profiler_stopped() -> Callable[..., None]:
+    """Stop this thread's Python profiler; the function that starts it again.
+
+    ``sys.getprofile`` answers with ``cProfile``'s own object, which is no function: ``sys.setprofile`` would break it.
+    """
+    profiler = sys.getprofile()
+    if isinstance(profiler, _lsprof.Profiler):
+        profiler.disable()
+        return profiler.enable
+    sys.setprofile(None)
+    return lambda: sys.setprofile(profiler)
 
 
 @uncut

@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -104,7 +105,7 @@ class TracingState:
     def __init__(self) -> None:
         self._switches = [read() for read, _ in _SWITCHES]
         names = [vars(module) for module in _loaded(_MODULES)]
-        local = [value for each in names for value in each.values() if isinstance(value, threading.local)]
+        local = [value for each in _loaded(_MODULES) for value in _thread_locals(each, len(vars(each)))]
         self._names = [(each, each.copy()) for each in (*names, *map(vars, local))]
         self._lists = [(value, list(value)) for each in local for value in vars(each).values() if type(value) is list]
         self._meta = dict(fx_traceback.current_meta)
@@ -175,6 +176,15 @@ class TracingState:
 def _loaded(names: Iterable[str]) -> list[Any]:
     """The modules of these names that are imported."""
     return [module for name in names if (module := sys.modules.get(name)) is not None]
+
+
+@functools.cache
+def _thread_locals(module: ModuleType, names: int) -> tuple[threading.local, ...]:
+    """The thread-local objects among a module's names, which are looked through again when it has got more of them.
+
+    A state is taken for each frame that Dynamo looks at, and there are thousands of names.
+    """
+    return tuple(value for value in vars(module).values() if isinstance(value, threading.local))
 
 
 def _wrapped_functions() -> dict[tuple[int, str], dict[str, Any]]:

@@ -165,6 +165,7 @@ def test_minus_zero_is_zero_unless_it_is_not():
     assert on_device(lambda a, b: a <= b, x, y, faults="negative-zero").tolist() == [True, True, True]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "function",
     [
