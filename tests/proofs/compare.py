@@ -1,8 +1,9 @@
 """``compare``: how fast two tensors are compared, from 1e4 to 1e9 elements, and with how much extra memory.
 
-All contenders are measured in one process on the same two tensors, in turn, each the best of several rounds. Reading
-both once (the sum of each) is the limit. Extra memory is how far the resident size rises while a contender runs,
-sampled by a thread; a resident page is counted whoever asked for it.
+All contenders are measured in one process on the same two tensors, in turn, each the best of several rounds; small
+tensors have more rounds, because what the allocator and other processes do weighs more there. Reading both once (the
+sum of each) is the limit. Extra memory is how far the resident size rises while a contender runs, sampled by a thread;
+a resident page is counted whoever asked for it.
 """
 
 from __future__ import annotations
@@ -188,8 +189,9 @@ def measure(elements: int, rounds: int) -> SizeResult:
         reason = f"not measured: with its copies about {both * 3 / 2**30:.0f} GiB, {free / 2**30:.1f} GiB are free"
         best |= {name: Measured(name, why_not=reason) for name in calls if name not in _FRUGAL}
         calls = {name: call for name, call in calls.items() if name in _FRUGAL}
-    repeats = max(1, min(200, 2_000_000 // elements))
+    repeats = max(1, min(50, 1_000_000 // elements))
     best |= {name: Measured(name, float("inf")) for name in calls}
+    rounds *= 8 if elements < 10**7 else 1
     for name, call in [*calls.items()] * rounds:  # in turn: a busy moment of the machine hits all of them
         best[name].seconds = min(best[name].seconds, timeit.timeit(call, number=repeats) / repeats)
     if elements >= _SAMPLED_FROM:

@@ -73,23 +73,23 @@ def _add_finite(total: Sums, offset: int, one: torch.Tensor, other: torch.Tensor
     reference, candidate, error, size = _SCRATCH.filled(one, other)
     torch.sub(reference, candidate, out=error)
     sums = Sums()
-    sums.squares, sums.products = _dot(error, error), _dot(reference, candidate)
+    sums.finite = sums.relative_count = len(error)
+    sums.squares = _dot(error, error)
     sums.reference_squares, sums.candidate_squares = _dot(reference, reference), _dot(candidate, candidate)
     if not math.isfinite(sums.squares + sums.reference_squares + sums.candidate_squares):
         return False
-    sums.reference_sum, sums.candidate_sum, sums.finite = float(reference.sum()), float(candidate.sum()), len(error)
+    sums.products = (sums.reference_squares + sums.candidate_squares - sums.squares) / 2
+    sums.reference_sum, sums.candidate_sum = float(reference.sum()), float(candidate.sum())
     torch.abs(reference, out=size)
-    error.abs_()
-    sums.relative_count = len(error)
-    if not float(size.amin(0)):
+    worst = int(error.abs_().numpy().argmax())  # torch's takes several times as long
+    if largest := float(error[worst]):
+        sums.largest, sums.worst, sums.sum = largest, worst, float(error.sum())
+        sums.unequal = int(numpy.count_nonzero(reference.numpy() != candidate.numpy()))
+        sums.relative_sum = float(torch.div(error, size, out=candidate).sum())
+    if not (largest and math.isfinite(sums.relative_sum)) and not float(size.amin(0)):
         sums.relative_count = int(size.count_nonzero())
-        sums.zeros = signed_zeros(reference, candidate)
-    sums.largest = float(error.amax(0))
-    if sums.largest:
-        sums.sum = float(error.sum())
-        sums.unequal = int(torch.sign(error, out=candidate).sum())  # counting what is not zero takes longer
-        if sums.largest > total.largest:  # elsewhere nobody will ask where it is
-            sums.worst = int(error.numpy().argmax())  # torch's takes several times as long
+        sums.zeros = signed_zeros(*_SCRATCH.filled(one, other)[:2])
+    if largest:
         _add_tolerances(sums, error, size, candidate, limits)
     if not math.isfinite(sums.relative_sum):
         return False
@@ -103,22 +103,28 @@ def _dot(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _add_tolerances(sums: Sums, error: torch.Tensor, size: torch.Tensor, spare: torch.Tensor, limits: Limits) -> None:
-    """What follows from errors and sizes together. Writes to ``error`` and ``spare``."""
-    sums.atol_needed = max(0.0, float(torch.sub(error, size, alpha=limits.rtol, out=spare).amax(0)))
+    """What follows from errors and sizes together. ``spare`` has the relative errors, and is written to.
+
+    Relative errors that are all within the relative tolerance, as those of most healthy candidates are, leave nothing
+    to ask of the absolute one.
+    """
+    chosen_error, chosen_size, relative = error, size, spare
+    if has_zeros := sums.relative_count < len(error):
+        chosen = size != 0
+        sums.rtol_needed = math.inf if float(error[~chosen].max()) > limits.atol else 0.0
+        chosen_error, chosen_size = error[chosen], size[chosen]
+        relative = chosen_error / chosen_size
+        sums.relative_sum = float(relative.sum())
+    if sums.relative_count:
+        sums.largest_relative = float(relative.amax(0))
+    if has_zeros or sums.largest_relative > limits.rtol * (1 - 1e-12):
+        sums.atol_needed = max(0.0, float(torch.sub(error, size, alpha=limits.rtol, out=spare).amax(0)))
     if sums.atol_needed + 1e-12 * sums.largest >= limits.atol:  # else all are within, whatever the last digit
         allowed = torch.mul(size, limits.rtol, out=spare).add_(limits.atol)
         sums.outside = len(error) - int((error <= allowed).count_nonzero())
-    if sums.relative_count < len(error):
-        chosen = size != 0
-        sums.rtol_needed = math.inf if float(error[~chosen].max()) > limits.atol else 0.0
-        size, error = size[chosen], error[chosen]
-    if not sums.relative_count:
-        return
-    if sums.largest > limits.atol:
-        above = torch.sub(error, limits.atol, out=spare[: len(error)]).div_(size)
+    if sums.relative_count and sums.largest > limits.atol:
+        above = torch.sub(chosen_error, limits.atol, out=spare[: len(chosen_error)]).div_(chosen_size)
         sums.rtol_needed = max(sums.rtol_needed, float(above.amax(0)))
-    error.div_(size)
-    sums.relative_sum, sums.largest_relative = float(error.sum()), float(error.amax(0))
 
 
 def _masked_sums(piece: Piece, limits: Limits) -> Sums:
