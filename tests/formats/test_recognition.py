@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from inductor_debug_jupyter.pipeline.formats.arithmetic import NAMED, Arithmetic, named_arithmetic
+from inductor_debug_jupyter.pipeline.formats.designed_inputs import DESIGNS, Design, designed_inputs
 from inductor_debug_jupyter.pipeline.formats.recognition import OpSample, recognise
 
 aten = torch.ops.aten
@@ -116,11 +117,15 @@ DEVICES: dict[str, tuple[Device, Arithmetic]] = {
 }
 
 
-def samples(device: Device, seed: int) -> list[OpSample]:
+def samples(device: Device, seed: int, designs: tuple[Design, ...] = DESIGNS) -> list[OpSample]:
     made = []
     for scale in (1.0, 2.0**-18):
         for name, (func, *args) in inputs(seed, scale).items():
             made.append(OpSample(func, tuple(args), {}, device(name, tuple(args))))
+    func, *own = inputs(seed)["addmm"]
+    for design in designs:
+        args = designed_inputs("addmm", tuple(own), design)
+        made.append(OpSample(func, args, {}, device("addmm", args), design))
     return made
 
 
@@ -130,6 +135,14 @@ def test_a_device_is_named_right(name: str, seed: int) -> None:
     device, arithmetic = DEVICES[name]
     found = recognise(samples(device, seed))
     assert found.arithmetic == arithmetic, found
+
+
+@pytest.mark.parametrize("name", ["bfloat16 sums", "float16 sums"])
+def test_narrow_sums_are_named_only_where_a_sample_shows_them(name: str) -> None:
+    device, arithmetic = DEVICES[name]
+    found = recognise(samples(device, 0, ("whole", "single")))
+    assert found.arithmetic is None
+    assert f"the errors have the size of {arithmetic}, but no sample shows such sums" in found.reason
 
 
 def faulty(device: Device, fault: Callable[[torch.Tensor], torch.Tensor]) -> Device:
