@@ -35,7 +35,8 @@ def _wrong(wrong: list[OutputDiff], localization: LocalizationRecord | None) -> 
     if localization is not None and localization.culprits:
         first, *others = localization.culprits
         more = f", and {count(len(others), 'other op')}" if others else ""
-        inherit = "1 output inherits it" if len(wrong) == 1 else f"{len(wrong)} outputs inherit it"
+        inherit = f"{'1 output inherits' if len(wrong) == 1 else f'{len(wrong)} outputs inherit'}"
+        inherit += " them" if others else " it"
         return f"Wrong: {_culprit(first)}, introduced here{more}; {inherit}."
     names = clip(", ".join(plain(output.path) for output in wrong[:3]), 80)
     rest = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
