@@ -193,7 +193,9 @@ def test_a_kernels_spec_is_words_and_no_dict(spec: dict[str, object]) -> None:
 
 def test_a_kernels_spec_has_a_line_for_each_operand() -> None:
     inputs = [{"name": "x", "shape": [4, 200], "range": [4, 4, 64]}, {"name": "y", "layout": {"tile": [2, 3]}}]
-    assert spec_lines({"op": "add", "node": "add_1", "inputs": inputs, "work_division": {"cores": 4}, "sizes": [1, 2]}) == [
+    assert spec_lines(
+        {"op": "add", "node": "add_1", "inputs": inputs, "work_division": {"cores": 4}, "sizes": [1, 2]}
+    ) == [
         "inputs: name x, shape [4, 200], range [4, 4, 64]",
         "inputs: name y, layout (tile [2, 3])",
         "work_division: cores 4",

@@ -1,7 +1,6 @@
 """Devices whose arithmetic the package does not know, and devices with a fault, written without the package.
 
-Each is a function of an ATen op, its arguments and keywords, as :class:`~torch.utils._python_dispatch.TorchDispatchMode`
-gives them.
+Each is a function of an ATen op, its arguments and keywords, as a ``TorchDispatchMode`` is given them.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import torch
 Rounding = Callable[[torch.Tensor], torch.Tensor]
 Device = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Fault = Callable[[Any, tuple[Any, ...], Any], Any]
+"""An op, its arguments and the healthy result → the faulty one."""
 
 _MOVES = frozenset(
     ("relu", "clone", "where", "full", "full_like", "cat", "embedding", "arange", "max_pool2d_with_indices")
@@ -133,9 +134,7 @@ def device(
     return run
 
 
-def _convolution(
-    product: Product, value: torch.Tensor, weight: torch.Tensor, args: tuple[Any, ...]
-) -> torch.Tensor:
+def _convolution(product: Product, value: torch.Tensor, weight: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
     """A convolution of images as a matrix product: a column for each place of the result."""
     stride, padding, dilation = args[3:6]
     columns = torch.nn.functional.unfold(value, weight.shape[2:], dilation, padding, stride)
@@ -196,7 +195,7 @@ KNOWN_OTHERWISE: dict[str, tuple[Device, str]] = {
 """Devices that the package knows, and what it calls them; their sums have an order of their own."""
 
 
-def with_fault(healthy: Device, op: str, fault: Callable[[Any, tuple[Any, ...], Any], Any]) -> Device:
+def with_fault(healthy: Device, op: str, fault: Fault) -> Device:
     """The device, with a fault in one op: a function of the op, its arguments and the healthy result."""
 
     def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -206,7 +205,7 @@ def with_fault(healthy: Device, op: str, fault: Callable[[Any, tuple[Any, ...], 
     return run
 
 
-def _times(factor: float) -> Callable[[Any, tuple[Any, ...], Any], Any]:
+def _times(factor: float) -> Fault:
     return lambda func, args, made: made * factor
 
 
@@ -220,7 +219,7 @@ def _without_bias(func: Any, args: tuple[Any, ...], made: Any) -> Any:
     return made - args[0]
 
 
-FAULTS: dict[str, tuple[str, Callable[[Any, tuple[Any, ...], Any], Any]]] = {
+FAULTS: dict[str, tuple[str, Fault]] = {
     "a product is 1% too large": ("addmm", _times(1.01)),
     "a function is 1% too large": ("gelu", _times(1.01)),
     "the bias is left out": ("addmm", _without_bias),

@@ -88,12 +88,12 @@ def arithmetic_of(call: Call, backend: Backend, config: ComparisonConfig, timeou
 def _samples(kept: KeptGraph, compiler: Compiler, timeout: float | None) -> Iterator[OpSample]:
     """What the candidate makes of chosen ops of a graph."""
     chosen = _chosen(kept.graph_module)
-    values = _Inputs(kept.graph_module, chosen)
+    values = OpInputs(kept.graph_module, chosen)
     values.run(*[_copy(value) for value in kept.args or ()])
-    most = max(chosen, key=lambda node: _terms(node, values.of[node]), default=None)
+    most = max(chosen, key=terms_added, default=None)
     small_is_open = True
     for node in chosen:
-        run, known = _compiled(kept.graph_module, node, compiler), values.of[node]
+        run, known = compiled_op(kept.graph_module, node, compiler), values.of[node]
         if run is None:
             continue
         operands = OPERANDS.get(bare_op(node.target), ())
@@ -102,8 +102,8 @@ def _samples(kept: KeptGraph, compiler: Compiler, timeout: float | None) -> Iter
             first = cast("torch.fx.Node", node.args[operands[0]])
             variants.append(({**known, first: known[first] * _SMALL}, None))
             small_is_open = False
-        if node is most and _terms(node, known) >= FEWEST_TERMS:
-            variants += [(_designed(node, known, design), design) for design in DESIGNS]
+        if node is most and terms_added(node) >= FEWEST_TERMS:
+            variants += [(designed_for(node, known, design), design) for design in DESIGNS]
         for given, design in variants:
             with time_limit(timeout):
                 result = run(given)
@@ -112,20 +112,21 @@ def _samples(kept: KeptGraph, compiler: Compiler, timeout: float | None) -> Iter
                 yield OpSample(node.target, args, kwargs, result, design)
 
 
-def _terms(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> int:
-    """How many products a node adds up, if its inputs can be designed; 0 for any other node."""
-    if node.kwargs or not all(isinstance(each, torch.fx.Node) for each in node.args):
+def terms_added(node: torch.fx.Node) -> int:
+    """How many products a node adds up to each element, if its inputs can be designed; 0 for any other node."""
+    if node.op != "call_function" or node.kwargs or not all(isinstance(each, torch.fx.Node) for each in node.args):
         return 0
-    return terms_of(bare_op(node.target), tuple(known[each] for each in node.all_input_nodes))
+    return terms_of(bare_op(node.target), tuple(node_value(each) for each in node.all_input_nodes))
 
 
-def _designed(node: torch.fx.Node, known: dict[torch.fx.Node, Any], design: Design) -> dict[torch.fx.Node, Any]:
+def designed_for(node: torch.fx.Node, known: dict[torch.fx.Node, Any], design: Design) -> dict[torch.fx.Node, Any]:
     """Inputs of that design in the place of a product's own."""
     nodes = node.all_input_nodes
-    return dict(zip(nodes, designed_inputs(bare_op(node.target), tuple(known[each] for each in nodes), design)))
+    made = designed_inputs(bare_op(node.target), tuple(known[each] for each in nodes), design)
+    return dict(zip(nodes, made, strict=True))
 
 
-def _compiled(
+def compiled_op(
     root: torch.fx.GraphModule, node: torch.fx.Node, compiler: Compiler
 ) -> Callable[[dict[torch.fx.Node, Any]], torch.Tensor | None] | None:
     """What the candidate makes of one op's first result, given its inputs; None where nothing uses that result."""
@@ -191,7 +192,7 @@ def _elements(node: torch.fx.Node) -> int:
     return fake.numel() if all(isinstance(each, int) for each in fake.shape) else 0
 
 
-class _Inputs(torch.fx.Interpreter):
+class OpInputs(torch.fx.Interpreter):
     """Runs a graph and keeps what chosen nodes are given."""
 
     def __init__(self, graph_module: torch.fx.GraphModule, chosen: list[torch.fx.Node]) -> None:

@@ -43,7 +43,8 @@ def terms_of(name: str, args: tuple[Any, ...]) -> int:
         return 0
     if args[at] is args[at + 1] or (at and any(args[0] is each for each in args[at:])):
         return 0
-    return int(args[at].shape[-1])
+    terms = args[at].shape[-1]
+    return terms if isinstance(terms, int) and args[at].dtype.is_floating_point else 0
 
 
 def designed_inputs(name: str, args: tuple[Any, ...], design: Design) -> tuple[torch.Tensor, ...]:
@@ -87,7 +88,9 @@ def _sums(first: torch.Size, second: torch.Size, generator: torch.Generator) -> 
     is_one = torch.zeros(terms)
     is_one[ones] = 1
     rows = row + _signs(first, generator) * is_one
-    columns = (column + _ternary(second, generator) * is_one[:, None]) * _signs((*second[:-2], 1, second[-1]), generator)
+    columns = (column + _ternary(second, generator) * is_one[:, None]) * _signs(
+        (*second[:-2], 1, second[-1]), generator
+    )
     return rows, columns
 
 

@@ -16,6 +16,8 @@ from inductor_debug_jupyter.pipeline.records.tokens import TokenDiff
 Verdict = Literal["match", "rounding", "mismatch", "not_compared"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("mismatch", "not_compared", "rounding", "match")
 """Worst first."""
+SUMS: Final = "sums"
+"""The path of what is no output: a device's running sums, where they are not kept in the format that it says."""
 
 
 @dataclass(frozen=True, slots=True)
