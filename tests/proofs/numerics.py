@@ -93,7 +93,9 @@ def _foreign(models: Models) -> bool:
     for name, (model, inputs) in models.items():
         for device, compute in devices.items():
             found = _found(model, inputs, compute)
-            is_named = found.arithmetic is not None and not found.wrong and getattr(compute, "fired", True)
+            if isinstance(compute, _WithFault) and not compute.fired:
+                continue
+            is_named = found.arithmetic is not None and not found.wrong
             wrong += is_named
             words = str(found.arithmetic) if found.arithmetic else f"not known: {found.reason}"
             but = f", but not {', '.join(found.wrong)}" if found.wrong else ""

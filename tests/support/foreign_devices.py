@@ -149,7 +149,6 @@ def _is_float(made: Any) -> bool:
 
 UNKNOWN: dict[str, Device] = {
     "float16, rounded up or down at random": device(half, result=up_or_down),
-    "float16 without denormals": device(flushed, result=flushed),
     "tf32 that truncates": device(truncated(13)),
     "bfloat16 that truncates": device(truncated(16), result=truncated(16)),
     "int8 weights of one scale": device(same, int8_tensor),
@@ -188,6 +187,11 @@ KNOWN_OTHERWISE: dict[str, tuple[Device, str]] = {
         device(brain, result=brain, before_bias=brain),
         "bfloat16 throughout, float32 sums, rounded to bfloat16 before a bias is added",
     ),
+    "float16 without denormals": (
+        device(flushed, result=flushed),
+        "float16 throughout without denormals, float32 sums",
+    ),
+    "float16 products without denormals": (device(flushed), "float16 products without denormals with float32 sums"),
     "float16": (device(half, result=half), "float16 throughout, float32 sums"),
     "bfloat16 products": (device(brain), "bfloat16 products with float32 sums"),
     "float32": (device(), "float32"),

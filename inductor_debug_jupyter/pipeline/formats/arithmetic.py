@@ -59,22 +59,25 @@ class Arithmetic(Harmless):
         results: what the result of every op is rounded to.
         sums: ``narrow`` when products are added up in the format of the results.
         before_bias: whether a product is rounded to the format of its operands before a bias is added to it.
+        flushes: whether operands and results below the smallest normal number of a 16-bit format become zero.
     """
 
     operands: Format = "float32"
     results: Format = "float32"
     sums: Sums = "wide"
     before_bias: bool = False
+    flushes: bool = False
 
     def __str__(self) -> str:
         if self.operands == self.results == "float32":
             return "float32"
+        flushed = " without denormals" if self.flushes else ""
         bias = f", rounded to {self.operands} before a bias is added" if self.before_bias else ""
         if self.results == "float32":
-            return f"{self._products} with float32 sums{bias}"
+            return f"{self._products}{flushed} with float32 sums{bias}"
         sums = f"{self.results} sums" if self.sums == "narrow" else "float32 sums"
         products = "" if self.operands == self.results else f" with {self._products}"
-        return f"{self.results} throughout{products}, {sums}{bias}"
+        return f"{self.results} throughout{flushed}{products}, {sums}{bias}"
 
     @property
     def held_as(self) -> torch.dtype | None:
@@ -137,7 +140,7 @@ class Arithmetic(Harmless):
     def operand(self, name: str, at: int, value: torch.Tensor) -> torch.Tensor:
         """The op's argument number ``at``, one of those that it multiplies, as the device multiplies it."""
         if self.operands != "int8":
-            return rounded(value, self.operands)
+            return self._rounded(value, self.operands)
         weight, channel = _WEIGHTS.get(name, (-1, 0))
         return rounded_weight(value, channel) if at == weight else value
 
@@ -165,10 +168,16 @@ class Arithmetic(Harmless):
         return made
 
     def _held(self, value: torch.Tensor) -> torch.Tensor:
-        return rounded(value, self.results)
+        return self._rounded(value, self.results)
+
+    def _rounded(self, value: torch.Tensor, kind: Format) -> torch.Tensor:
+        made = rounded(value, kind)
+        if not self.flushes or kind not in NARROW or not made.is_floating_point():
+            return made
+        return torch.where(made.abs() < torch.finfo(getattr(torch, kind)).smallest_normal, 0.0, made)
 
     def _held_in_place(self, value: torch.Tensor) -> torch.Tensor:
-        return value.copy_(rounded(value, self.results)) if value.is_floating_point() else value
+        return value.copy_(self._held(value)) if value.is_floating_point() else value
 
 
 def _is_plain_convolution(args: list[Any]) -> bool:
@@ -193,12 +202,15 @@ KNOWN: Final[tuple[Arithmetic, ...]] = (
     Arithmetic("bfloat16", before_bias=True),
     Arithmetic("float16"),
     Arithmetic("float16", before_bias=True),
+    Arithmetic("float16", flushes=True),
     Arithmetic("bfloat16", "bfloat16"),
     Arithmetic("float16", "float16"),
     Arithmetic("bfloat16", "bfloat16", before_bias=True),
     Arithmetic("float16", "float16", before_bias=True),
     Arithmetic("bfloat16", "bfloat16", "narrow"),
     Arithmetic("float16", "float16", "narrow"),
+    Arithmetic("float16", "float16", flushes=True),
+    Arithmetic("float16", "float16", "narrow", flushes=True),
     Arithmetic("float8_e4m3fn"),
     Arithmetic("float8_e4m3fn", "bfloat16"),
     Arithmetic("float8_e4m3fn", "float16"),

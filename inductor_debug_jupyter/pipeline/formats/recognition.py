@@ -29,6 +29,7 @@ from inductor_debug_jupyter.pipeline.formats.designed_inputs import Design
 from inductor_debug_jupyter.pipeline.formats.rounding import NARROW, is_held_in, rounded, unit
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
+from inductor_debug_jupyter.pipeline.words import count
 
 _UNEQUAL: Final = 0.05
 """Share of the elements that the right arithmetic may miss by a tie; two of them in any case."""
@@ -38,6 +39,8 @@ _SIZES: Final = (0.1, 4.0)
 """A narrow sum's error over that of a narrow sum taken in blocks of eight terms (one by one it is √8 of it)."""
 _DIRECTION: Final = 0.5
 """The largest correlation of a narrow sum's error with its result."""
+_NAMED: Final = 3
+"""So many arithmetics that are not told apart are named."""
 _FEWEST: Final = 32
 """Elements that a sample must have to be looked at."""
 _MAY_OVERFLOW: Final = float(torch.finfo(torch.float16).max) / 4
@@ -157,7 +160,7 @@ class _Evidence:
         found, lines = self.left[0], tuple(self.lines)
         if not self.products:
             return Recognition(None, "no product of enough elements was seen", lines)
-        if not all(replace(each, before_bias=False) == found for each in self.left[1:]):
+        if not all(replace(each, before_bias=False, flushes=False) == found for each in self.left[1:]):
             return Recognition(None, f"the samples do not tell {_either(self.left)} apart", lines)
         if found.sums == "narrow" and not self.shown:
             return Recognition(None, f"the errors have the size of {found}, but no sample shows such sums", lines)
@@ -165,7 +168,8 @@ class _Evidence:
 
 
 def _either(several: Sequence[Arithmetic]) -> str:
-    return " or ".join(map(str, several))
+    others = len(several) - _NAMED
+    return " or ".join([*map(str, several[:_NAMED]), *([count(others, "other")] if others > 0 else [])])
 
 
 def _explaining(possible: Sequence[Arithmetic], sample: OpSample) -> list[Arithmetic]:
