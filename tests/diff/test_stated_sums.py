@@ -66,3 +66,22 @@ def test_sums_that_are_not_kept_as_the_device_says_are_red_and_named() -> None:
 )
 def test_what_is_kept_as_said_is_not_red(healthy: Callable[[], KernelDiffHarness]) -> None:
     assert compared(healthy()).verdict == "rounding"
+
+
+class OnlyWhole(StickAdapter):
+    """A device whose compiler takes the model, and then nothing more."""
+
+    compiled = 0
+
+    def compile(self, gm: torch.fx.GraphModule, inputs: Any) -> Any:
+        self.compiled += 1
+        if self.compiled > 1:
+            raise RuntimeError("no licence for a second graph")
+        return super().compile(gm, inputs)
+
+
+def test_what_cannot_be_tried_is_noted() -> None:
+    made = KernelDiffHarness(Net().eval(), (torch.randn(16, 128),), test_backend=OnlyWhole(check=False))
+    report = compared(made)
+    assert report.verdict == "rounding"
+    assert any("keeps sums as it says was not tried" in note and "licence" in note for note in report.record.notes)

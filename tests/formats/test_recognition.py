@@ -191,3 +191,15 @@ def test_float16_and_tf32_differ_in_small_numbers_only() -> None:
 @pytest.mark.parametrize("name", NAMED)
 def test_every_named_arithmetic_says_what_it_is(name: str) -> None:
     assert name.partition("-")[0].removesuffix("8").rstrip("0123456789") in str(named_arithmetic(name))
+
+
+def test_a_narrow_convolution_rounds_its_running_sum() -> None:
+    made = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(2, 64, 5, 5, generator=made), torch.randn(16, 64, 1, 1, generator=made)
+    rest = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    narrow = Arithmetic("float16", "float16", "narrow")
+    found = narrow.compute(aten.convolution.default, (x, weight, torch.zeros(16), *rest), {})
+    product = narrow.compute(aten.bmm.default, (weight.view(1, 16, 64).expand(2, -1, -1), x.flatten(2)), {})
+    wide = Arithmetic("float16", "float16").compute(aten.convolution.default, (x, weight, None, *rest), {})
+    assert float((found.flatten(2) != product).double().mean()) < 0.05
+    assert float((found != wide).double().mean()) > 0.2

@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--small", action="store_true", help="one model and two seeds, to try this out")
     parser.add_argument("--seeds", type=int, default=20, metavar="N", help="for healthy models; default 20")
+    parser.add_argument("--model", action="append", metavar="NAME", help="for arithmetics and budgets; default all")
     parser.add_argument("--part", action="append", metavar="PART", help=f"of {', '.join(PARTS)}; default all")
 
 
@@ -57,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     """Print every part's table; 1 when a gate fails."""
     chosen = named(args.part, "--part", PARTS, PARTS)
     models = dict(list(_models().items())[:1]) if args.small else _models()
+    models = {name: models[name] for name in named(args.model, "--model", tuple(models), tuple(models))}
     seeds = 2 if args.small else args.seeds
     on_devices = devices_models(("bert-2l",)) if args.small else devices_models()
     parts: dict[str, Callable[[], bool]] = {
@@ -89,7 +91,10 @@ def _recognise(models: Models) -> bool:
 
 def _foreign(models: Models) -> bool:
     rows, wrong = [], 0
-    devices = {**UNKNOWN, **{f"{what} ({op})": _WithFault(op, fault) for what, (op, fault) in FAULTS.items()}}
+    devices: dict[str, Compute] = {
+        **UNKNOWN,
+        **{f"{what} ({op})": _WithFault(op, fault) for what, (op, fault) in FAULTS.items()},
+    }
     for name, (model, inputs) in models.items():
         for device, compute in devices.items():
             found = _found(model, inputs, compute)

@@ -177,8 +177,15 @@ def _chosen(graph_module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 
 def _repeats(node: torch.fx.Node) -> bool:
-    """Whether an op computes something from float32 numbers, the same each time: no view, and no random numbers."""
-    if node.target.is_view or torch.Tag.nondeterministic_seeded in node.target.tags:
+    """Whether an op computes something from float32 numbers, the same each time.
+
+    Views do not, nor do random numbers (attention is tagged as such for its dropout) and memory that nothing was
+    written to.
+    """
+    target = cast("torch._ops.OpOverload", node.target)
+    name = bare_op(target)
+    is_random = torch.Tag.nondeterministic_seeded in target.tags and name not in OPERANDS
+    if target.is_view or is_random or name.startswith(("empty", "new_empty")):
         return False
     return any(_elements(each) for each in node.all_input_nodes)
 

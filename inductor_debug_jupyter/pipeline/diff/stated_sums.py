@@ -8,7 +8,7 @@ else is exact, so the candidate either gives the exact sum or does not keep it a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import torch
@@ -36,10 +36,16 @@ def says_wide_sums(backend: Backend) -> bool:
     return held is not None and sums is not None and sums.itemsize > held.itemsize
 
 
-def contradicted_sums(
-    call: Call, backend: Backend, config: ComparisonConfig, timeout: float | None = None
-) -> tuple[Culprit, ...]:
-    """The ops that show that a device does not keep sums in the format that it says.
+@dataclass(frozen=True, slots=True)
+class SumsTested:
+    """The ops that show that a device does not keep sums as it says, and notes on what was not tried."""
+
+    culprits: tuple[Culprit, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def try_sums(call: Call, backend: Backend, config: ComparisonConfig, timeout: float | None = None) -> SumsTested:
+    """Whether a device keeps sums in the format that it says; what it raises is noted.
 
     Of each kind of matrix product in the model the one of the most terms is tried.
 
@@ -54,7 +60,10 @@ def contradicted_sums(
     forward = [each for each in keeper.graphs if each.stage == "forward" and each.args is not None]
     try:
         with unnoticed(), as_aot_runs(), torch.no_grad():
-            return tuple(culprit for kept in forward for culprit in _lost_in(kept, backend, timeout))
+            return SumsTested(tuple(culprit for kept in forward for culprit in _lost_in(kept, backend, timeout)))
+    except Exception as error:  # whatever a backend raises on a single op
+        why = f"on a single op it raised {type(error).__name__}: {error}"
+        return SumsTested(notes=(f"whether {backend.name} keeps sums as it says was not tried: {why}",))
     finally:
         if backend.close is not None:
             backend.close()

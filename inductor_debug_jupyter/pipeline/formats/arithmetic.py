@@ -7,7 +7,6 @@ only move or compare data round nothing.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
@@ -162,10 +161,10 @@ class Arithmetic(Harmless):
         """A convolution whose running sum is rounded after about :data:`_STEP` terms: some channels at once."""
         value, weight, bias, *rest = operands
         step = max(1, _STEP // max(1, weight[0, 0].numel()))
-        parts = zip(value.split(step, 1), weight.split(step, 1), strict=True)
-        total = functools.reduce(lambda sum_, part: self._held(sum_ + func(*part, None, *rest)), parts, 0.0)
-        made: torch.Tensor = total if bias is None else total + bias.view(-1, *[1] * (weight.ndim - 2))
-        return made
+        total = torch.zeros((), dtype=value.dtype)
+        for channels, own in zip(value.split(step, 1), weight.split(step, 1), strict=True):
+            total = self._held(total + func(channels, own, None, *rest))
+        return total if bias is None else total + bias.view(-1, *[1] * (weight.ndim - 2))
 
     def _held(self, value: torch.Tensor) -> torch.Tensor:
         return self._rounded(value, self.results)
