@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inductor_debug_jupyter.pipeline.diff.report import overall_verdict
 from inductor_debug_jupyter.pipeline.records import (
@@ -19,6 +21,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
 )
 from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
+from inductor_debug_jupyter.pipeline.records.transfers import spec_lines
 from inductor_debug_jupyter.pipeline.views.diff import cell_place, diff_summary, diff_text, diff_view
 from inductor_debug_jupyter.pipeline.views.localization import localization_text
 
@@ -151,7 +154,7 @@ MISSED = replace(FINE, path="gate", verdict="mismatch", missed_gates=("pcc 0.9, 
          "Wrong: `relu` in net.py, line 12, in kernel cpp_fused_3, introduced here; 1 output inherits it."),
         ((WRONG, SHAPES), (CULPRIT, CULPRIT),
          ("Wrong: `relu` in net.py, line 12, in kernel cpp_fused_3, introduced here, and 1 other op; 2 outputs "
-          "inherit it.")),
+          "inherit them.")),
         ((replace(MISSED, reason="pcc 0.9, required at least 0.99; as float16 gives it: at most 1× what"),), None,
          "Not as required: gate (pcc 0.9, required at least 0.99), though rounding explains the difference."),
         ((FINE, replace(FINE, verdict="not_compared")), None,
@@ -166,3 +169,36 @@ def test_the_story_comes_first(
     told = replace(told, verdict=overall_verdict(told.outputs))
     assert diff_text(told, localization=found).splitlines()[0] == sentence
     assert diff_view(told, localization=found)["story"] == sentence
+
+
+_LEAVES = st.integers() | st.booleans() | st.text("abc xyz_", max_size=8)
+_SPECS = st.dictionaries(
+    st.text("abcdefgh_", min_size=1, max_size=8),
+    st.recursive(
+        _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("keys"), inner, max_size=3)
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(_SPECS)
+def test_a_kernels_spec_is_words_and_no_dict(spec: dict[str, object]) -> None:
+    found = LocalizationRecord("m", "chip", culprits=(replace(CULPRIT, spec={"op": "relu", **spec}),))
+    view = diff_view(record(WRONG), localization=found)
+    lines = [line for culprit in view["culprits"] for line in culprit["spec"]]
+    for line in [*lines, *localization_text(found).splitlines()]:
+        assert not set("{}'") & set(line), line
+    assert not any(line.startswith("op:") for line in lines)
+
+
+def test_a_kernels_spec_has_a_line_for_each_operand() -> None:
+    inputs = [{"name": "x", "shape": [4, 200], "range": [4, 4, 64]}, {"name": "y", "layout": {"tile": [2, 3]}}]
+    assert spec_lines(
+        {"op": "add", "node": "add_1", "inputs": inputs, "work_division": {"cores": 4}, "sizes": [1, 2]}
+    ) == [
+        "inputs: name x, shape [4, 200], range [4, 4, 64]",
+        "inputs: name y, layout (tile [2, 3])",
+        "work_division: cores 4",
+        "sizes: [1, 2]",
+    ]

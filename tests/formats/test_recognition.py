@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from inductor_debug_jupyter.pipeline.formats.arithmetic import NAMED, Arithmetic, named_arithmetic
+from inductor_debug_jupyter.pipeline.formats.designed_inputs import DESIGNS, Design, designed_inputs
 from inductor_debug_jupyter.pipeline.formats.recognition import OpSample, recognise
 
 aten = torch.ops.aten
@@ -116,11 +117,15 @@ DEVICES: dict[str, tuple[Device, Arithmetic]] = {
 }
 
 
-def samples(device: Device, seed: int) -> list[OpSample]:
+def samples(device: Device, seed: int, designs: tuple[Design, ...] = DESIGNS) -> list[OpSample]:
     made = []
     for scale in (1.0, 2.0**-18):
         for name, (func, *args) in inputs(seed, scale).items():
             made.append(OpSample(func, tuple(args), {}, device(name, tuple(args))))
+    func, *own = inputs(seed)["addmm"]
+    for design in designs:
+        args = designed_inputs("addmm", tuple(own), design)
+        made.append(OpSample(func, args, {}, device("addmm", args), design))
     return made
 
 
@@ -130,6 +135,14 @@ def test_a_device_is_named_right(name: str, seed: int) -> None:
     device, arithmetic = DEVICES[name]
     found = recognise(samples(device, seed))
     assert found.arithmetic == arithmetic, found
+
+
+@pytest.mark.parametrize("name", ["bfloat16 sums", "float16 sums"])
+def test_narrow_sums_are_named_only_where_a_sample_shows_them(name: str) -> None:
+    device, arithmetic = DEVICES[name]
+    found = recognise(samples(device, 0, ("whole", "single")))
+    assert found.arithmetic is None
+    assert f"the errors have the size of {arithmetic}, but no sample shows such sums" in found.reason
 
 
 def faulty(device: Device, fault: Callable[[torch.Tensor], torch.Tensor]) -> Device:
@@ -178,3 +191,15 @@ def test_float16_and_tf32_differ_in_small_numbers_only() -> None:
 @pytest.mark.parametrize("name", NAMED)
 def test_every_named_arithmetic_says_what_it_is(name: str) -> None:
     assert name.partition("-")[0].removesuffix("8").rstrip("0123456789") in str(named_arithmetic(name))
+
+
+def test_a_narrow_convolution_rounds_its_running_sum() -> None:
+    made = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(2, 64, 5, 5, generator=made), torch.randn(16, 64, 1, 1, generator=made)
+    rest = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    narrow = Arithmetic("float16", "float16", "narrow")
+    found = narrow.compute(aten.convolution.default, (x, weight, torch.zeros(16), *rest), {})
+    product = narrow.compute(aten.bmm.default, (weight.view(1, 16, 64).expand(2, -1, -1), x.flatten(2)), {})
+    wide = Arithmetic("float16", "float16").compute(aten.convolution.default, (x, weight, None, *rest), {})
+    assert float((found.flatten(2) != product).double().mean()) < 0.05
+    assert float((found != wide).double().mean()) > 0.2

@@ -4,6 +4,7 @@ Each part has its gate; the exit code is 1 when one fails:
 
 - ``recognise``: each of the arithmetics, on a backend of this suite's own that does not say how it computes, is named
   right or not known, never wrong;
+- ``foreign``: devices of other arithmetics, and devices with a fault, are not known, or the faulty op is named;
 - ``budget``: the predicted deviation of an output is within 1.3 times the one that a run shows, and of the ten largest
   ops the predicted effects have the order of the confirmed ones (rank correlation 0.9 or more);
 - ``prescription``: a tenth of the ops in float32 brings a model within the floor, also in a run with real tensors;
@@ -29,15 +30,18 @@ from inductor_debug_jupyter.pipeline.diff.candidate_arithmetic import arithmetic
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
 from inductor_debug_jupyter.pipeline.diff.executions import Call, resolve_backend
 from inductor_debug_jupyter.pipeline.formats.arithmetic import KNOWN, Arithmetic, named_arithmetic
+from inductor_debug_jupyter.pipeline.formats.recognition import Recognition
 from inductor_debug_jupyter.pipeline.numerics.error_budget import error_budget
 from inductor_debug_jupyter.pipeline.numerics.prescription import prescribe
+from inductor_debug_jupyter.pipeline.torch_compat.op_interception import Compute
 from inductor_debug_jupyter.pipeline.words import size
 from tests.proofs.inside_torch.simulated_device import simulated_device
 from tests.proofs.numerics_devices import devices_models, faulty, healthy, loop, openvino
+from tests.support.foreign_devices import FAULTS, KNOWN_OTHERWISE, UNKNOWN, Fault, name_of, with_fault
 
 FACTOR = 1.3
 RANK = 0.9
-PARTS = ("recognise", "budget", "prescription", "healthy", "faulty", "loop", "openvino")
+PARTS = ("recognise", "foreign", "budget", "prescription", "healthy", "faulty", "loop", "openvino")
 Models = dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]
 _BUDGETS = ("float16", "bfloat16")
 
@@ -46,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--small", action="store_true", help="one model and two seeds, to try this out")
     parser.add_argument("--seeds", type=int, default=20, metavar="N", help="for healthy models; default 20")
+    parser.add_argument("--model", action="append", metavar="NAME", help="for arithmetics and budgets; default all")
     parser.add_argument("--part", action="append", metavar="PART", help=f"of {', '.join(PARTS)}; default all")
 
 
@@ -53,10 +58,12 @@ def run(args: argparse.Namespace) -> int:
     """Print every part's table; 1 when a gate fails."""
     chosen = named(args.part, "--part", PARTS, PARTS)
     models = dict(list(_models().items())[:1]) if args.small else _models()
+    models = {name: models[name] for name in named(args.model, "--model", tuple(models), tuple(models))}
     seeds = 2 if args.small else args.seeds
     on_devices = devices_models(("bert-2l",)) if args.small else devices_models()
     parts: dict[str, Callable[[], bool]] = {
         "recognise": lambda: _recognise(models),
+        "foreign": lambda: _foreign(models),
         "budget": lambda: _budgets(models),
         "prescription": _prescriptions,
         "healthy": lambda: healthy(seeds, on_devices),
@@ -80,6 +87,40 @@ def _recognise(models: Models) -> bool:
     right = sum(row[1] == row[2] for row, _ in recognised)
     print_line(f"{right} of {len(recognised)} named right, {wrong} named wrong, the others are not known")
     return not wrong
+
+
+def _foreign(models: Models) -> bool:
+    rows, wrong = [], 0
+    devices: dict[str, Compute] = {
+        **UNKNOWN,
+        **{f"{what} ({op})": _WithFault(op, fault) for what, (op, fault) in FAULTS.items()},
+    }
+    for name, (model, inputs) in models.items():
+        for device, compute in devices.items():
+            found = _found(model, inputs, compute)
+            if isinstance(compute, _WithFault) and not compute.fired:
+                continue
+            is_named = found.arithmetic is not None and not found.wrong
+            wrong += is_named
+            words = str(found.arithmetic) if found.arithmetic else f"not known: {found.reason}"
+            but = f", but not {', '.join(found.wrong)}" if found.wrong else ""
+            rows.append((name, device, f"{words}{but}"[:110], "WRONG" if is_named else "right"))
+    print_table(("model", "the device", "recognised as", ""), rows)
+    print_line(f"{wrong} of {len(rows)} named wrong")
+    return not wrong
+
+
+class _WithFault:
+    """A bfloat16 device with a fault in one op; ``fired`` once it computed that op."""
+
+    def __init__(self, op: str, fault: Fault) -> None:
+        self.fired = False
+        self._op = op
+        self._run = with_fault(KNOWN_OTHERWISE["bfloat16 products"][0], op, fault)
+
+    def __call__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.fired |= name_of(func) == self._op
+        return self._run(func, args, kwargs)
 
 
 def _budgets(models: Models) -> bool:
@@ -157,14 +198,20 @@ def _prescribed(name: str, model: nn.Module, numerics: str) -> tuple[tuple[str, 
     return (*row, *figures), is_reached
 
 
+def _found(model: Callable[..., Any], inputs: tuple[Any, ...], compute: Compute) -> Recognition:
+    """What is said of a device that computes each op so."""
+    with torch.no_grad():
+        return arithmetic_of(
+            Call(model, inputs, {}), resolve_backend(simulated_device(compute), "device"), ComparisonConfig()
+        )
+
+
 def _recognised(
     name: str, model: Callable[..., Any], inputs: tuple[Any, ...], arithmetic: Arithmetic
 ) -> tuple[tuple[str, ...], bool]:
     """A row of the table, and whether the answer is wrong."""
     started = time.perf_counter()
-    with torch.no_grad():
-        backend = resolve_backend(simulated_device(arithmetic), "device")
-        found = arithmetic_of(Call(model, inputs, {}), backend, ComparisonConfig())
+    found = _found(model, inputs, arithmetic.compute)
     words = str(found.arithmetic) if found.arithmetic is not None else f"not known: {found.reason}"
     is_wrong = found.arithmetic is not None and found.arithmetic != arithmetic
     return (name, str(arithmetic), words, f"{time.perf_counter() - started:.1f}"), is_wrong

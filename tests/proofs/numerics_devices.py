@@ -238,7 +238,7 @@ def openvino() -> bool:
         return True
     rows = []
     done = subprocess.run(
-        [sys.executable, "-c", _ALONE], capture_output=True, text=True, timeout=500, env=os.environ, check=False
+        [sys.executable, "-c", _ALONE], capture_output=True, text=True, timeout=1800, env=os.environ, check=False
     )
     alone = {line.split("|")[0]: line.split("|")[1:] for line in done.stdout.splitlines() if line.count("|") == 2}
     good = True

@@ -3,13 +3,14 @@
 A backend that does not say in which formats it computes is given single ops of the model, each as a graph of its own,
 on the values that the model has there. :mod:`~inductor_debug_jupyter.pipeline.formats.recognition` tells the arithmetic
 from the results. The first product runs twice, the second time on numbers that are too small for float16's full
-precision: only there do float16 and tf32 differ. The sign of each result is turned in the graph: some backends leave a
-graph of a single op to torch, and turning a sign rounds nothing.
+precision: only there do float16 and tf32 differ. The product that adds up the most terms also runs on inputs that are
+designed to show formats and faults (:mod:`~inductor_debug_jupyter.pipeline.formats.designed_inputs`). The sign of each
+result is turned in the graph: some backends leave a graph of a single op to torch, and turning a sign rounds nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
 import torch
@@ -19,6 +20,13 @@ from inductor_debug_jupyter.pipeline.diff.executions import Backend, Call
 from inductor_debug_jupyter.pipeline.diff.localize import as_compiler
 from inductor_debug_jupyter.pipeline.diff.windows import Compiler, window_of
 from inductor_debug_jupyter.pipeline.formats.arithmetic import OPERANDS
+from inductor_debug_jupyter.pipeline.formats.designed_inputs import (
+    DESIGNS,
+    FEWEST_TERMS,
+    Design,
+    designed_inputs,
+    terms_of,
+)
 from inductor_debug_jupyter.pipeline.formats.recognition import OpSample, Recognition, recognise
 from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.rerun.time_limit import time_limit
@@ -80,28 +88,48 @@ def arithmetic_of(call: Call, backend: Backend, config: ComparisonConfig, timeou
 def _samples(kept: KeptGraph, compiler: Compiler, timeout: float | None) -> Iterator[OpSample]:
     """What the candidate makes of chosen ops of a graph."""
     chosen = _chosen(kept.graph_module)
-    values = _Inputs(kept.graph_module, chosen)
+    values = OpInputs(kept.graph_module, chosen)
     values.run(*[_copy(value) for value in kept.args or ()])
-    scales = [_SMALL]  # for the first product alone
+    most = max(chosen, key=terms_added, default=None)
+    small_is_open = True
     for node in chosen:
+        run, known = compiled_op(kept.graph_module, node, compiler), values.of[node]
+        if run is None:
+            continue
         operands = OPERANDS.get(bare_op(node.target), ())
-        for scale in (1.0, *(scales if operands else ())):
-            known = dict(values.of[node])
-            if scale != 1.0:
-                scaled = cast("torch.fx.Node", node.args[operands[0]])
-                known[scaled] = known[scaled] * scale
+        variants: list[tuple[dict[torch.fx.Node, Any], Design | None]] = [(known, None)]
+        if operands and small_is_open:
+            first = cast("torch.fx.Node", node.args[operands[0]])
+            variants.append(({**known, first: known[first] * _SMALL}, None))
+            small_is_open = False
+        if node is most and terms_added(node) >= FEWEST_TERMS:
+            variants += [(designed_for(node, known, design), design) for design in DESIGNS]
+        for given, design in variants:
             with time_limit(timeout):
-                result = _run(kept.graph_module, node, {each.name: value for each, value in known.items()}, compiler)
+                result = run(given)
             if result is not None:
-                args, kwargs = map_kind(torch.fx.Node, known.__getitem__, (node.args, node.kwargs))
-                yield OpSample(node.target, args, kwargs, result)
-        scales = [] if operands else scales
+                args, kwargs = map_kind(torch.fx.Node, given.__getitem__, (node.args, node.kwargs))
+                yield OpSample(node.target, args, kwargs, result, design)
 
 
-def _run(
-    root: torch.fx.GraphModule, node: torch.fx.Node, known: dict[str, Any], compiler: Compiler
-) -> torch.Tensor | None:
-    """The first result of one op as the candidate computes it; None where nothing uses that result."""
+def terms_added(node: torch.fx.Node) -> int:
+    """How many products a node adds up to each element, if its inputs can be designed; 0 for any other node."""
+    if node.op != "call_function" or node.kwargs or not all(isinstance(each, torch.fx.Node) for each in node.args):
+        return 0
+    return terms_of(bare_op(node.target), tuple(node_value(each) for each in node.all_input_nodes))
+
+
+def designed_for(node: torch.fx.Node, known: dict[torch.fx.Node, Any], design: Design) -> dict[torch.fx.Node, Any]:
+    """Inputs of that design in the place of a product's own."""
+    nodes = node.all_input_nodes
+    made = designed_inputs(bare_op(node.target), tuple(known[each] for each in nodes), design)
+    return dict(zip(nodes, made, strict=True))
+
+
+def compiled_op(
+    root: torch.fx.GraphModule, node: torch.fx.Node, compiler: Compiler
+) -> Callable[[dict[torch.fx.Node, Any]], torch.Tensor | None] | None:
+    """What the candidate makes of one op's first result, given its inputs; None where nothing uses that result."""
     first = next((user for user in node.users if getattr(user.target, "__name__", "") == "getitem"), None)
     nodes = [node] if isinstance(node_value(node), torch.Tensor) else [node, first] if first is not None else []
     if not nodes or (first is not None and len(nodes) == 2 and first.args[1] != 0):
@@ -110,31 +138,56 @@ def _run(
     graph_module, _ = window.graph_module(root, {nodes[-1]})
     output = graph_module.graph.output_node()
     with graph_module.graph.inserting_before(output):
-        (made,) = cast("tuple[torch.fx.Node]", output.args[0])
-        turned = graph_module.graph.call_function(torch.ops.aten.neg.default, (made,))
+        (value,) = cast("tuple[torch.fx.Node]", output.args[0])
+        turned = graph_module.graph.call_function(torch.ops.aten.neg.default, (value,))
     turned.meta = dict(nodes[-1].meta)
     output.args = ((turned,),)
     graph_module.recompile()
-    inputs = [known[start.name] for start in window.starts]
-    (result,) = compiler(graph_module, inputs)(*inputs)
-    return -result if isinstance(result, torch.Tensor) else None
+    made: list[Callable[..., Any]] = []
+
+    def run(known: dict[torch.fx.Node, Any]) -> torch.Tensor | None:
+        inputs = [known[start] for start in window.starts]
+        if not made:
+            made.append(compiler(graph_module, inputs))
+        (result,) = made[0](*inputs)
+        return -result if isinstance(result, torch.Tensor) else None
+
+    return run
 
 
 def _chosen(graph_module: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    """Products first, then other ops that round; of each kind the one with the most elements that is not too large."""
+    """Products first, then other ops that round, then those that select or compare.
+
+    Of each kind the one with the most elements that is not too large.
+    """
     largest: dict[str, torch.fx.Node] = {}
     for node in graph_module.graph.nodes:
-        if node.op != "call_function" or not is_aten(node.target) or mutated_inputs(node):
+        if node.op != "call_function" or not is_aten(node.target) or mutated_inputs(node) or not _repeats(node):
             continue
         size = _elements(node)
-        if not _FEWEST <= size <= _MOST or rounds_nothing(node.target, node.args):
+        if not _FEWEST <= size <= _MOST:
             continue
         name = bare_op(node.target)
         if name not in largest or size > _elements(largest[name]):
             largest[name] = node
     products = [node for name, node in largest.items() if name in OPERANDS]
     others = [node for name, node in largest.items() if name not in OPERANDS]
+    others.sort(key=lambda node: rounds_nothing(node.target, node.args))
     return products[:_PRODUCTS] + others[:_OTHERS]
+
+
+def _repeats(node: torch.fx.Node) -> bool:
+    """Whether an op computes something from float32 numbers, the same each time.
+
+    Views do not, nor do random numbers (attention is tagged as such for its dropout) and memory that nothing was
+    written to.
+    """
+    target = cast("torch._ops.OpOverload", node.target)
+    name = bare_op(target)
+    is_random = torch.Tag.nondeterministic_seeded in target.tags and name not in OPERANDS
+    if target.is_view or is_random or name.startswith(("empty", "new_empty")):
+        return False
+    return any(_elements(each) for each in node.all_input_nodes)
 
 
 def _elements(node: torch.fx.Node) -> int:
@@ -146,7 +199,7 @@ def _elements(node: torch.fx.Node) -> int:
     return fake.numel() if all(isinstance(each, int) for each in fake.shape) else 0
 
 
-class _Inputs(torch.fx.Interpreter):
+class OpInputs(torch.fx.Interpreter):
     """Runs a graph and keeps what chosen nodes are given."""
 
     def __init__(self, graph_module: torch.fx.GraphModule, chosen: list[torch.fx.Node]) -> None:

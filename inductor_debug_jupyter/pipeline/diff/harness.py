@@ -33,9 +33,10 @@ from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
 from inductor_debug_jupyter.pipeline.diff.recording import Recording, manifest_of
 from inductor_debug_jupyter.pipeline.diff.report import DiffReport, is_empty, overall_verdict
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
+from inductor_debug_jupyter.pipeline.diff.stated_sums import SumsTested, says_wide_sums, try_sums
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError, OptionError, UsageError
 from inductor_debug_jupyter.pipeline.formats.recognition import Recognition
-from inductor_debug_jupyter.pipeline.records import CrashRecord, DiffRecord, LocalizationRecord, OutputDiff
+from inductor_debug_jupyter.pipeline.records import SUMS, CrashRecord, DiffRecord, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.records.diff import worst_outputs_first
 from inductor_debug_jupyter.pipeline.rerun.again import plain_model
 from inductor_debug_jupyter.pipeline.rerun.time_limit import check_time_limit
@@ -121,6 +122,7 @@ class KernelDiffHarness:
             self._call = replace(self._call, calls=1)
         self._arithmetic: Recognition | None = None
         self._draws: Draws | None = None
+        self._sums: SumsTested | None = None
 
     def _backend(self, value: Any, option: str) -> Backend:
         if self.isolate:
@@ -214,6 +216,8 @@ class KernelDiffHarness:
             return found
         assert self.candidate.compiler is not None
         compiler = compile_to_compare if self.candidate.name == INDUCTOR else as_compiler(self.candidate.compiler)
+        if self._sums is not None and self._sums.culprits:
+            return replace(found, culprits=self._sums.culprits)
         searches: list[Callable[[], Above]] = []
         if any(map(is_layout, whole.outputs)) and not self.isolate:
             searches.append(lambda: search_layouts(once, self.config, compiler))
@@ -344,13 +348,32 @@ class KernelDiffHarness:
         outputs, drawn = self._without_own_draws(outputs, theirs, config)
         outputs = held_to_gates(outputs, theirs, ours, config)
         outputs, unsteady = self._repeated(outputs, reference, candidate, config)
+        outputs, untried = self._with_stated_sums(outputs, config)
         outputs, broken = self._contract(config).applied(outputs, reference.facts, candidate.facts)
         overwritten = candidate.overwritten - reference.overwritten
         outputs = tuple(_overwritten(output) if output.path in overwritten else output for output in outputs)
         outputs = worst_outputs_first(one_of_each_call(outputs))
         pairs = LivePairs.worst(outputs, theirs, ours) if config.heatmaps else LivePairs()
-        notes += [*reference.notes, *unsteady, *remarks, *drawn, *broken, *self._remarks(outputs)]
+        notes += [*reference.notes, *unsteady, *remarks, *untried, *drawn, *broken, *self._remarks(outputs)]
         return outputs, pairs, notes
+
+    def _with_stated_sums(
+        self, outputs: tuple[OutputDiff, ...], config: ComparisonConfig
+    ) -> tuple[tuple[OutputDiff, ...], tuple[str, ...]]:
+        """The outputs, and a mismatch beside them where a device does not keep sums in the format that it says; notes.
+
+        Asked where rounding explains all, behind which such sums hide; not where the user said how far it may be off.
+        """
+        verdicts = {output.verdict for output in outputs}
+        said = config.atol is not None or config.rtol is not None or config.max_mismatch_percentage > 0
+        hides = "rounding" in verdicts and "mismatch" not in verdicts
+        if said or self._recorded or not hides or not says_wide_sums(self.candidate):
+            return outputs, ()
+        if self._sums is None:
+            once = replace(self._call, kept=None, calls=1, backward=False)
+            self._sums = try_sums(once, self.candidate, config, self._limit_here(self.candidate))
+        found = [OutputDiff(SUMS, "mismatch", each.reason) for each in self._sums.culprits[:1]]
+        return (*found, *outputs), self._sums.notes
 
     def _recognised(
         self,

@@ -58,22 +58,25 @@ class Arithmetic(Harmless):
         results: what the result of every op is rounded to.
         sums: ``narrow`` when products are added up in the format of the results.
         before_bias: whether a product is rounded to the format of its operands before a bias is added to it.
+        flushes: whether operands and results below the smallest normal number of a 16-bit format become zero.
     """
 
     operands: Format = "float32"
     results: Format = "float32"
     sums: Sums = "wide"
     before_bias: bool = False
+    flushes: bool = False
 
     def __str__(self) -> str:
         if self.operands == self.results == "float32":
             return "float32"
+        flushed = " without denormals" if self.flushes else ""
+        bias = f", rounded to {self.operands} before a bias is added" if self.before_bias else ""
         if self.results == "float32":
-            bias = f", rounded to {self.operands} before a bias is added" if self.before_bias else ""
-            return f"{self._products} with float32 sums{bias}"
+            return f"{self._products}{flushed} with float32 sums{bias}"
         sums = f"{self.results} sums" if self.sums == "narrow" else "float32 sums"
         products = "" if self.operands == self.results else f" with {self._products}"
-        return f"{self.results} throughout{products}, {sums}"
+        return f"{self.results} throughout{flushed}{products}, {sums}{bias}"
 
     @property
     def held_as(self) -> torch.dtype | None:
@@ -119,9 +122,11 @@ class Arithmetic(Harmless):
         operands = list(map_tensors(lambda value: value if as_given(value) else self._held(value), args))
         for at in OPERANDS[name]:
             if at < len(args) and isinstance(args[at], torch.Tensor) and not as_given(args[at]):
-                operands[at] = self._operand(name, at, args[at])
+                operands[at] = self.operand(name, at, args[at])
         if self.sums == "narrow" and name in {"mm", "addmm", "bmm", "baddbmm"}:
             return self._with_bias(name, operands, kwargs, lambda first, second: narrow_sum(first, second, self._held))
+        if self.sums == "narrow" and name == "convolution" and _is_plain_convolution(operands):
+            return self._narrow_convolution(func, operands)
         if self.before_bias and name in _BIASED:
             return self._with_bias(
                 name, operands, kwargs, lambda first, second: rounded(torch.matmul(first, second), self.operands)
@@ -131,9 +136,10 @@ class Arithmetic(Harmless):
             return product + operands[2].view(-1, *[1] * (product.ndim - 2))
         return func(*operands, **kwargs)
 
-    def _operand(self, name: str, at: int, value: torch.Tensor) -> torch.Tensor:
+    def operand(self, name: str, at: int, value: torch.Tensor) -> torch.Tensor:
+        """The op's argument number ``at``, one of those that it multiplies, as the device multiplies it."""
         if self.operands != "int8":
-            return rounded(value, self.operands)
+            return self._rounded(value, self.operands)
         weight, channel = _WEIGHTS.get(name, (-1, 0))
         return rounded_weight(value, channel) if at == weight else value
 
@@ -151,11 +157,31 @@ class Arithmetic(Harmless):
             return total
         return self._held(kwargs.get("beta", 1) * bias + kwargs.get("alpha", 1) * total)
 
+    def _narrow_convolution(self, func: Any, operands: list[Any]) -> torch.Tensor:
+        """A convolution whose running sum is rounded after about :data:`_STEP` terms: some channels at once."""
+        value, weight, bias, *rest = operands
+        step = max(1, _STEP // max(1, weight[0, 0].numel()))
+        total = torch.zeros((), dtype=value.dtype)
+        for channels, own in zip(value.split(step, 1), weight.split(step, 1), strict=True):
+            total = self._held(total + func(channels, own, None, *rest))
+        return total if bias is None else total + bias.view(-1, *[1] * (weight.ndim - 2))
+
     def _held(self, value: torch.Tensor) -> torch.Tensor:
-        return rounded(value, self.results)
+        return self._rounded(value, self.results)
+
+    def _rounded(self, value: torch.Tensor, kind: Format) -> torch.Tensor:
+        made = rounded(value, kind)
+        if not self.flushes or kind not in NARROW or not made.is_floating_point():
+            return made
+        return torch.where(made.abs() < torch.finfo(getattr(torch, kind)).smallest_normal, 0.0, made)
 
     def _held_in_place(self, value: torch.Tensor) -> torch.Tensor:
-        return value.copy_(rounded(value, self.results)) if value.is_floating_point() else value
+        return value.copy_(self._held(value)) if value.is_floating_point() else value
+
+
+def _is_plain_convolution(args: list[Any]) -> bool:
+    """Whether it has a batch, is not transposed, and has one group."""
+    return len(args) == 9 and not args[6] and args[8] == 1 and args[0].ndim == args[1].ndim
 
 
 def narrow_sum(
@@ -175,10 +201,15 @@ KNOWN: Final[tuple[Arithmetic, ...]] = (
     Arithmetic("bfloat16", before_bias=True),
     Arithmetic("float16"),
     Arithmetic("float16", before_bias=True),
+    Arithmetic("float16", flushes=True),
     Arithmetic("bfloat16", "bfloat16"),
     Arithmetic("float16", "float16"),
+    Arithmetic("bfloat16", "bfloat16", before_bias=True),
+    Arithmetic("float16", "float16", before_bias=True),
     Arithmetic("bfloat16", "bfloat16", "narrow"),
     Arithmetic("float16", "float16", "narrow"),
+    Arithmetic("float16", "float16", flushes=True),
+    Arithmetic("float16", "float16", "narrow", flushes=True),
     Arithmetic("float8_e4m3fn"),
     Arithmetic("float8_e4m3fn", "bfloat16"),
     Arithmetic("float8_e4m3fn", "float16"),

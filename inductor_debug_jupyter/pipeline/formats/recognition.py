@@ -2,51 +2,63 @@
 
 One op on known inputs tells far more than a whole model: with the right formats every element of its result is
 predicted, not only the size of the error. So each sample (:class:`OpSample`) rules out every known arithmetic whose
-prediction it does not meet, and what is left after all samples is the answer. When nothing or more than one is left,
-the answer is "not known".
+prediction it does not meet, and an arithmetic is named only when it is the one that is left after all samples. When
+nothing or more than one is left, the answer is "not known", and says between which.
 
 - A result with wide sums is predicted to the last bit of its format, but for ties of the sum's own rounding: nearly
-  all elements must be equal (:data:`_EQUAL`), and none further than a unit off.
-- A result with narrow sums depends on the order of the sum. Its error must have the size that such a sum gives
-  (:data:`_SIZES`) and no direction of its own: an error that is proportional to the result is a fault, not rounding.
-- A sample says nothing about arithmetics that predict the same for it. Neither does an op that is no product and is
-  wrong in all of them, float32 too: that is a fault of the op.
+  all elements must be equal (:data:`_UNEQUAL`), and none further than two units off.
+- A result with narrow sums depends on the order of the sum, and of a model's values only the size of its error is
+  predicted (:data:`_SIZES`), which other arithmetics share, and faults. So such sums are named only where inputs that
+  were designed for it (:mod:`designed_inputs`) show them: the operands' formats where nothing is added up, and the loss
+  of small terms where everything else is exact. Whole numbers must come out exact on every device, or it is faulty.
+- A sample says nothing about arithmetics that predict the same for it. An op that is no product and is wrong in all of
+  them has a fault. One that only another arithmetic explains is computed in another one: then no one is named.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.formats.arithmetic import KNOWN, OPERANDS, Arithmetic
-from inductor_debug_jupyter.pipeline.formats.rounding import NARROW, is_held_in, unit
-from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op
+from inductor_debug_jupyter.pipeline.formats.designed_inputs import Design
+from inductor_debug_jupyter.pipeline.formats.rounding import NARROW, is_held_in, rounded, unit
+from inductor_debug_jupyter.pipeline.torch_compat.stochastic import bare_op, rounds_nothing
 from inductor_debug_jupyter.pipeline.torch_compat.trees import map_tensors
+from inductor_debug_jupyter.pipeline.words import count
 
-_EQUAL: Final = 0.9
-"""Share of the elements that the right arithmetic predicts to the bit."""
+_UNEQUAL: Final = 0.05
+"""Share of the elements that the right arithmetic may miss by a tie; two of them in any case."""
 _LIKE_FLOAT32: Final = 16.0
 """Units of float32, for each root of the number of terms, by which two float32 sums may differ."""
 _SIZES: Final = (0.1, 4.0)
 """A narrow sum's error over that of a narrow sum taken in blocks of eight terms (one by one it is √8 of it)."""
 _DIRECTION: Final = 0.5
 """The largest correlation of a narrow sum's error with its result."""
+_NAMED: Final = 3
+"""So many arithmetics that are not told apart are named."""
 _FEWEST: Final = 32
 """Elements that a sample must have to be looked at."""
+_MAY_OVERFLOW: Final = float(torch.finfo(torch.float16).max) / 4
+"""Larger results may be infinite on a healthy device."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpSample:
-    """One op: its function, its inputs, and the result that the device gave."""
+    """One op: its function, its inputs, and the result that the device gave.
+
+    ``design`` is how the inputs were designed; empty for the model's own.
+    """
 
     func: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: torch.Tensor
+    design: Design | None = None
 
     @property
     def name(self) -> str:
@@ -99,55 +111,97 @@ def recognise(samples: Iterable[OpSample], known: Sequence[Arithmetic] = KNOWN) 
         samples: single ops that the device ran, of float32 tensors.
         known: the arithmetics to choose from, plainest first.
     """
-    left, products = list(known), 0
-    lines: list[str] = []
-    wrong: list[str] = []
+    evidence = _Evidence(tuple(known), list(known))
     for sample in filter(_says_something, samples):
-        explaining = _explaining(left, sample)
-        if not explaining and (sample.is_product or _explains(Arithmetic(), sample)):
-            return Recognition(None, f"no known arithmetic explains {sample.name}", tuple(lines))
-        if not explaining:  # an op that is wrong in any arithmetic says nothing about products
-            wrong.append(sample.name)
-            continue
-        lines.append(f"{sample.name}: {', '.join(map(str, explaining))}")
-        left = explaining
-        products += sample.is_product
-        if products and left[0].is_exact:  # its products are exact, and devices round those first
-            break
-    if not products:
-        return Recognition(None, "no product of enough elements was seen", tuple(lines))
-    if left[0].is_exact or len(left) == 1 or all(replace(each, before_bias=False) == left[0] for each in left):
-        return Recognition(left[0], "", tuple(lines), tuple(wrong))
-    several = " or ".join(map(str, left))
-    return Recognition(None, f"the samples do not tell {several} apart", tuple(lines))
+        if contradiction := evidence.add(sample):
+            return Recognition(None, contradiction, tuple(evidence.lines))
+    return evidence.answer()
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """What the samples so far leave.
+
+    Attributes:
+        known: the arithmetics to choose from.
+        left: those that explain all samples.
+        lines: sample → what explains it, in words.
+        wrong: ops that nothing explains.
+        products: how many samples were products.
+        shown: whether a sample shows narrow sums, or that sums are not narrow.
+    """
+
+    known: tuple[Arithmetic, ...]
+    left: list[Arithmetic]
+    lines: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    products: int = 0
+    shown: bool = False
+
+    def add(self, sample: OpSample) -> str:
+        """Take a sample into account; returns why no arithmetic can explain them all, or nothing."""
+        explaining = _explaining(self.left, sample)
+        what = f"{sample.name} of designed inputs ({sample.design})" if sample.design else sample.name
+        if explaining:
+            self.lines.append(f"{what}: {', '.join(map(str, explaining))}")
+            self.left = explaining
+            self.products += sample.is_product
+            self.shown |= sample.design == "sums"
+            return ""
+        if others := _explaining(self.known, sample):
+            return f"{what} looks like {_either(others)}, and what was seen before like {_either(self.left)}"
+        if sample.is_product:
+            return f"no known arithmetic explains {what}"
+        self.wrong.append(sample.name)  # an op that is wrong in any arithmetic says nothing about products
+        return ""
+
+    def answer(self) -> Recognition:
+        """What all samples say together."""
+        found, lines = self.left[0], tuple(self.lines)
+        if not self.products:
+            return Recognition(None, "no product of enough elements was seen", lines)
+        if not all(replace(each, before_bias=False, flushes=False) == found for each in self.left[1:]):
+            return Recognition(None, f"the samples do not tell {_either(self.left)} apart", lines)
+        if found.sums == "narrow" and not self.shown:
+            return Recognition(None, f"the errors have the size of {found}, but no sample shows such sums", lines)
+        return Recognition(found, "", lines, tuple(self.wrong))
+
+
+def _either(several: Sequence[Arithmetic]) -> str:
+    others = len(several) - _NAMED
+    return " or ".join([*map(str, several[:_NAMED]), *([count(others, "other")] if others > 0 else [])])
 
 
 def _explaining(possible: Sequence[Arithmetic], sample: OpSample) -> list[Arithmetic]:
     """Those that explain a sample. Of a narrow sum only the size is predicted, so it counts where a wide one fails."""
+    if not sample.is_product or sample.design in {"whole", "single"}:  # nothing is rounded in the sum
+        return [each for each in possible if _explains(each, sample)]
     explaining = [each for each in possible if each.sums == "wide" and _explains(each, sample)]
-    for each in possible:
-        if each.sums != "narrow":
-            continue
-        if not sample.is_product:
-            fits = _explains(each, sample)
-        else:
-            fits = _has_size_of_narrow_sum(each, sample, wide_explains=bool(explaining))
-        explaining += [each] if fits else []
-    return explaining
+    narrow = [each for each in possible if each.sums == "narrow"]
+    if sample.design == "sums":
+        return explaining or [each for each in narrow if _loses_ones(each, sample)]
+    return explaining + [
+        each for each in narrow if _has_size_of_narrow_sum(each, sample, wide_explains=bool(explaining))
+    ]
 
 
 def _says_something(sample: OpSample) -> bool:
+    """Whether a sample has enough numbers, and ones that every healthy device has some of."""
     result = sample.result
-    return (
-        result.dtype is torch.float32
-        and result.numel() >= _FEWEST
-        and bool(result.isfinite().all())
-        and bool((result != 0).any())
-    )
+    if result.dtype is not torch.float32 or result.numel() < _FEWEST:
+        return False
+    try:
+        exact = _predicted(Arithmetic(), sample)
+    except (RuntimeError, NotImplementedError):  # an op that has no float64 kernel
+        return bool(result.isfinite().all()) and bool((result != 0).any())
+    ordinary = bool(exact.isfinite().all()) and float(exact.abs().amax()) < _MAY_OVERFLOW
+    return (ordinary or bool(result.isfinite().all())) and bool((exact != 0).any())
 
 
 def _explains(arithmetic: Arithmetic, sample: OpSample) -> bool:
     """Whether a device of that arithmetic would have given this result, its inputs and bias rounded first or not."""
+    if rounds_nothing(sample.func, sample.args):
+        return _has_moved(arithmetic, sample)
     if arithmetic.results in NARROW and not is_held_in(sample.result, arithmetic.results):
         return False
     try:
@@ -156,34 +210,56 @@ def _explains(arithmetic: Arithmetic, sample: OpSample) -> bool:
         return True
 
 
+def _has_moved(arithmetic: Arithmetic, sample: OpSample) -> bool:
+    """Whether an op that only moves, selects or compares did so, with numbers as they are or as the device has them."""
+    given = (sample.args, map_tensors(lambda value: rounded(value, arithmetic.results), sample.args))
+    return any(torch.equal(_first(sample.func(*args, **sample.kwargs)), sample.result) for args in given)
+
+
 def _predicts(arithmetic: Arithmetic, sample: OpSample, predicted: torch.Tensor) -> bool:
     """Whether a prediction is the sample's result, as far as ties and float32 leave it open."""
     result = sample.result.double()
     if predicted.shape != result.shape:
         return True
     error = (result - predicted).abs()
-    if arithmetic.results in NARROW:
-        units = error / unit(predicted, arithmetic.results)
-        return float((error == 0).double().mean()) >= _EQUAL and float(units.max()) <= 2.0
     allowance = _float32_allowance(sample, predicted)
+    if arithmetic.results in NARROW:
+        near = error <= allowance + 2 * unit(predicted, arithmetic.results)
+        return _nearly_all(error == 0) and bool(near.all())
     within = error <= allowance
     if not arithmetic.before_bias or not sample.is_product:
         return bool(within.all())
     tie = unit(predicted, arithmetic.operands)  # a product that lies between two numbers may go either way
-    return float(within.double().mean()) >= _EQUAL and bool((error <= allowance + tie).all())
+    return _nearly_all(within) and bool((error <= allowance + tie).all())
+
+
+def _nearly_all(true: torch.Tensor) -> bool:
+    return int((~true).sum()) <= max(2, _UNEQUAL * true.numel())
 
 
 def _predicted(arithmetic: Arithmetic, sample: OpSample, held: bool = True) -> torch.Tensor:
     """The result in float64 arithmetic but for the roundings of the device.
 
+    Operands are rounded before they are widened: a scale that is divided by in float64 rounds some numbers otherwise.
+
     ``held``: what it reads is rounded to the format of its results first, where that is not an operand of a product.
     """
     wide = replace(arithmetic, sums="wide")
-    args, kwargs = map_tensors(_widened, (sample.args, sample.kwargs))
-    operands = {id(args[at]) for at in OPERANDS.get(sample.name, ()) if at < len(args)}
-    made: Any = wide.compute(sample.func, args, kwargs, lambda value: not held and id(value) not in operands)
-    first = made[0] if isinstance(made, tuple | list) else made
-    return first.double()  # type: ignore[no-any-return]
+    places = [at for at in OPERANDS.get(sample.name, ()) if at < len(sample.args)]
+    given = [
+        wide.operand(sample.name, at, value) if at in places and isinstance(value, torch.Tensor) else value
+        for at, value in enumerate(sample.args)
+    ]
+    args, kwargs = map_tensors(_widened, (tuple(given), sample.kwargs))
+    operands = {id(args[at]) for at in places}
+    return _first(
+        wide.compute(sample.func, args, kwargs, lambda value: not held and id(value) not in operands)
+    ).double()
+
+
+def _first(made: Any) -> torch.Tensor:
+    """The first result of an op."""
+    return made[0] if isinstance(made, tuple | list) else made  # type: ignore[no-any-return]
 
 
 def _widened(value: torch.Tensor) -> torch.Tensor:
@@ -196,8 +272,7 @@ def _float32_allowance(sample: OpSample, predicted: torch.Tensor) -> torch.Tenso
     size = predicted.abs()
     if sample.is_product:
         args, kwargs = map_tensors(lambda value: _widened(value).abs(), (sample.args, sample.kwargs))
-        made: Any = sample.func(*args, **kwargs)
-        size = torch.maximum(size, (made[0] if isinstance(made, tuple | list) else made).double().abs())
+        size = torch.maximum(size, _first(sample.func(*args, **kwargs)).double().abs())
     else:
         size = torch.maximum(size, size.amax() * 0.1)
     terms = max([1, *(value.shape[-1] for value in sample.args if isinstance(value, torch.Tensor) and value.ndim)])
@@ -211,17 +286,27 @@ def _has_size_of_narrow_sum(arithmetic: Arithmetic, sample: OpSample, *, wide_ex
         return False
     exact = _predicted(Arithmetic(arithmetic.operands), sample)
     error = result - exact
-    made: Any = arithmetic.compute(sample.func, sample.args, sample.kwargs)
-    narrow = made[0] if isinstance(made, tuple | list) else made
+    narrow = _first(arithmetic.compute(sample.func, sample.args, sample.kwargs))
     usual = float((narrow.double() - exact).square().mean().sqrt())
     if wide_explains:
         rounding = float((unit(exact, arithmetic.results).square().mean() / 12).sqrt())
         return usual <= 1.5 * rounding
-    if float((narrow.double() == result).double().mean()) >= _EQUAL:
+    if _nearly_all(narrow.double() == result):
         return True
+    return _is_of_size(error, usual) and abs(_correlation(error, exact)) <= _DIRECTION
+
+
+def _loses_ones(arithmetic: Arithmetic, sample: OpSample) -> bool:
+    """Whether a sum of whole numbers whose parts are large came out as another whole number, as far off as expected."""
+    result, exact = sample.result.double(), _predicted(Arithmetic(), sample)
+    narrow = _first(arithmetic.compute(sample.func, sample.args, sample.kwargs)).double()
+    usual = float((narrow - exact).square().mean().sqrt())
+    return usual > 0 and bool((result == result.round()).all()) and _is_of_size(result - exact, usual)
+
+
+def _is_of_size(error: torch.Tensor, usual: float) -> bool:
     low, high = _SIZES
-    seen = float(error.square().mean().sqrt())
-    return low * usual <= seen <= high * usual and abs(_correlation(error, exact)) <= _DIRECTION
+    return low * usual <= float(error.square().mean().sqrt()) <= high * usual
 
 
 def _correlation(first: torch.Tensor, second: torch.Tensor) -> float:

@@ -26,7 +26,7 @@ from inductor_debug_jupyter.pipeline.records.compile import (
 from inductor_debug_jupyter.pipeline.records.conformance import CheckRecord, ConformanceRecord
 from inductor_debug_jupyter.pipeline.records.crash import CrashKind, CrashRecord
 from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts, Rest
-from inductor_debug_jupyter.pipeline.records.diff import DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
+from inductor_debug_jupyter.pipeline.records.diff import SUMS, DiffRecord, ErrorPlace, Heatmap, OutputDiff, Verdict
 from inductor_debug_jupyter.pipeline.records.environment import EnvironmentRecord
 from inductor_debug_jupyter.pipeline.records.findings import Place, Severity, Violation
 from inductor_debug_jupyter.pipeline.records.graph import (
@@ -67,6 +67,7 @@ __all__ = [
     "OP_STATUSES",
     "SCHEMA_VERSION",
     "STAGES",
+    "SUMS",
     "BackendTiming",
     "BenchmarkRecord",
     "BisectRecord",

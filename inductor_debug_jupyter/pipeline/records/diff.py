@@ -24,6 +24,8 @@ VERDICT_WORDS: Final[dict[str, str]] = {
     "rounding": "rounding only",
     "match": "equal",
 }
+SUMS: Final = "sums"
+"""The path of what is no output: a device's running sums, where they are not kept in the format that it says."""
 
 
 @dataclass(frozen=True, slots=True)

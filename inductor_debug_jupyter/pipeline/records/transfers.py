@@ -6,6 +6,7 @@ adapter's compiler wrote for one kernel, as JSON of the adapter's own making und
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -86,6 +87,28 @@ class KernelSpec(InWords):
         return " ".join(filter(None, [*parts, _where(self)]))
 
 
+def spec_lines(spec: Mapping[str, Any]) -> list[str]:
+    """A spec in words: a line for each operand, and one for each other entry but the op, its node and its graph."""
+    lines = []
+    for key, value in spec.items():
+        several = isinstance(value, list | tuple) and any(isinstance(each, dict) for each in value)
+        for each in value if several else [value] if key not in {"op", "node", "graph"} else []:
+            lines.append(plain(f"{key}: {_in_words(each)}"))
+    return lines
+
+
+def _in_words(value: Any) -> str:
+    """A value of a spec: ``cores 4, dimension rows`` for a dict, in parentheses where it stands inside of another."""
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{key} ({_in_words(each)})" if isinstance(each, dict) else f"{key} {_in_words(each)}"
+            for key, each in value.items()
+        )
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(f'({_in_words(each)})' if isinstance(each, dict) else _in_words(each) for each in value)}]"
+    return str(value)
+
+
 def _where(event: Transfer | KernelSpec) -> str:
     parts = plain(" ".join(filter(None, [event.adapter, event.compile_id, event.graph])))
     return f"({parts})" if parts else ""
@@ -102,6 +125,4 @@ def _layouts(operands: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}"
-    return str(value)
+    return f"({_in_words(value)})" if isinstance(value, dict) else str(value)

@@ -16,6 +16,7 @@ from inductor_debug_jupyter.pipeline.records import (
 )
 from inductor_debug_jupyter.pipeline.records.in_words import written_by
 from inductor_debug_jupyter.pipeline.records.localization import STATUS_WORDS
+from inductor_debug_jupyter.pipeline.records.transfers import spec_lines
 from inductor_debug_jupyter.pipeline.views.crash import closing_lines
 from inductor_debug_jupyter.pipeline.views.labels import short_op
 from inductor_debug_jupyter.pipeline.views.places import code_text, where_text
@@ -101,7 +102,7 @@ def _culprit_lines(culprit: Culprit) -> list[str]:
     if culprit.reason:
         lines.append(f"  {plain(culprit.reason)}")
     if culprit.spec:
-        lines.append("  kernel spec: " + ", ".join(f"{plain(str(k))} {plain(str(v))}" for k, v in culprit.spec.items()))
+        lines += ["  kernel spec", *(f"    {line}" for line in spec_lines(culprit.spec))]
     return lines
 
 
@@ -178,7 +179,7 @@ def culprit_rows(record: LocalizationRecord) -> list[dict[str, Any]]:
             "name": short_op(plain(culprit.op)),
             "where": " · ".join(filter(None, [where_text(culprit.source), plain(culprit.module_path)])),
             "code": code_text(culprit.source),
-            "spec": plain(str(culprit.spec)) if culprit.spec else "",
+            "spec": spec_lines(culprit.spec),
             "node": plain(culprit.node),
             "graph": culprit.graph,
             "lines": [plain(line) for line in _culprit_lines(replace(culprit, spec={}))[1:]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inductor_debug_jupyter.pipeline.harmless import plain
-from inductor_debug_jupyter.pipeline.records import Culprit, DiffRecord, LocalizationRecord, OutputDiff
+from inductor_debug_jupyter.pipeline.records import SUMS, Culprit, DiffRecord, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.views.places import where_text
 from inductor_debug_jupyter.pipeline.words import clip, count
 
@@ -39,7 +39,9 @@ def _wrong(wrong: list[OutputDiff], localization: LocalizationRecord | None) -> 
     if localization is not None and localization.culprits:
         first, *others = localization.culprits
         more = f", and {count(len(others), 'other op')}" if others else ""
-        inherit = "1 output inherits it" if len(wrong) == 1 else f"{len(wrong)} outputs inherit it"
+        inheriting = [output for output in wrong if output.path != SUMS or output.dtype]
+        who = "1 output inherits" if len(inheriting) == 1 else f"{len(inheriting)} outputs inherit"
+        inherit = f"{who} {'them' if others else 'it'}" if inheriting else "the outputs' rounding hides it"
         return f"Wrong: {_culprit(first)}, introduced here{more}; {inherit}."
     names = clip(", ".join(plain(output.path) for output in wrong[:3]), 80)
     rest = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""

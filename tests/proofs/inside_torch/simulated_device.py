@@ -1,4 +1,4 @@
-"""A ``torch.compile`` backend that computes in a given arithmetic and does not say so."""
+"""A ``torch.compile`` backend that computes each ATen op by a function and does not say how."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
-from inductor_debug_jupyter.pipeline.formats.arithmetic import Arithmetic
-from inductor_debug_jupyter.pipeline.torch_compat.op_interception import ComputedBy
+from inductor_debug_jupyter.pipeline.torch_compat.op_interception import Compute, ComputedBy
 
 
-def simulated_device(arithmetic: Arithmetic) -> Callable[..., Any]:
+def simulated_device(compute: Compute) -> Callable[..., Any]:
     """The backend."""
 
     def compiler(graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
-            with ComputedBy(arithmetic.compute):
+            with ComputedBy(compute):
                 return graph(*args)
 
         made: Callable[..., Any] = make_boxed_func(run)

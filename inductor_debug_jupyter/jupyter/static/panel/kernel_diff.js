@@ -89,9 +89,9 @@ function culpritLines(wire, view) {
 /** @param {any} culprit @returns {HTMLElement[]} */
 function culpritParts(culprit) {
   const parts = [make("h4", "", `Comes in at ${culprit.op}`, { "data-idj": "culprit" }), ...culprit.lines.map((/** @type {string} */ line) => make("div", "idj-diff-remark", line))];
-  if (!culprit.spec) return parts;
+  if (!culprit.spec.length) return parts;
   const spec = make("details", "idj-diff-spec");
-  spec.append(make("summary", "", "The kernel's spec"), make("div", "idj-mono", culprit.spec));
+  spec.append(make("summary", "", "The kernel's spec"), ...culprit.spec.map((/** @type {string} */ line) => make("div", "idj-mono", line)));
   return [...parts, spec];
 }
 
