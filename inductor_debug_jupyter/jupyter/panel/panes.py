@@ -13,6 +13,8 @@ from typing import Any, cast
 from inductor_debug_jupyter.jupyter.panel import wire
 from inductor_debug_jupyter.jupyter.panel.code import TAB as CODE
 from inductor_debug_jupyter.jupyter.panel.code import CodePane
+from inductor_debug_jupyter.jupyter.panel.compare import TAB as COMPARE
+from inductor_debug_jupyter.jupyter.panel.compare import Compared, ComparedRuns, ComparedStages, ComparePane
 from inductor_debug_jupyter.jupyter.panel.graph import GraphPane
 from inductor_debug_jupyter.jupyter.panel.guards import TAB as GUARDS
 from inductor_debug_jupyter.jupyter.panel.guards import GuardsPane
@@ -44,6 +46,7 @@ TRANSFERS_SENT = 2_000
 """So many transfers, and so many kernels, go to the browser; the summary counts all."""
 
 BUDGET = "budget"
+COMPARE_TAB = TabView(id=COMPARE, title="Compare", badge="", kind="")
 Changed = Callable[[Callable[[], None]], None]
 """Calls a function that writes parts, shows what goes wrong in it, and sends what it changed."""
 
@@ -81,6 +84,9 @@ class Panes:
         header = header_view(record)
         if live.trier is not None and record.captures:
             header["tabs"].append(TabView(id=WHAT_IF, title="What if", badge="", kind=""))
+        if live.comparison is not None:
+            header["tabs"].insert(0, COMPARE_TAB)
+            header["tab"] = COMPARE
         header["variable"] = live.variable
         there = {each["id"] for each in header["tabs"]}
         views = live.views or GraphViews(record, lookup=self.lookup)
@@ -88,11 +94,13 @@ class Panes:
         self.code = CodePane(parts, record, self.lookup) if CODE in there else None
         self.what_if: WhatIfPane | None = None
         self.diff: KernelDiffPane | None = None
+        self._comparing: ComparePane | None = None
         self._handlers: wire.Handlers = {
             wire.Select: lambda request: self.select(request.selection),
             wire.OpenTab: lambda request: self.open_tab(request.tab),
             wire.SelectNode: self._select_node,
             wire.BindNode: self._bind,
+            wire.CompareStages: self._compare_stages,
             wire.ExplainRule: self._explain,
             wire.WriteReport: self._write_report,
             **self.graph.answers(),
@@ -132,6 +140,9 @@ class Panes:
             self._add(DIFF, self.diff.fill, self.diff.answers())
         if record.error_budget is not None:
             self._add(BUDGET, self._fill_budget, {})
+        if self.live.comparison is not None:
+            comparison = self.live.comparison
+            self._add(COMPARE, lambda: self._compare(ComparedRuns(comparison), 0), {})
 
     def _add(self, tab: str, fill: Callable[[], None], handlers: wire.Handlers) -> None:
         self._fill[tab] = fill
@@ -154,6 +165,32 @@ class Panes:
             self.graph.colour("budget")
             self.select(chosen)
 
+    def _compare_stages(self, request: wire.CompareStages) -> None:
+        """Open the Compare tab with two stages of one compile."""
+        compared = ComparedStages(self.record, request.compile_id, request.before, request.after)
+        self._fill.pop(COMPARE, None)
+        self._compare(compared, compared.first)
+        header = self.parts["header"]
+        if COMPARE not in [each["id"] for each in header["tabs"]]:
+            at = next((at for at, each in enumerate(header["tabs"], 1) if each["id"] == "graph"), 0)
+            self.parts["header"] = {**header, "tabs": [*header["tabs"][:at], COMPARE_TAB, *header["tabs"][at:]]}
+        self.parts["tab"] = COMPARE
+
+    def _compare(self, compared: Compared, number: int) -> None:
+        pane = ComparePane(self.parts, compared, self._follow_comparison)
+        pane.show(number)
+        self._comparing = pane
+        self._handlers |= pane.answers()
+
+    def _follow_comparison(self, chosen: dict[str, Any]) -> None:
+        """A node was chosen in the Compare tab: the other tabs show it when they are opened."""
+        if chosen == self.parts["selection"]:
+            return
+        self._choose(cast(Selection, chosen))
+        self._show_node(chosen)
+        if self.on_select is not None:
+            self.on_select(chosen)
+
     def leave(self) -> None:
         """Stop following the session's graphs."""
         self.graph.leave()
@@ -165,8 +202,12 @@ class Panes:
             UsageError: this session has no such pane.
             Exception: whatever goes wrong on the way.
         """
-        fixes = {} if self.live.fixes is None else self.live.fixes.answers()
-        handler = self._handlers.get(type(request)) or fixes.get(type(request))
+        if isinstance(request, wire.GraphRequest) and request.side:
+            handlers = {} if self._comparing is None else self._comparing.of_one_side()
+        else:
+            fixes = {} if self.live.fixes is None else self.live.fixes.answers()
+            handlers = {**fixes, **self._handlers}
+        handler = handlers.get(type(request))
         if handler is None:
             raise UsageError(f"this session has nothing that could answer {type(request).__name__}")
         handler(request)
@@ -237,7 +278,7 @@ class Panes:
             key = (chosen["compile_id"], chosen["stage"])
             if key not in self.lookup.graphs and first is not None:
                 self.graph.show(*first)
-            self.graph.light(chosen)
+        self.graph.light(chosen)
 
     # The selection
 

@@ -27,6 +27,7 @@ from inductor_debug_jupyter.jupyter.panel.live_parts import NOT_LIVE, LiveParts
 from inductor_debug_jupyter.jupyter.panel.panes import Panes
 from inductor_debug_jupyter.jupyter.panel.widget_closing import close_all
 from inductor_debug_jupyter.jupyter.panel_registry import panels
+from inductor_debug_jupyter.pipeline.comparing import RunComparison
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.reports import panel_assets
@@ -80,6 +81,17 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
         panel = cls(session.record, LiveParts.of(session))
         panel._listen_to(session)
         return panel
+
+    @classmethod
+    def of_comparison(cls, comparison: RunComparison) -> DebugPanel:
+        """The panel of a comparison: the later run's, which opens on the Compare tab.
+
+        Raises:
+            UsageError: the comparison has its runs no more.
+        """
+        if comparison.runs is None:
+            raise UsageError("this comparison has its runs no more: compare the sessions again")
+        return cls(comparison.runs[1], replace(NOT_LIVE, comparison=comparison))
 
     @property
     def is_closed(self) -> bool:

@@ -3,7 +3,7 @@
 
 /**
  * @typedef {{finding: number|null, compile_id: string, stage: string, node: string, label: string, line: number, kernel: string}} Selection
- * @typedef {{get(name: string): any, send(content: any): void, widget_manager?: any,
+ * @typedef {{get(name: string): any, send(content: any): void, widget_manager?: any, isSaved?: boolean,
  *            on(event: string, callback: (...values: any[]) => void): void, off(event: string, callback: (...values: any[]) => void): void}} Model
  * @typedef {{store: Store, wire: import("./wire.js").Wire, signal: AbortSignal}} Context what a pane is given
  */
