@@ -45,10 +45,11 @@ test("what is asked of a side names the side, and a choice is lit there at once 
   assert.deepEqual(model.sent.at(-1), { ask: "select_node", id: 2, compile_id: "0/0", stage: "forward", node: "mul", side: "after" });
   model.receive({ comparison_lit: state().comparison_lit });
   assert.equal(store.get("comparison_lit").after.selection.node, "mul", "an older answer does not take the click back");
+  const partners = { ...state().comparison_lit, after: { selection: { node: "mul" }, ids: ["n1"], near: [] }, told: "add → mul" };
+  model.receive({ comparison_lit: partners });
   model.fire("msg:custom", { id: 2, answer: "done" });
-  model.receive({ comparison_lit: state().comparison_lit });
   await told();
-  assert.equal(store.get("comparison_lit").before.selection.node, "add");
+  assert.equal(store.get("comparison_lit").told, "add → mul", "what Python sent before its answer counts from then on");
 });
 
 test("linked panes pan, zoom and fit together; one alone moves alone", () => {

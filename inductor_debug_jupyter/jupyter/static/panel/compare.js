@@ -76,7 +76,9 @@ export function differenceRow(row, lit) {
   element.classList.toggle("idj-lit", lit);
   const head = make("div", "idj-difference-head");
   head.append(make("b", `idj-pair-${row.status}`, `${SIGNS[row.status]} ${row.status}`), make("code", "idj-mono", row.op));
-  element.append(head, make("div", "idj-difference-what", row.what), make("div", "idj-quiet idj-difference-what", row.where));
+  element.append(head);
+  if (row.what) element.append(make("div", "idj-difference-what", row.what));
+  if (row.where) element.append(make("div", "idj-quiet idj-difference-what", row.where));
   return element;
 }
 

@@ -93,7 +93,7 @@ export class Wire {
 
   /** Python is gone: what was asked will not be answered. */
   disconnect() {
-    for (const { sets } of [...this.running.values(), ...this.waiting.values()]) if (sets) this.store.lead(sets, -1);
+    this.store.ahead.clear(); // what the user chose last stays
     this.running.clear();
     this.waiting.clear();
     this.showBusy();
