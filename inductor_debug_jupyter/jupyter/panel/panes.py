@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from inductor_debug_jupyter.jupyter.panel import wire
+from inductor_debug_jupyter.jupyter.panel.code import BEING_MADE, CodePane
 from inductor_debug_jupyter.jupyter.panel.code import TAB as CODE
-from inductor_debug_jupyter.jupyter.panel.code import CodePane
 from inductor_debug_jupyter.jupyter.panel.compare import TAB as COMPARE
 from inductor_debug_jupyter.jupyter.panel.compare import Compared, ComparedRuns, ComparedStages, ComparePane
 from inductor_debug_jupyter.jupyter.panel.graph import GraphPane
@@ -49,6 +49,10 @@ BUDGET = "budget"
 COMPARE_TAB = TabView(id=COMPARE, title="Compare", badge="", kind="")
 Changed = Callable[[Callable[[], None]], None]
 """Calls a function that writes parts, shows what goes wrong in it, and sends what it changed."""
+
+
+def _not_reported(_: str) -> None:
+    """What is done for a tab that no request of the page opened is told to nobody."""
 
 
 class Panes:
@@ -97,7 +101,7 @@ class Panes:
         self._comparing: ComparePane | None = None
         self._handlers: wire.Handlers = {
             wire.Select: lambda request: self.select(request.selection),
-            wire.OpenTab: lambda request: self.open_tab(request.tab),
+            wire.OpenTab: lambda request: self.open_tab(request.tab, lambda text: report(request, text)),
             wire.SelectNode: self._select_node,
             wire.BindNode: self._bind,
             wire.CompareStages: self._compare_stages,
@@ -232,8 +236,8 @@ class Panes:
 
     # Tabs
 
-    def open_tab(self, tab: str) -> None:
-        """Show a tab; the first time, make what it shows.
+    def open_tab(self, tab: str, report: Callable[[str], None] = _not_reported) -> None:
+        """Show a tab; the first time, make what it shows. ``report`` says what that takes, where it takes long.
 
         Raises:
             NotFoundError: there is no such tab.
@@ -250,15 +254,20 @@ class Panes:
         if tab in ("findings", "graph", BUDGET, "guards", "placement", "transfers"):
             self._show_node(chosen)
         elif tab == CODE and self.code is not None:
-            self._show_code(self.code, chosen)
+            self._show_code(self.code, chosen, report)
 
-    def _show_code(self, code: CodePane, chosen: dict[str, Any]) -> None:
+    def _show_code(self, code: CodePane, chosen: dict[str, Any], report: Callable[[str], None]) -> None:
         """Show the Code tab; what Inductor has not made yet is made now, and the session's news bring it."""
         code.show(chosen)
         if self.live.complete is not None and any(capture.rest for capture in self.record.captures):
             code.say_being_made()
             self.parts.flush()
-            self.live.complete()
+            report(BEING_MADE)
+            try:
+                self.live.complete()
+            except BaseException:
+                code.say_not_made()
+                raise
 
     def show_completed(self, record: SessionRecord) -> None:
         """The same record with stages that were made since: what is on show stays as it is."""

@@ -36,6 +36,7 @@ from inductor_debug_jupyter.pipeline.views.panel_parts import EMPTY, Parts
 from inductor_debug_jupyter.pipeline.views.short_text import short_text
 from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
+STOPPED = "interrupted: what was asked is not done; ask again"
 GONE = "this panel is gone: its cell ran again, or it was closed; session.panel() makes a new one"
 
 _PARTS = {name: traitlets.Any(empty).tag(sync=True) for name, empty in EMPTY.items()}
@@ -132,11 +133,13 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
     # What the page asks
 
     def answer(self, content: object) -> wire.Answer:
-        """Carry out what a message of the page asks; every error is an answer."""
+        """Carry out what a message of the page asks; every error is an answer, and so is an interrupt of the kernel."""
         number = wire.id_of(content)
         try:
             with self._lock:
                 self._carry_out(wire.read(content))
+        except KeyboardInterrupt:  # it was meant for this request: no cell is running
+            return wire.Failed(number, STOPPED)
         except Exception as error:
             return wire.Failed(number, wire.error_text(error))
         return wire.Done(number)

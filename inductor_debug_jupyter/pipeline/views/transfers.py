@@ -11,6 +11,7 @@ from typing import Any
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import KernelSpec, NodeRecord, SessionRecord, Transfer
+from inductor_debug_jupyter.pipeline.views.labels import short_op
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
@@ -107,6 +108,10 @@ def _layouts(operands: Any) -> str:
     )
 
 
+def _sizes(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))
+
+
 def _short(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}"
@@ -114,11 +119,14 @@ def _short(value: Any) -> str:
 
 
 def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
-    """One transfer: its log line, its size, the share of it that is padding, and the selection of the tensor's node."""
+    """One transfer: in words, its log line, size, share of padding, and the selection of the tensor's node."""
     elements, cells = math.prod(transfer.shape), math.prod(transfer.device_layout)
     waste = 1 - elements / cells if cells else 0.0
+    there = f"{_sizes(transfer.device_layout)} {plain(transfer.device_dtype)}".strip()
+    parts = [plain(transfer.name), f"{_sizes(transfer.shape)} {plain(transfer.dtype)}".strip(), f"there {there}"]
     return Row(
         line=transfer_line(transfer),
+        text=" · ".join(filter(None, parts)),
         direction=transfer.direction,
         size=words.size(transfer.bytes),
         padding=f"{waste:.0%}",
@@ -127,9 +135,13 @@ def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
 
 
 def _kernel_row(kernel: KernelSpec, lookup: Lookup) -> Row:
-    """One kernel: its log line, its spec as JSON, and the selection of its node."""
+    """One kernel: in words, its log line, its spec as JSON, and the selection of its node."""
+    op, reads, makes = short_op(plain(kernel.op)), *(_layouts(kernel.spec.get(each)) for each in ("inputs", "outputs"))
+    moved = plain(" → ".join(filter(None, [reads, makes])))
+    parts = [op, "" if kernel.node == op else plain(kernel.node), moved]
     return Row(
         line=kernel_line(kernel),
+        text=" · ".join(filter(None, parts)),
         spec=kernel_json(kernel),
         selection=_node_of(kernel, kernel.node, lookup),
     )
