@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from panel_requests import ask, open_tab
 
 from inductor_debug_jupyter.jupyter.panel import DebugPanel
+from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
 from inductor_debug_jupyter.pipeline.comparing import RunComparison, compare_runs
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, SessionRecord, SourceLine
+from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts
 from inductor_debug_jupyter.pipeline.reports.comparison_snapshot import comparison_snapshot
 from inductor_debug_jupyter.pipeline.reports.snapshot import MAX_BYTES
 
@@ -164,3 +167,28 @@ def test_the_snapshot_has_both_graphs_and_stays_small() -> None:
     assert "<svg" not in html, "sanitizers take inline SVG away"
     large = compare_runs(run("a", ["sin", "exp"] * 900), run("b", ["sin", "exp", "relu"] * 600))
     assert len(comparison_snapshot(large).encode()) <= MAX_BYTES
+
+
+class _ToBeMade:
+    def make(self) -> Any:
+        raise AssertionError("the session makes it, not the panel")
+
+
+def test_a_stage_that_inductor_has_not_made_is_offered_and_made_when_it_is_asked_for() -> None:
+    whole = run("a", OPS)
+    graphs = {stage: whole.captures[0].graphs[stage] for stage in ("dynamo", "forward")}
+    unfinished = replace(whole.captures[0], graphs=graphs, texts=DeferredTexts({}, _ToBeMade()))
+    asked: list[str] = []
+
+    def complete() -> None:
+        asked.append(panel.tab)
+        panel.panes.show_completed(whole)
+
+    panel = DebugPanel(replace(whole, captures=(unfinished,)), LiveParts(complete=complete))
+    assert panel.graphs_to_come == {"0/0": ["post_grad"]}
+    assert ask(panel, "compare_stages", compile_id="0/0", before="dynamo", after="forward") == ""
+    assert asked == [], "these two are there"
+    assert ask(panel, "compare_stages", compile_id="0/0", before="forward", after="post_grad") == ""
+    assert len(asked) == 1
+    assert panel.comparison["heads"] == ["before: forward", "after: post_grad"]
+    assert panel.graphs_to_come == {}

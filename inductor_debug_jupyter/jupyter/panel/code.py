@@ -13,7 +13,7 @@ from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 TAB = "code"
 BEING_MADE = "Inductor is making the generated code now…"
-NOT_MADE = "Inductor was stopped before it made the generated code; open another tab and this one again"
+NOT_MADE = "the generated code was not made; open another tab and this one again"
 
 
 class CodePane:

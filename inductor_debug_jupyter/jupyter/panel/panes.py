@@ -32,7 +32,13 @@ from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import without_outputs
 from inductor_debug_jupyter.pipeline.views.numerics import budget_view
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
-from inductor_debug_jupyter.pipeline.views.panel import findings_view, header_view, node_view, source_view
+from inductor_debug_jupyter.pipeline.views.panel import (
+    findings_view,
+    graphs_to_come,
+    header_view,
+    node_view,
+    source_view,
+)
 from inductor_debug_jupyter.pipeline.views.panel_parts import NO_NODE, Parts
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
@@ -104,7 +110,7 @@ class Panes:
             wire.OpenTab: lambda request: self.open_tab(request.tab, lambda text: report(request, text)),
             wire.SelectNode: self._select_node,
             wire.BindNode: self._bind,
-            wire.CompareStages: self._compare_stages,
+            wire.CompareStages: lambda request: self._compare_stages(request, lambda text: report(request, text)),
             wire.ExplainRule: self._explain,
             wire.WriteReport: self._write_report,
             **self.graph.answers(),
@@ -113,6 +119,7 @@ class Panes:
         parts["header"] = header
         parts["tab"] = tab if tab in there else header["tab"]
         parts["graph_choices"] = self.lookup.choices
+        parts["graphs_to_come"] = graphs_to_come(record)
         cells = [label for label in record.sources if label.startswith("In [")] or [*record.sources][:1]
         parts["sources"] = source_view(record, self.lookup, cells)
         if live.binder is not None:
@@ -169,8 +176,12 @@ class Panes:
             self.graph.colour("budget")
             self.select(chosen)
 
-    def _compare_stages(self, request: wire.CompareStages) -> None:
-        """Open the Compare tab with two stages of one compile."""
+    def _compare_stages(self, request: wire.CompareStages, report: Callable[[str], None]) -> None:
+        """Open the Compare tab with two stages of one compile; a stage that Inductor has not made is made now."""
+        to_come = self.parts["graphs_to_come"].get(request.compile_id, ())
+        if self.live.complete is not None and {request.before, request.after} & {*to_come}:
+            report(BEING_MADE)
+            self.live.complete()
         compared = ComparedStages(self.record, request.compile_id, request.before, request.after)
         self._fill.pop(COMPARE, None)
         self._compare(compared, compared.first)
@@ -273,6 +284,7 @@ class Panes:
         """The same record with stages that were made since: what is on show stays as it is."""
         self.record, self.lookup = record, Lookup(record)
         self.parts["graph_choices"] = self.lookup.choices
+        self.parts["graphs_to_come"] = graphs_to_come(record)
         self.parts["overview"] = overview_view(record, self.lookup)
         if self.live.binder is not None:
             self.parts["binding"] = {"can_bind": True, "compiled": self.live.binder.compiled}

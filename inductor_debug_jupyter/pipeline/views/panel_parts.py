@@ -44,6 +44,7 @@ EMPTY: dict[str, Any] = {
     "findings": [],
     "sources": {},  # label → the cell or file; a library's files come when something on them is chosen
     "graph_choices": [],
+    "graphs_to_come": {},  # compile id → stages that are made when they are asked for
     "graph": NO_GRAPH,
     "graph_paint": NO_PAINT,
     "graph_found": NOTHING_FOUND,

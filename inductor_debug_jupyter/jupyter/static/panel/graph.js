@@ -113,19 +113,25 @@ export class GraphPane {
     this.parts.stage.hidden = !choices.length;
   }
 
+  /** The stages of this compile in their order, also those that are still to be made. @returns {string[]} */
+  stages() {
+    const { compile_id } = this.picture;
+    const made = this.store.get("graph_choices").filter((one) => one.compile_id === compile_id).map((one) => one.stage);
+    return [...new Set([...made, ...(this.store.get("graphs_to_come")[compile_id] ?? [])])];
+  }
+
   /** The other stages of this compile, to compare with. */
   fillOthers() {
-    const { compile_id, stage } = this.picture;
-    const others = this.linked || this.wire.isSaved ? [] : this.store.get("graph_choices").filter((one) => one.compile_id === compile_id && one.stage !== stage);
-    this.parts.compare.replaceChildren(make("option", "", "Compare with…", { value: "" }), ...others.map((one) => make("option", "", one.stage, { value: one.stage })));
+    const others = this.linked || this.wire.isSaved ? [] : this.stages().filter((stage) => stage !== this.picture.stage);
+    this.parts.compare.replaceChildren(make("option", "", "Compare with…", { value: "" }), ...others.map((stage) => make("option", "", stage, { value: stage })));
     this.parts.compare.hidden = !others.length;
   }
 
   /** Both stages side by side, the earlier one first. @param {string} other */
   compareWith(other) {
     const { compile_id, stage } = this.picture;
-    const stages = this.store.get("graph_choices").filter((one) => one.compile_id === compile_id && [stage, other].includes(one.stage)).map((one) => one.stage);
-    this.wire.ask("compare_stages", { compile_id, before: stages[0], after: stages[1] }, { pane: this.store.get("tab"), words: "Matching the two graphs…" });
+    const [before, after] = this.stages().filter((one) => one === stage || one === other);
+    this.wire.ask("compare_stages", { compile_id, before, after }, { pane: this.store.get("tab"), words: "Matching the two graphs…" });
   }
 
   /** A new picture came: parse it, tag its shapes, and place it. */
@@ -530,7 +536,7 @@ export function graphPane({ store, wire, signal, linked }) {
   const watch = new ResizeObserver(() => pane.place());
   watch.observe(pane.area);
   signal.addEventListener("abort", () => watch.disconnect());
-  store.follow(["graph_choices"], signal, () => {
+  store.follow(["graph_choices", "graphs_to_come"], signal, () => {
     pane.fillChoices();
     pane.fillOthers();
   });

@@ -58,7 +58,7 @@ const TABS = {
 
 /** The parts of the state, as in panel_parts.py. */
 export const PARTS = [
-  "header", "trouble", "tab", "selection", "overview", "findings", "sources", "graph_choices", "graph", "graph_paint", "graph_found", "graph_lit",
+  "header", "trouble", "tab", "selection", "overview", "findings", "sources", "graph_choices", "graphs_to_come", "graph", "graph_paint", "graph_found", "graph_lit",
   "comparison", "comparison_graphs", "comparison_paints", "comparison_found", "comparison_lit", "node", "binding", "bound", "page", "report", "guards", "guard_inputs", "guard_answer", "code_documents", "code_nodes", "code_document", "placement", "transfers",
   "memory", "diff", "diff_shown", "diff_place", "diff_slice", "diff_point", "budget", "what_if", "trials", "trial_shown", "fixes", "charts", "widgets", "room",
 ];
