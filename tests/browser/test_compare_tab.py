@@ -62,7 +62,7 @@ def test_two_stages_are_compared_by_one_choice_in_the_graph_tab(lab: LabPage) ->
     choice.select_option("dynamo")
     panel.locator("[data-idj='tab'][data-tab='compare'][aria-selected='true']").wait_for()
     row = panel.locator("[data-idj='difference']")
-    assert row.first.text_content() == "≠ changedlinearbecame t, addmmIn [1], line 9 · layers.0.up"
+    assert row.first.text_content() == "≠ changedlinearbecame t, addmmIn [1], line 11 · layers.0.up"
     # The first difference is lit on both sides, at the same height, with a sign beside its colour.
     lit(panel, "before").wait_for()
     assert lit(panel, "after").count() == 2
@@ -92,7 +92,7 @@ def test_two_stages_are_compared_by_one_choice_in_the_graph_tab(lab: LabPage) ->
 def test_two_runs_are_compared_by_the_magic_and_by_showing_the_comparison(lab: LabPage) -> None:
     panel = lab.panel_of("compare/runs.ipynb", [*CELLS, "before.compare(after)"], cell=3)
     panel.locator("[data-idj='changes']").filter(has_text="nodes-changed").wait_for()
-    assert panel.locator("[data-idj='difference']").all_text_contents() == ["+ newsinIn [1], line 22"]
+    assert panel.locator("[data-idj='difference']").all_text_contents() == ["+ newsinIn [1], line 24"]
     lit(panel, "after").filter(has_text="sin").wait_for()
     assert lit(panel, "before").count() == 0
     panel.locator("[data-idj='pair-told']").filter(has_text="sin: only after").wait_for()

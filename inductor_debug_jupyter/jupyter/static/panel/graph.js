@@ -77,6 +77,8 @@ export class GraphPane {
     this.held = null;
     /** All boxes were opened: the new picture begins readable, wherever the old one was. */
     this.openedAll = false;
+    /** Shapes that are brought in sight although nothing is lit. @type {string[]} */
+    this.near = [];
     /** The shape that the arrow keys are on. */
     this.cursor = "";
     this.area = make("div", "idj-area", "", { tabindex: 0, role: "application", "data-idj": "graph",
@@ -228,6 +230,7 @@ export class GraphPane {
     this.placed = true;
     this.minimap.draw(this.camera, this.groups.values());
     if (this.litShape()) this.reveal();
+    else if (this.bringNear(this.near)) return;
     else if (first && this.camera.scale >= READABLE) this.camera.reveal(first);
   }
 
@@ -286,8 +289,10 @@ export class GraphPane {
 
   /** Bring a shape in sight that is not lit: what is chosen in the other graph would be near it. @param {string[]} ids */
   bringNear(ids) {
+    this.near = ids;
     const group = ids.map((id) => this.groups.get(id)).find(Boolean);
     if (group && this.placed) this.camera?.reveal(group);
+    return Boolean(group);
   }
 
   /** Somebody wants that graph to be on show: until Python sends it, the old one is greyed. @param {any} goal */
