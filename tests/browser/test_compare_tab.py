@@ -71,9 +71,9 @@ def test_two_stages_are_compared_by_one_choice_in_the_graph_tab(lab: LabPage) ->
 
     # Another difference: Python's answer is lit on both sides.
     row.nth(1).click()
-    lit(panel, "before").filter(has_text="gelu").wait_for()
-    lit(panel, "after").filter(has_text="gelu").wait_for()
-    assert "gelu" in lab.python("before.selection['node']"), "the session follows, and with it the other tabs"
+    lit(panel, "before").filter(has_text="down: linear").wait_for()
+    lit(panel, "after").filter(has_text="addmm").wait_for()
+    assert lab.python("before.selection['node']") == "linear_1", "the session follows, and with it the other tabs"
 
     # A click in one graph chooses in the other.
     names = lab.python("[n.name for n in before.captures[0].graph('forward').calls if 'softmax' in n.target]")
@@ -95,13 +95,16 @@ def test_two_runs_are_compared_by_the_magic_and_by_showing_the_comparison(lab: L
     assert panel.locator("[data-idj='difference']").all_text_contents() == ["+ newsinIn [1], line 24"]
     lit(panel, "after").filter(has_text="sin").wait_for()
     assert lit(panel, "before").count() == 0
-    panel.locator("[data-idj='pair-told']").filter(has_text="sin: only after").wait_for()
+    panel.locator("[data-idj='pair-told']").filter(has_text="x_6 (sin): only after").wait_for()
 
-    # Both sides stay folded, and open and close together.
-    group = side(panel, "before").locator("[data-idj='group']").filter(has_text="layers.0")
-    group.first.dispatch_event("click")
+    # Boxes open and close together, although the layers are one box on one side and two on the other.
+    side(panel, "before").locator("[data-idj='collapse-all']").click()
     for name in ("before", "after"):
-        side(panel, name).locator("[data-idj='frame']").filter(has_text="layers.0").wait_for()
+        side(panel, name).locator("[data-idj='group']").filter(has_text="layers").first.wait_for()
+        assert side(panel, name).locator("[data-idj='frame']").count() == 0
+    side(panel, "before").locator("[data-idj='expand-all']").click()
+    for name in ("before", "after"):
+        side(panel, name).locator("[data-idj='frame']").filter(has_text="layers.0").first.wait_for()
 
     _they_move_together(lab, panel)
     lab.dark()

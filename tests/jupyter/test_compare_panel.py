@@ -81,7 +81,8 @@ def test_a_choice_in_one_graph_chooses_in_the_other_and_in_the_session() -> None
     assert panel.comparison_lit["told"] == "cos_2: the same on both sides"
     assert panel.comparison_lit["acting"] == "after"
     assert panel.comparison_graphs is pictures, "pictures that did not change are not sent again"
-    assert (panel.selection["node"], panel.selection["line"]) == ("cos_2", 3)
+    chosen = panel.selection
+    assert (chosen["stage"], chosen["node"], chosen["line"]) == ("post_grad", "cos_2", 3), "the one that was clicked"
     assert ask(panel, "show_difference", difference=0) == ""
     assert panel.comparison_lit["row"] == 0
     open_tab(panel, "graph")

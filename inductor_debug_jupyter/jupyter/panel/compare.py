@@ -237,10 +237,16 @@ class ComparePane:
         of_both = {"told": graphs.told(), "row": graphs.number_of_chosen(), "acting": graphs.acting}
         parts["comparison_lit"] = {**lit, **of_both}
         if told:
-            for at, side in enumerate(SIDES):
-                if lit[side]["selection"] and self._compared.records[at] is self._compared.records[1]:
-                    self._on_select(lit[side]["selection"])
-                    break
+            self._select_in_session()
+
+    def _select_in_session(self) -> None:
+        """What was chosen, or else its partner, becomes the selection of the panel's own session, if it has it."""
+        own, acting = self._compared.records[1], self._both.acting
+        for side in sorted(SIDES, key=lambda side: side != acting):
+            chosen = self._both.lit(side)["selection"]
+            if chosen and self._compared.records[SIDES.index(side)] is own:
+                self._on_select(chosen)
+                return
 
 
 def _side(request: wire.GraphRequest) -> Side:

@@ -20,7 +20,9 @@ from inductor_debug_jupyter.pipeline.drawing.colours import CHANGES, TITLES, pai
 from inductor_debug_jupyter.pipeline.drawing.folding import Box
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphView
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
+from inductor_debug_jupyter.pipeline.views.labels import op_of
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.view_types import Row
 
@@ -186,7 +188,7 @@ class PairedGraphs:
 
     def told(self) -> str:
         """What is chosen, in words: the nodes of both sides, and what became of them."""
-        before, after = (", ".join(place[2] for place in self._halves[side].lit) for side in SIDES)
+        before, after = (", ".join(self._called(side, place) for place in self._halves[side].lit) for side in SIDES)
         if not before or not after:
             return f"{before or after}: only {'before' if before else 'after'}" if before or after else ""
         chosen = [half.chosen for half in self._halves.values()]
@@ -222,6 +224,12 @@ class PairedGraphs:
     def _node(self, side: Side, place: Place) -> NodeRecord | None:
         graph = self._halves[side].lookup.graphs.get(place[:2])
         return graph.node(place[2]) if graph is not None else None
+
+    def _called(self, side: Side, place: Place) -> str:
+        """A node's name, with its op where the name does not have it."""
+        node = self._node(side, place)
+        op = op_of(node) if node is not None else ""
+        return plain(place[2] if op in place[2] else f"{place[2]} ({op})")
 
     def _light(self, side: Side, chosen: Place | None, lit: Iterable[Place]) -> None:
         half = self._halves[side]
