@@ -1,10 +1,14 @@
-"""``%inductor_debug --compare BEFORE AFTER``: two sessions, by variable, id or file."""
+"""``%inductor_debug --compare BEFORE AFTER``: two sessions, by variable, id or file; and how a comparison is displayed.
+
+In a notebook a comparison is a panel that opens on the Compare tab and, as an output of its own, the text with both
+folded graphs as pictures, which stays when there is no kernel.
+"""
 
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,8 @@ from IPython.display import display
 
 from inductor_debug_jupyter.pipeline.comparing import RunComparison
 from inductor_debug_jupyter.pipeline.errors import InductorDebugError
-from inductor_debug_jupyter.pipeline.records import SessionRecord
-from inductor_debug_jupyter.pipeline.reports.comparison_page import comparison_page
+from inductor_debug_jupyter.pipeline.harmless import encodable
+from inductor_debug_jupyter.pipeline.reports.comparison_snapshot import comparison_snapshot
 from inductor_debug_jupyter.pipeline.session import DebugSession
 from inductor_debug_jupyter.pipeline.settings import resolve
 from inductor_debug_jupyter.pipeline.store import SETTINGS, ArtifactStore
@@ -41,26 +45,28 @@ def runs_to_compare(line: str) -> list[str] | None:
 
 
 def compare_runs_of(shell: Any, runs: Sequence[str]) -> RunComparison:
-    """The comparison, which the notebook shows as text; graphs that differ are displayed side by side before it.
+    """The comparison, which the notebook displays by :func:`show_comparison`.
 
     Raises:
         UsageError: IPython's own, for a run that is not there.
     """
     try:
         before, after = (_session(shell, name) for name in runs)
-        comparison = before.compare(after)
+        return before.compare(after)
     except InductorDebugError as error:
         raise UsageError(f"%inductor_debug {_FLAG}: {error}") from None
-    _show_side_by_side(comparison, (before.record, after.record))
-    return comparison
 
 
-def _show_side_by_side(comparison: RunComparison, runs: tuple[SessionRecord, SessionRecord]) -> None:
-    """The comparison's page in a frame of its own, whose policy lets nothing in; where nothing differs, nothing."""
-    if any(graph.nodes for graph in comparison.graphs):
-        page = escape(comparison_page(comparison, runs), quote=True)
-        frame = f'<iframe srcdoc="{page}" style="width:100%;height:760px;border:0" title="Two runs compared"></iframe>'
-        display({"text/html": frame, "text/plain": ""}, raw=True)
+def show_comparison(shell: Any, comparison: RunComparison) -> None:
+    """Show a comparison where the shell can: as a panel with its snapshot in a notebook, else as text."""
+    if not hasattr(shell, "kernel"):
+        sys.stdout.write(encodable(str(comparison), sys.stdout.encoding) + "\n")
+        return
+    if comparison.runs is not None:
+        from inductor_debug_jupyter.jupyter.panel.widget import DebugPanel
+
+        display(DebugPanel.of_comparison(comparison))
+    display({"text/html": comparison_snapshot(comparison), "text/plain": str(comparison)}, raw=True)
 
 
 def _session(shell: Any, name: str) -> DebugSession:

@@ -7,13 +7,14 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from inductor_debug_jupyter.jupyter.cells import CellWatcher
-from inductor_debug_jupyter.jupyter.compare_magic import compare_runs_of, runs_to_compare
+from inductor_debug_jupyter.jupyter.compare_magic import compare_runs_of, runs_to_compare, show_comparison
 from inductor_debug_jupyter.jupyter.completion import magic_options
 from inductor_debug_jupyter.jupyter.display import make_panel, show_session
 from inductor_debug_jupyter.jupyter.help import magic_help, show_text
 from inductor_debug_jupyter.jupyter.magic_line import NAME, asks_for_text, read_options, strip_magic_line
 from inductor_debug_jupyter.jupyter.panel_registry import panels
 from inductor_debug_jupyter.pipeline.capture.sources import register_cell_labels
+from inductor_debug_jupyter.pipeline.comparing import RunComparison
 from inductor_debug_jupyter.pipeline.options import split_magic_line
 from inductor_debug_jupyter.pipeline.session import last_session, register_display
 
@@ -37,6 +38,7 @@ def load(shell: Any) -> None:
     shell.register_magic_function(_magic(shell, watcher), "line_cell", NAME)
     register_cell_labels(_cell_labels(shell))
     register_display(make_panel, lambda session: show_session(shell, session))
+    _displays(shell).for_type(RunComparison, lambda comparison: show_comparison(shell, comparison))
 
 
 def unload(shell: Any) -> None:
@@ -55,8 +57,14 @@ def unload(shell: Any) -> None:
     if hasattr(shell.display_pub, "unregister_hook"):
         shell.display_pub.unregister_hook(panels.published)
     shell.Completer.custom_matchers.remove(magic_options)
+    _displays(shell).pop(RunComparison, None)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(NAME, None)
+
+
+def _displays(shell: Any) -> Any:
+    """What IPython displays by calling a function of ours."""
+    return shell.display_formatter.ipython_display_formatter
 
 
 def _cell_labels(shell: Any) -> Any:

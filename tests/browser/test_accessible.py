@@ -40,8 +40,11 @@ def test_axe_finds_nothing_serious(lab: LabPage, request: pytest.FixtureRequest)
     panel = lab.panel_of("axe/axe.ipynb", CELLS)
     panel.locator("[data-idj='finding']").first.wait_for()
     lab.page.evaluate((tools / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    lab.open_tab(panel, "graph")
+    panel.locator("[data-idj='compare-with']").select_option("dynamo")
+    panel.locator("[data-idj='difference']").first.wait_for()
     tabs = panel.locator("[data-idj='tab']").evaluate_all("tabs => tabs.map(tab => tab.dataset.tab)")
-    assert len(tabs) == 10
+    assert len(tabs) == 11
     found = []
     for theme in ("light", "dark"):
         if theme == "dark":

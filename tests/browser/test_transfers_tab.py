@@ -57,10 +57,10 @@ def _the_overview_leads_to_the_transfers(lab: LabPage, panel: Locator) -> None:
     rows = panel.locator("[data-idj='device-event']")
     rows.first.wait_for()
     lines = rows.evaluate_all("rows => rows.map(row => row.querySelector('.idj-device-line').textContent)")
-    assert any(
-        line.startswith("copy_to_device: shape=[2, 65] dtype=float32 device_layout=[2, 2, 64] device_dtype=float16")
-        for line in lines
-    )
+    assert any("2×65 float32 · there 2×2×64 float16" in line for line in lines), lines
+    titles = rows.evaluate_all("rows => rows.map(row => row.title)")
+    logged = "copy_to_device: shape=[2, 65] dtype=float32 device_layout=[2, 2, 64] device_dtype=float16"
+    assert any(title.startswith(logged) for title in titles), "the log's line is the tooltip"
 
 
 def _a_kernel_lights_its_node_and_line_and_shows_its_spec(lab: LabPage, panel: Locator) -> None:

@@ -89,9 +89,13 @@ def test_compare_takes_variables_and_files(ready):
     ready.run("%inductor_debug --lower aot --no-panel --as before own(torch.ones(2, 3))")
     ready.run("%inductor_debug --lower aot --no-panel --as after own(torch.ones(4, 3))\nafter.save('after.json')")
     assert ready.value("'float32[2, 3] → float32[4, 3]' in str(before.compare(after))") == "True"
-    shown = ready.run("%inductor_debug --compare before after").results
-    assert "nodes-changed" in shown[0]
-    assert ready.run("%inductor_debug --compare before after.json").results == shown
+    for line in ("%inductor_debug --compare before after", "%inductor_debug --compare before after.json"):
+        panel, snapshot = ready.run(line).displays
+        assert "application/vnd.jupyter.widget-view+json" in panel
+        assert "nodes-changed" in snapshot["text/plain"]
+        assert snapshot["text/html"].count("<img ") == 2, "both graphs, for readers without a kernel"
+    assert len(ready.run("before.compare(after)").displays) == 2, "a comparison is displayed alike"
+    assert ready.run("str(before.compare(after))").displays == []
     for bad, told in (("before", "give two runs"), ("before nothing", "no session 'nothing'"), ("x y.json", "cannot")):
         outcome = ready.run(f"%inductor_debug --compare {bad}")
         assert "--compare: " in outcome.stderr + outcome.error

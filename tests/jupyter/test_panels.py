@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from panel_requests import ask, open_tab
 import inductor_debug_jupyter.jupyter.panel.widget as widget
 import inductor_debug_jupyter.pipeline.drawing.graph_view as graph_view
 from inductor_debug_jupyter.jupyter.panel import DebugPanel, wire
+from inductor_debug_jupyter.jupyter.panel.code import BEING_MADE, NOT_MADE
 from inductor_debug_jupyter.jupyter.panel.live_parts import LiveParts
+from inductor_debug_jupyter.jupyter.panel.widget import STOPPED
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
@@ -28,6 +31,7 @@ from inductor_debug_jupyter.pipeline.records import (
     SourceLine,
     Violation,
 )
+from inductor_debug_jupyter.pipeline.records.deferred_texts import DeferredTexts
 from inductor_debug_jupyter.pipeline.session import DebugSession
 
 STATIC = Path(widget.__file__).parents[1] / "static" / "panel"
@@ -344,3 +348,43 @@ def test_without_findings_the_culprit_or_the_first_break_is_chosen() -> None:
         "add",
     )
     assert DebugPanel(record(findings=())).selection["line"] == 0
+
+
+class _ToBeMade:
+    """What Inductor has not made yet."""
+
+    def make(self) -> Any:
+        raise AssertionError("the session makes it, not the panel")
+
+
+def _unfinished(complete: Any) -> DebugPanel:
+    done = record().captures[0]
+    texts = DeferredTexts({"code": "def call(): pass"}, _ToBeMade())
+    return DebugPanel(record(captures=(replace(done, texts=texts),), findings=()), LiveParts(complete=complete))
+
+
+def test_generated_code_is_being_made_and_an_interrupt_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def interrupted() -> None:
+        seen.append(panel.code_document["note"])
+        raise KeyboardInterrupt
+
+    panel = _unfinished(interrupted)
+    progress: list[Any] = []
+    monkeypatch.setattr(panel, "send", progress.append)
+    assert ask(panel, "open_tab", tab="code") == STOPPED
+    assert seen == [BEING_MADE], "said before it is made"
+    assert [each["text"] for each in progress] == [BEING_MADE], "and where the page waits"
+    assert panel.code_document["note"] == NOT_MADE, "nothing claims to be on its way"
+    assert ask(panel, "open_tab", tab="overview") == ""
+    assert ask(panel, "open_tab", tab="code") == STOPPED, "it is tried again"
+
+
+def test_generated_code_that_cannot_be_made_is_an_error_in_the_panel() -> None:
+    def failing() -> None:
+        raise OSError("no compiler")
+
+    panel = _unfinished(failing)
+    assert "no compiler" in ask(panel, "open_tab", tab="code")
+    assert panel.code_document["note"] == NOT_MADE

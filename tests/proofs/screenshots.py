@@ -76,6 +76,37 @@ compiled = torch.compile(scale)""",
 for rows, mode in ((4, "a"), (7, "a"), (7, "c"), (7, "b")):
     compiled(torch.ones(rows, 3), 2, mode)""",
     ),
+    "compared": (
+        """from torch.nn import functional as F
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 128), nn.Linear(128, 64)
+
+    def forward(self, x, late):
+        h = F.gelu(self.up(x))
+        return x + (self.down(h).softmax(-1) if late else self.down(h).relu())
+
+class Net(nn.Module):
+    def __init__(self, late):
+        super().__init__()
+        self.layers, self.late = nn.ModuleList(Layer() for _ in range(12)), late
+
+    def forward(self, x):
+        for number, layer in enumerate(self.layers):
+            x = layer(x, self.late and number > 8)
+        return x
+
+before, after = Net(False).eval(), Net(True).eval()""",
+        """%%inductor_debug --target stick128 --lower aot --no-panel --as first
+with torch.no_grad():
+    before(torch.randn(8, 64))""",
+        """%%inductor_debug --target stick128 --lower aot --no-panel --as second
+with torch.no_grad():
+    after(torch.randn(8, 64))""",
+        "%inductor_debug --compare first second",
+    ),
 }
 _HEIGHT = 1700
 """So high that every panel is in sight: charts are drawn when they are."""

@@ -27,7 +27,9 @@ PAGE = """<style>
 
 def test_bad_arguments_get_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["screenshots", "--subjects", "vit,resnet"]) == 2
-    assert "--subjects: 'resnet' is not allowed; allowed: vit, gpt2, faulty, breaks" in capsys.readouterr().err
+    assert (
+        "--subjects: 'resnet' is not allowed; allowed: vit, gpt2, faulty, breaks, compared" in capsys.readouterr().err
+    )
     assert main(["screenshots", "--widths", "wide"]) == 2
     assert "--widths" in capsys.readouterr().err
 

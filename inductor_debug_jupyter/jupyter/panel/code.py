@@ -12,7 +12,8 @@ from inductor_debug_jupyter.pipeline.views.panel_parts import NO_DOCUMENT, Parts
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 
 TAB = "code"
-BEING_MADE = "Inductor is making this now…"
+BEING_MADE = "Inductor is making the generated code now…"
+NOT_MADE = "the generated code was not made; open another tab and this one again"
 
 
 class CodePane:
@@ -39,6 +40,10 @@ class CodePane:
     def say_being_made(self) -> None:
         """Say that the generated code is being made."""
         self._parts["code_document"] = {**NO_DOCUMENT, "note": BEING_MADE}
+
+    def say_not_made(self) -> None:
+        """Say that making it was stopped."""
+        self._parts["code_document"] = {**NO_DOCUMENT, "note": NOT_MADE}
 
     def show(self, chosen: dict[str, Any]) -> None:
         """Show the graph and the document of the selection; without one, nothing changes."""

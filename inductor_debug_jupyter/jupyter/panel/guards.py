@@ -25,6 +25,8 @@ _WORDS = {"first": "first compile", "resumed": "after a break", "recompile": "re
 _SIGNS = {"first": "", "resumed": "✂ ", "recompile": "↻ ", "refused": "✗ "}
 """Before the bar's name, so that colour alone says nothing."""
 _HEIGHT = 116
+_WITH_CALL = 4
+"""The labels of so many bars have room for the number of the call in a narrow window."""
 _LEAST_BARS = 2
 
 
@@ -93,7 +95,7 @@ class GuardsPane:
 
         longest = max(bar["seconds"] for bar in self._bars)
         x_scale, y_scale = bqplot.OrdinalScale(), bqplot.LinearScale(min=0, max=1.3 * (longest or 1.0))  # for the title
-        labels = [_label(bar) for bar in self._bars]
+        labels = [_label(bar, with_call=len(self._bars) <= _WITH_CALL) for bar in self._bars]
         bars = bqplot.Bars(
             x=labels,
             y=[bar["seconds"] for bar in self._bars],
@@ -132,6 +134,6 @@ def _answer_view(answer: Any) -> dict[str, str]:
     }
 
 
-def _label(bar: CompileBar) -> str:
-    call = f" · call {bar['call']}" if bar["call"] else ""
+def _label(bar: CompileBar, *, with_call: bool) -> str:
+    call = f" · call {bar['call']}" if bar["call"] and with_call else ""
     return f"{_SIGNS[bar['kind']]}{bar['compile_id']}{call}"

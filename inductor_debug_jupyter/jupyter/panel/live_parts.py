@@ -11,6 +11,7 @@ from inductor_debug_jupyter.jupyter.panel.fixes import FixController
 from inductor_debug_jupyter.jupyter.panel.guards import GuardQueries
 from inductor_debug_jupyter.jupyter.panel.node_binder import NodeBinder
 from inductor_debug_jupyter.jupyter.panel.what_if import WhatIfRunner
+from inductor_debug_jupyter.pipeline.comparing import RunComparison
 from inductor_debug_jupyter.pipeline.diff.slices import LivePairs
 from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 
@@ -31,6 +32,7 @@ class LiveParts:
         trier: runs what-ifs for the What if tab; without one there is no such tab.
         report: writes the report, and answers with its file.
         complete: makes what Inductor has not made yet.
+        comparison: with another run, for the Compare tab.
         variable: what the user calls the session.
     """
 
@@ -43,6 +45,7 @@ class LiveParts:
     trier: WhatIfRunner | None = None
     report: Callable[[], Path] | None = None
     complete: Callable[[], Any] | None = None
+    comparison: RunComparison | None = None
     variable: str = "session"
 
     @classmethod

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from inductor_debug_jupyter.jupyter.panel import wire
+from inductor_debug_jupyter.jupyter.panel.code import BEING_MADE, CodePane
 from inductor_debug_jupyter.jupyter.panel.code import TAB as CODE
-from inductor_debug_jupyter.jupyter.panel.code import CodePane
+from inductor_debug_jupyter.jupyter.panel.compare import TAB as COMPARE
+from inductor_debug_jupyter.jupyter.panel.compare import Compared, ComparedRuns, ComparedStages, ComparePane
 from inductor_debug_jupyter.jupyter.panel.graph import GraphPane
 from inductor_debug_jupyter.jupyter.panel.guards import TAB as GUARDS
 from inductor_debug_jupyter.jupyter.panel.guards import GuardsPane
@@ -30,7 +32,13 @@ from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import without_outputs
 from inductor_debug_jupyter.pipeline.views.numerics import budget_view
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
-from inductor_debug_jupyter.pipeline.views.panel import findings_view, header_view, node_view, source_view
+from inductor_debug_jupyter.pipeline.views.panel import (
+    findings_view,
+    graphs_to_come,
+    header_view,
+    node_view,
+    source_view,
+)
 from inductor_debug_jupyter.pipeline.views.panel_parts import NO_NODE, Parts
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
@@ -44,8 +52,13 @@ TRANSFERS_SENT = 2_000
 """So many transfers, and so many kernels, go to the browser; the summary counts all."""
 
 BUDGET = "budget"
+COMPARE_TAB = TabView(id=COMPARE, title="Compare", badge="", kind="")
 Changed = Callable[[Callable[[], None]], None]
 """Calls a function that writes parts, shows what goes wrong in it, and sends what it changed."""
+
+
+def _not_reported(_: str) -> None:
+    """What is done for a tab that no request of the page opened is told to nobody."""
 
 
 class Panes:
@@ -81,6 +94,9 @@ class Panes:
         header = header_view(record)
         if live.trier is not None and record.captures:
             header["tabs"].append(TabView(id=WHAT_IF, title="What if", badge="", kind=""))
+        if live.comparison is not None:
+            header["tabs"].insert(0, COMPARE_TAB)
+            header["tab"] = COMPARE
         header["variable"] = live.variable
         there = {each["id"] for each in header["tabs"]}
         views = live.views or GraphViews(record, lookup=self.lookup)
@@ -88,11 +104,13 @@ class Panes:
         self.code = CodePane(parts, record, self.lookup) if CODE in there else None
         self.what_if: WhatIfPane | None = None
         self.diff: KernelDiffPane | None = None
+        self._comparing: ComparePane | None = None
         self._handlers: wire.Handlers = {
             wire.Select: lambda request: self.select(request.selection),
-            wire.OpenTab: lambda request: self.open_tab(request.tab),
+            wire.OpenTab: lambda request: self.open_tab(request.tab, lambda text: report(request, text)),
             wire.SelectNode: self._select_node,
             wire.BindNode: self._bind,
+            wire.CompareStages: lambda request: self._compare_stages(request, lambda text: report(request, text)),
             wire.ExplainRule: self._explain,
             wire.WriteReport: self._write_report,
             **self.graph.answers(),
@@ -101,6 +119,7 @@ class Panes:
         parts["header"] = header
         parts["tab"] = tab if tab in there else header["tab"]
         parts["graph_choices"] = self.lookup.choices
+        parts["graphs_to_come"] = graphs_to_come(record)
         cells = [label for label in record.sources if label.startswith("In [")] or [*record.sources][:1]
         parts["sources"] = source_view(record, self.lookup, cells)
         if live.binder is not None:
@@ -132,6 +151,9 @@ class Panes:
             self._add(DIFF, self.diff.fill, self.diff.answers())
         if record.error_budget is not None:
             self._add(BUDGET, self._fill_budget, {})
+        if self.live.comparison is not None:
+            comparison = self.live.comparison
+            self._add(COMPARE, lambda: self._compare(ComparedRuns(comparison), 0), {})
 
     def _add(self, tab: str, fill: Callable[[], None], handlers: wire.Handlers) -> None:
         self._fill[tab] = fill
@@ -154,6 +176,36 @@ class Panes:
             self.graph.colour("budget")
             self.select(chosen)
 
+    def _compare_stages(self, request: wire.CompareStages, report: Callable[[str], None]) -> None:
+        """Open the Compare tab with two stages of one compile; a stage that Inductor has not made is made now."""
+        to_come = self.parts["graphs_to_come"].get(request.compile_id, ())
+        if self.live.complete is not None and {request.before, request.after} & {*to_come}:
+            report(BEING_MADE)
+            self.live.complete()
+        compared = ComparedStages(self.record, request.compile_id, request.before, request.after)
+        self._fill.pop(COMPARE, None)
+        self._compare(compared, compared.first)
+        header = self.parts["header"]
+        if COMPARE not in [each["id"] for each in header["tabs"]]:
+            at = next((at for at, each in enumerate(header["tabs"], 1) if each["id"] == "graph"), 0)
+            self.parts["header"] = {**header, "tabs": [*header["tabs"][:at], COMPARE_TAB, *header["tabs"][at:]]}
+        self.parts["tab"] = COMPARE
+
+    def _compare(self, compared: Compared, number: int) -> None:
+        pane = ComparePane(self.parts, compared, self._follow_comparison)
+        pane.show(number)
+        self._comparing = pane
+        self._handlers |= pane.answers()
+
+    def _follow_comparison(self, chosen: dict[str, Any]) -> None:
+        """A node was chosen in the Compare tab: the other tabs show it when they are opened."""
+        if chosen == self.parts["selection"]:
+            return
+        self._choose(cast(Selection, chosen))
+        self._show_node(chosen)
+        if self.on_select is not None:
+            self.on_select(chosen)
+
     def leave(self) -> None:
         """Stop following the session's graphs."""
         self.graph.leave()
@@ -165,8 +217,12 @@ class Panes:
             UsageError: this session has no such pane.
             Exception: whatever goes wrong on the way.
         """
-        fixes = {} if self.live.fixes is None else self.live.fixes.answers()
-        handler = self._handlers.get(type(request)) or fixes.get(type(request))
+        if isinstance(request, wire.GraphRequest) and request.side:
+            handlers = {} if self._comparing is None else self._comparing.of_one_side()
+        else:
+            fixes = {} if self.live.fixes is None else self.live.fixes.answers()
+            handlers = {**fixes, **self._handlers}
+        handler = handlers.get(type(request))
         if handler is None:
             raise UsageError(f"this session has nothing that could answer {type(request).__name__}")
         handler(request)
@@ -191,8 +247,8 @@ class Panes:
 
     # Tabs
 
-    def open_tab(self, tab: str) -> None:
-        """Show a tab; the first time, make what it shows.
+    def open_tab(self, tab: str, report: Callable[[str], None] = _not_reported) -> None:
+        """Show a tab; the first time, make what it shows. ``report`` says what that takes, where it takes long.
 
         Raises:
             NotFoundError: there is no such tab.
@@ -209,20 +265,26 @@ class Panes:
         if tab in ("findings", "graph", BUDGET, "guards", "placement", "transfers"):
             self._show_node(chosen)
         elif tab == CODE and self.code is not None:
-            self._show_code(self.code, chosen)
+            self._show_code(self.code, chosen, report)
 
-    def _show_code(self, code: CodePane, chosen: dict[str, Any]) -> None:
+    def _show_code(self, code: CodePane, chosen: dict[str, Any], report: Callable[[str], None]) -> None:
         """Show the Code tab; what Inductor has not made yet is made now, and the session's news bring it."""
         code.show(chosen)
         if self.live.complete is not None and any(capture.rest for capture in self.record.captures):
             code.say_being_made()
             self.parts.flush()
-            self.live.complete()
+            report(BEING_MADE)
+            try:
+                self.live.complete()
+            except BaseException:
+                code.say_not_made()
+                raise
 
     def show_completed(self, record: SessionRecord) -> None:
         """Take over a record that has more stages than before; tab and selection stay."""
         self.record, self.lookup = record, Lookup(record)
         self.parts["graph_choices"] = self.lookup.choices
+        self.parts["graphs_to_come"] = graphs_to_come(record)
         self.parts["overview"] = overview_view(record, self.lookup)
         if self.live.binder is not None:
             self.parts["binding"] = {"can_bind": True, "compiled": self.live.binder.compiled}
@@ -237,7 +299,7 @@ class Panes:
             key = (chosen["compile_id"], chosen["stage"])
             if key not in self.lookup.graphs and first is not None:
                 self.graph.show(*first)
-            self.graph.light(chosen)
+        self.graph.light(chosen)
 
     # The selection
 

@@ -27,6 +27,7 @@ from inductor_debug_jupyter.jupyter.panel.live_parts import NOT_LIVE, LiveParts
 from inductor_debug_jupyter.jupyter.panel.panes import Panes
 from inductor_debug_jupyter.jupyter.panel.widget_closing import close_all
 from inductor_debug_jupyter.jupyter.panel_registry import panels
+from inductor_debug_jupyter.pipeline.comparing import RunComparison
 from inductor_debug_jupyter.pipeline.errors import UsageError
 from inductor_debug_jupyter.pipeline.records import SessionRecord
 from inductor_debug_jupyter.pipeline.reports import panel_assets
@@ -35,6 +36,7 @@ from inductor_debug_jupyter.pipeline.views.panel_parts import EMPTY, Parts
 from inductor_debug_jupyter.pipeline.views.short_text import short_text
 from inductor_debug_jupyter.pipeline.views.view_types import Selection
 
+STOPPED = "interrupted: what was asked is not done; ask again"
 GONE = "this panel is gone: its cell ran again, or it was closed; session.panel() makes a new one"
 
 _PARTS = {name: traitlets.Any(empty).tag(sync=True) for name, empty in EMPTY.items()}
@@ -81,6 +83,17 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
         panel._listen_to(session)
         return panel
 
+    @classmethod
+    def of_comparison(cls, comparison: RunComparison) -> DebugPanel:
+        """The panel of a comparison: the later run's, which opens on the Compare tab.
+
+        Raises:
+            UsageError: the comparison has its runs no more.
+        """
+        if comparison.runs is None:
+            raise UsageError("this comparison has its runs no more: compare the sessions again")
+        return cls(comparison.runs[1], replace(NOT_LIVE, comparison=comparison))
+
     @property
     def is_closed(self) -> bool:
         """Whether it is gone from the page."""
@@ -120,11 +133,13 @@ class DebugPanel(_StateWidget):  # type: ignore[misc]  # anywidget has no type i
     # What the page asks
 
     def answer(self, content: object) -> wire.Answer:
-        """Carry out what a message of the page asks; every error is an answer."""
+        """Carry out what a message of the page asks; every error is an answer, and so is an interrupt of the kernel."""
         number = wire.id_of(content)
         try:
             with self._lock:
                 self._carry_out(wire.read(content))
+        except KeyboardInterrupt:  # it was meant for this request: no cell is running
+            return wire.Failed(number, STOPPED)
         except Exception as error:
             return wire.Failed(number, wire.error_text(error))
         return wire.Done(number)

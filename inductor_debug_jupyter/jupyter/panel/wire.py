@@ -53,14 +53,20 @@ class RememberRoom(Request, frozen=True, kw_only=True, tag="remember_room"):
     hidden: list[str] = []
 
 
-class ShowGraph(Request, frozen=True, kw_only=True, tag="show_graph"):
+class GraphRequest(Request, frozen=True, kw_only=True):
+    """What is asked about a graph; with a ``side``, about one of the two in the Compare tab."""
+
+    side: Literal["", "before", "after"] = ""
+
+
+class ShowGraph(GraphRequest, frozen=True, kw_only=True, tag="show_graph"):
     """Draw another graph."""
 
     compile_id: str
     stage: str
 
 
-class GraphAction(Request, frozen=True, kw_only=True, tag="graph_action"):
+class GraphAction(GraphRequest, frozen=True, kw_only=True, tag="graph_action"):
     """Open or close a ``box`` of the graph, or all of them, or colour it ``by`` something."""
 
     do: Literal["expand", "collapse", "expand_all", "collapse_all", "colour"]
@@ -68,16 +74,41 @@ class GraphAction(Request, frozen=True, kw_only=True, tag="graph_action"):
     by: str = ""
 
 
-class SearchGraph(Request, frozen=True, kw_only=True, tag="search_graph"):
+class SearchGraph(GraphRequest, frozen=True, kw_only=True, tag="search_graph"):
     """Search the graph for a text."""
 
     text: str
 
 
-class SelectNode(Request, frozen=True, kw_only=True, tag="select_node"):
-    """Choose a node by its name: a search found it in a closed box, so the page does not know where it stands."""
+class SelectNode(GraphRequest, frozen=True, kw_only=True, tag="select_node"):
+    """Choose a node by its name: a search found it in a closed box, so the page does not know where it stands.
+
+    In the Compare tab every choice is one of these; without a compile id and a stage it is in the graph on show.
+    """
 
     node: str
+    compile_id: str = ""
+    stage: str = ""
+
+
+class CompareStages(Request, frozen=True, kw_only=True, tag="compare_stages"):
+    """Open the Compare tab with two stages of one compile."""
+
+    compile_id: str
+    before: str
+    after: str
+
+
+class ShowPair(Request, frozen=True, kw_only=True, tag="show_pair"):
+    """Show another pair of graphs of the comparison, by its number in the list."""
+
+    pair: int
+
+
+class ShowDifference(Request, frozen=True, kw_only=True, tag="show_difference"):
+    """Choose the nodes of one difference, by its number in the list."""
+
+    difference: int
 
 
 class ShowNodes(Request, frozen=True, kw_only=True, tag="show_nodes"):
@@ -206,6 +237,7 @@ class FixAll(FixitRequest, frozen=True, kw_only=True, tag="fix_all"):
 AnyRequest = (
     Select | OpenTab | ToggleQuickRun | Dismiss | RememberRoom
     | ShowGraph | GraphAction | SearchGraph | SelectNode
+    | CompareStages | ShowPair | ShowDifference
     | ShowNodes | ShowDocument | WouldRecompile | BindNode | ShowMemory | ExplainRule | WriteReport
     | ShowOutput | PickDiffCell | ShowDiffSlice
     | TryOut | ShowTrial | SaveTrial

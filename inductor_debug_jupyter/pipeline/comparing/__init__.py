@@ -6,6 +6,8 @@
   ``graph_pairs``: two graphs side by side.
   ``stages``: what the passes between two stages did. ``numbers``, ``quantities``: errors and figures. ``union_find``:
   what is connected.
+- ``side_by_side``: both graphs of a pair as they are drawn, with one selection. ``comparison_view``: a comparison as
+  plain dicts.
 - ``gates``: which changes make a command fail. ``text``, ``ci_formats`` (JUnit and SARIF): an answer, written.
 
 Nothing here needs torch: both runs may be files from another machine.

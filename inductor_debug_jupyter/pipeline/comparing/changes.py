@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import msgspec
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.records import SourceLine
+from inductor_debug_jupyter.pipeline.records import SessionRecord, SourceLine
 from inductor_debug_jupyter.pipeline.records.in_words import InWords
 
 SCHEMA_VERSION: Final = 1
@@ -137,6 +137,7 @@ class RunComparison(InWords):
         graphs: every stage of every function, node by node.
         environment: what differs between the machines, torch builds and settings: name, before, after.
         unknown: what could not be compared, and why.
+        runs: the two runs themselves, from which a notebook draws both graphs; not part of :meth:`to_dict`.
     """
 
     before: tuple[str, str]
@@ -146,6 +147,7 @@ class RunComparison(InWords):
     graphs: tuple[GraphComparison, ...] = ()
     environment: tuple[tuple[str, str, str], ...] = ()
     unknown: tuple[str, ...] = ()
+    runs: tuple[SessionRecord, SessionRecord] | None = field(default=None, repr=False, compare=False)
 
     def all_changes(self) -> Iterator[Change]:
         """The changes, each followed by what follows from it."""
@@ -163,5 +165,6 @@ class RunComparison(InWords):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values, with ``schema_version``."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        plain: dict[str, Any] = msgspec.to_builtins(replace(self, runs=None))
+        del plain["runs"]
         return {"schema_version": SCHEMA_VERSION, **plain}

@@ -71,6 +71,7 @@ def compare_runs(before: SessionRecord, after: SessionRecord) -> RunComparison:
         tuple(stage.comparison for stages in comparing.stages for stage in stages),
         _environment(before, after),
         tuple(_unknown(before, after)),
+        (before, after),
     )
 
 

@@ -49,6 +49,7 @@ class GraphView(Harmless):
         stage: which of its graphs.
         first: about how many shapes are drawn at first.
         measured: the errors of nodes and their shares of a result's error, where they were measured.
+        marked: whether nodes with findings are marked; not where marks are something else's, as in a comparison.
         observers: called with this view after a box was opened or closed, and after a change of colours.
 
     Raises:
@@ -63,12 +64,14 @@ class GraphView(Harmless):
         *,
         first: int = FIRST_VIEW,
         measured: Measured | None = None,
+        marked: bool = True,
         observers: Observers | None = None,
     ) -> None:
         if (compile_id, stage) not in lookup.graphs:
             raise NotFoundError(f"compile {compile_id!r} has no {stage!r} graph")
         self.lookup, self.compile_id, self.stage = lookup, compile_id, stage
         self.measured = measured or Measured()
+        self._marked = marked
         self.coloured_by = NOTHING
         self.anchor = ""
         self.drawn: Drawn = declutter(lookup.graphs[compile_id, stage])
@@ -263,7 +266,7 @@ class GraphView(Harmless):
     @cached_property
     def marks(self) -> dict[str, tuple[int, ...]]:
         """The findings on the graph's nodes."""
-        return marks_of(self.lookup, self.compile_id, self.stage)
+        return marks_of(self.lookup, self.compile_id, self.stage) if self._marked else {}
 
     @cached_property
     def search_texts(self) -> list[tuple[str, str]]:

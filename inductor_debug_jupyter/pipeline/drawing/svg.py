@@ -8,10 +8,12 @@ are escaped text.
 from __future__ import annotations
 
 import math
+import re
 from xml.sax.saxutils import escape
 
 from inductor_debug_jupyter.pipeline.drawing.geometry import FONT, LINE, SMALL, Geometry, Rect, is_beside
 from inductor_debug_jupyter.pipeline.drawing.painter import Drawing, Frame, Shape
+from inductor_debug_jupyter.pipeline.views.view_types import Row
 
 _PAD = 6.0
 _MARKS = {
@@ -21,6 +23,8 @@ _MARKS = {
 }
 """Severities differ in the line too, not in colour alone; labels have an icon."""
 _ARROW = 4.0
+_DRAWN = re.compile(r'<title>(\w+)</title>((?:<rect [^>]*/>)?)(<rect x="([-\d.]+)" y="([-\d.]+)" [^>]*?)/>(?!<rect)')
+"""A shape in the picture: its id, the rectangle behind it if it is a box, its own rectangle and where that begins."""
 
 
 def to_svg(drawing: Drawing, geometry: Geometry) -> str:
@@ -37,6 +41,23 @@ def to_svg(drawing: Drawing, geometry: Geometry) -> str:
         f'<g class="edges" fill="none" stroke="#888">{edges}</g>'
         f'<g class="nodes" fill="#fff" stroke="#666">{shapes}</g></g></svg>'
     )
+
+
+def painted(svg: str, paint: Row) -> str:
+    """The picture with the colour and the sign of each shape's class, for a page that has no script to draw them."""
+
+    def coloured(found: re.Match[str]) -> str:
+        number = paint["of"].get(found[1])
+        if number is None:
+            return found[0]
+        entry = paint["legend"][number]
+        x, y = float(found[4]) + 4, float(found[5]) + 10
+        at = f'x="{x:.1f}" y="{y:.1f}" font-size="8" text-anchor="start"'
+        sign = f'<text {at} fill="#222" stroke="none">{entry["sign"]}</text>'
+        rect = f'{found[3]} fill="{entry["colour"]}" fill-opacity="0.4"/>'
+        return f"<title>{found[1]}</title>{found[2]}{rect}{sign}"
+
+    return _DRAWN.sub(coloured, svg)
 
 
 def _frame(frame: Frame, rect: Rect) -> str:

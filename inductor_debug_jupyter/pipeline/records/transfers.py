@@ -81,8 +81,8 @@ class KernelSpec(InWords):
         """``kernel: op=aten.clone.default node=clone copy_range=[2, 64] …``."""
         parts = [f"kernel: op={plain(self.op)}", f"node={plain(self.node)}" if self.node else ""]
         for side in ("inputs", "outputs"):
-            if layouts := _layouts(self.spec.get(side)):
-                parts.append(f"{side}={plain(layouts)}")
+            if found := layouts(self.spec.get(side)):
+                parts.append(f"{side}={plain(found)}")
         parts += [f"{key}={plain(_short(self.spec[key]))}" for key in _RANGES if key in self.spec]
         return " ".join(filter(None, [*parts, _where(self)]))
 
@@ -114,7 +114,7 @@ def _where(event: Transfer | KernelSpec) -> str:
     return f"({parts})" if parts else ""
 
 
-def _layouts(operands: Any) -> str:
+def layouts(operands: Any) -> str:
     """The range or layout of each operand in a kernel's spec; an operand that is no dict as text."""
     if not isinstance(operands, list | tuple):
         return ""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.comparing.comparison_view import ROWS, difference_rows, pair_title
 from inductor_debug_jupyter.pipeline.comparing.graph_pairs import GraphPair
 from inductor_debug_jupyter.pipeline.devices.memory import liveness_of
 from inductor_debug_jupyter.pipeline.documentation import explain
@@ -34,7 +35,7 @@ from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.panel import findings_view, header_view, node_view, source_view
 from inductor_debug_jupyter.pipeline.views.panel_parts import EMPTY
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
-from inductor_debug_jupyter.pipeline.views.places import Lookup, where_text
+from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.rule_page import page_view
 from inductor_debug_jupyter.pipeline.views.text import header_line
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
@@ -47,8 +48,6 @@ TRANSFERS = 2_000
 SIDES = ("before", "after")
 _PAIRS = 12
 """So many pairs of graphs are shown side by side."""
-_ROWS = 400
-"""So many differences of a pair are listed."""
 _ALIVE = 200
 """So many tensors, the largest, are listed beside a memory curve."""
 _COLOURED = 1_000
@@ -132,23 +131,12 @@ def _side(
 
 
 def _pair(pair: GraphPair) -> Row:
-    found = pair.comparison
-    places = [{place[2]: place for place in side} for side in pair.status]
     return Row(
-        title=plain(f"{found.stage} · {found.function} · {words.count(len(found.nodes), 'node')} not the same"),
+        title=pair_title(pair),
         graphs=pair.graphs,
         links=pair.links,
-        left_out=max(0, len(found.nodes) - _ROWS),
-        rows=[
-            Row(
-                status=node.status,
-                op=plain(node.op),
-                what=plain(words.clip(node.what, 300)),
-                where=" · ".join(filter(None, [where_text(node.source), plain(node.module_path)])),
-                places=[places[0].get(node.before), places[1].get(node.after)],
-            )
-            for node in found.nodes[:_ROWS]
-        ],
+        left_out=max(0, len(pair.comparison.nodes) - ROWS),
+        rows=difference_rows(pair),
     )
 
 

@@ -105,7 +105,7 @@ def _findings(lookup: Lookup) -> str:
         for finding in findings
     ]
     columns = ("", "what is wrong", "where in the model", "what to do")
-    return _folded(f"Findings ({len(findings):,})", _table(columns, rows), is_open=True)
+    return folded(f"Findings ({len(findings):,})", _table(columns, rows), is_open=True)
 
 
 def _where(finding: Violation) -> str:
@@ -146,11 +146,17 @@ def _graph(lookup: Lookup, room: int) -> str:
     title = " · ".join(filter(None, [f"Graph: {stage}", name, compile_id]))
     for limit in _LIMITS:
         picture = GraphView(lookup, compile_id, stage, first=limit).picture()
-        data = b64encode(_standalone(picture["svg"]).encode()).decode()
-        if len(data) <= room:
+        image = image_of(picture["svg"], title)
+        if len(image) <= room:
             note = f"<p>{_text(picture['note'])}</p>" if picture["note"] else ""
-            return _folded(title, f'{note}<img alt="{_text(title)}" src="data:image/svg+xml;base64,{data}">')
-    return _folded(title, "<p>The picture is too large for a snapshot; run the cell again to see it.</p>")
+            return folded(title, f"{note}{image}")
+    return folded(title, "<p>The picture is too large for a snapshot; run the cell again to see it.</p>")
+
+
+def image_of(svg: str, title: str) -> str:
+    """A picture as an image that is part of the page."""
+    data = b64encode(_standalone(svg).encode()).decode()
+    return f'<img alt="{_text(title)}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _comparison(record: SessionRecord) -> str:
@@ -166,8 +172,8 @@ def _comparison(record: SessionRecord) -> str:
         return ""
     sentence = one_line(diff_summary(record.diff) if record.diff is not None else texts[0].partition("\n")[0])
     picture = _heatmap(record.diff.outputs) if record.diff is not None else ""
-    body = f"{picture}<pre>{_cut(chr(10).join(texts), _TEXT_BYTES)}</pre>"
-    return _folded(f"KernelDiff · {sentence}", body, is_open=bool(picture))
+    body = f"{picture}<pre>{cut(chr(10).join(texts), _TEXT_BYTES)}</pre>"
+    return folded(f"KernelDiff · {sentence}", body, is_open=bool(picture))
 
 
 def _heatmap(outputs: Sequence[OutputDiff]) -> str:
@@ -200,7 +206,7 @@ def _guards(lookup: Lookup) -> str:
         return ""
     breaks, recompiles = view["counts"]["breaks"], view["counts"]["recompiles"]
     title = f"Guards · {words.count(breaks, 'graph break')}, {words.count(recompiles, 'recompile')}"
-    return _folded(title, _table(("", "where", "why", "what to do"), rows))
+    return folded(title, _table(("", "where", "why", "what to do"), rows))
 
 
 def _hint(item: dict[str, Any]) -> str:
@@ -220,10 +226,11 @@ def _notes(record: SessionRecord) -> str:
     items = _within(
         (f"<li>{_text(line)}</li>" for line in lines), _TEXT_BYTES, lambda more: f"<li>… {more:,} more</li>"
     )
-    return _folded(f"Notes ({len(lines):,})", f"<ul>{items}</ul>")
+    return folded(f"Notes ({len(lines):,})", f"<ul>{items}</ul>")
 
 
-def _folded(title: str, body: str, *, is_open: bool = False) -> str:
+def folded(title: str, body: str, *, is_open: bool = False) -> str:
+    """A title that opens; ``body`` is HTML."""
     return f"<details{' open' if is_open else ''}><summary>{_text(title, 300)}</summary>{body}</details>"
 
 
@@ -257,7 +264,7 @@ def _text(text: str, longest: int = _LONGEST_CELL) -> str:
     return escape(words.clip(one_line(text), longest))
 
 
-def _cut(text: str, room: int) -> str:
+def cut(text: str, room: int) -> str:
     """The escaped text, cut at a line's end when it is too long."""
     whole = escape("\n".join(map(plain, text.splitlines())))
     if len(whole.encode()) <= room:

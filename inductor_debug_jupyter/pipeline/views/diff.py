@@ -149,8 +149,8 @@ def _output_view(output: OutputDiff) -> Row:
         headline=_headline(output),
         tensors=_tensors_text(output),
         at="" if at is None else f"[{', '.join(map(str, at))}]",
-        reference="" if at is None else _value_text(output.reference_value, output.reference_nonfinite),
-        candidate="" if at is None else _value_text(output.candidate_value, output.candidate_nonfinite),
+        reference="" if at is None else _value_text(output, "reference"),
+        candidate="" if at is None else _value_text(output, "candidate"),
         facts=_facts(output),
         heatmap=None if output.heatmap is None else _heatmap_view(output.heatmap, output),
         worst=[copied(place, "index", "reference", "candidate") for place in output.worst],
@@ -168,10 +168,15 @@ def _headline(output: OutputDiff) -> str:
     return ("NaN or infinity" if error is None else f"max error {error:.2e}") + outside
 
 
-def _value_text(value: float | None, nonfinite: int) -> str:
-    if value is None:
-        return "NaN or infinite" if nonfinite else "see the reason"
-    return f"{value:.9g}"
+def _value_text(output: OutputDiff, role: str) -> str:
+    """The reference's or the candidate's value at the worst place; one that is not finite is listed as text."""
+    value: float | None = getattr(output, f"{role}_value")
+    if value is not None:
+        return f"{value:.9g}"
+    listed = next((place for place in output.nonfinite if place.index == output.max_error_indices), None)
+    if listed is not None:
+        return plain(str(getattr(listed, role)))
+    return "NaN or infinite" if getattr(output, f"{role}_nonfinite") else "see the reason"
 
 
 def _facts(output: OutputDiff) -> list[list[str]]:

@@ -42,17 +42,17 @@ def _budget_head(budget: ErrorBudget) -> list[str]:
     """The deviation, predicted and seen; how many ops make most of it; what the shares do not explain."""
     relative = f" ({budget.seen / budget.size:.2g} of its size)" if budget.size else ""
     half, most = budget.ops_for(0.5), budget.ops_for(0.9)
-    head = f"{plain(budget.of)} in {plain(budget.arithmetic)}: off by {budget.seen:.3g}{relative}"
+    head = f"{plain(budget.of)} is off by {budget.seen:.3g}{relative} in {plain(budget.arithmetic)}"
     left = budget.unexplained
     rest = (
         f"{left:.0%} of the variance is not explained by them"
         if left > _CLOSE
         else f"{-left:.0%} more variance than a run shows"
         if left < -_CLOSE
-        else "which explain it"
+        else "that explains it"
     )
     return [
-        f"{head}; the shares add up to {budget.predicted:.3g}: {rest}",
+        f"{head}; the ops below add up to {budget.predicted:.3g}: {rest}",
         f"{half} of {count(len(budget.shares), 'op')} make half of it, {most} make 90%",
     ]
 

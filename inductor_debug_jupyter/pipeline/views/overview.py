@@ -54,6 +54,7 @@ def overview_view(record: SessionRecord, lookup: Lookup | None = None) -> Row:
         next=_next_steps(lookup, breaks, recompiles),
         tiles=[{**tile, "tab": tile["tab"] if tile["tab"] in tabs else ""} for tile in _tiles(record)],
         phases=phase_views(record),
+        phases_note=_phases_note(record),
         crashes=crash_views(crashes),
         counts={"breaks": len(record.graph_breaks), "recompiles": len(record.recompiles)},
         captures=[_capture(capture) for capture in record.captures],
@@ -145,6 +146,15 @@ def phase_views(record: SessionRecord) -> list[Row]:
     return [Row(name=name, seconds=words.duration(took), share=took / total) for name, took in ordered if total]
 
 
+def _phases_note(record: SessionRecord) -> str:
+    """All of the compiler's time; where Inductor's part came after the findings, when these were there."""
+    total = sum(seconds for capture in record.captures for _, seconds in _own_seconds(capture.phases))
+    if not total:
+        return ""
+    later = f", the findings were there after {words.duration(record.seconds)}" if total > record.seconds > 0 else ""
+    return f"{words.duration(total)} in all{later}"
+
+
 def _own_seconds(phases: tuple[Phase, ...]) -> Iterator[tuple[str, float]]:
     """For each phase its title, or that of the phase around it, and its time without the phases inside it."""
     outer: list[tuple[Phase, str]] = []
@@ -172,14 +182,19 @@ def _verdict(record: SessionRecord) -> str:
     if record.findings:
         found = text.severity_text(record.findings)
         refuses = "refuses this" if severity_counts(record.findings)["error"] else "would take this, with remarks"
-        return f"{plain(record.target) or 'The target'} {refuses}: {found}{numbers}"
+        return f"{_target(record)} {refuses}: {found}{numbers}"
     counted = ((len(record.graph_breaks), "graph break"), (len(record.recompiles), "recompile"))
     events = ", ".join(words.count(number, noun) for number, noun in counted if number)
     in_graphs = f", in {words.count(len(record.captures), 'graph')}: {events}" if events else ""
     if not record.target:
         return f"Captured, but not checked: no target was given (--target NAME){numbers}{in_graphs}."
     sign = {**ICONS, "good": "✓"}[_kind(record)]
-    return f"{sign} {plain(record.target)} takes everything that was captured{numbers}{in_graphs}."
+    return f"{sign} {_target(record)} takes everything that was captured{numbers}{in_graphs}."
+
+
+def _target(record: SessionRecord) -> str:
+    """The target as the beginning of a sentence; ``default`` alone would be no word for one."""
+    return plain(record.target) if record.target not in ("", "default") else "The default target"
 
 
 def _numbers(record: SessionRecord) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from inductor_debug_jupyter.pipeline import words
 from inductor_debug_jupyter.pipeline.documentation import rule_ids
 from inductor_debug_jupyter.pipeline.harmless import one_line, plain
-from inductor_debug_jupyter.pipeline.records import CoverageRecord, Place, SessionRecord, Violation
+from inductor_debug_jupyter.pipeline.records import BACKWARD, CoverageRecord, Place, SessionRecord, Violation
 from inductor_debug_jupyter.pipeline.records.findings import severity_counts
 from inductor_debug_jupyter.pipeline.views import labels, text
 from inductor_debug_jupyter.pipeline.views.diff import VERDICT_KINDS
@@ -130,6 +130,16 @@ def _compile_figures(record: SessionRecord) -> Iterator[tuple[str, str, str]]:
         yield words.count(len(record.graph_breaks), "break"), guards_tab, "warning" if record.graph_breaks else ""
     if record.recompiles:
         yield words.count(len(record.recompiles), "recompile"), "guards", "warning"
+
+
+def graphs_to_come(record: SessionRecord) -> dict[str, list[str]]:
+    """Compile id → the graphs that Inductor makes when they are asked for."""
+    made_of = {"forward": "post_grad", "backward": f"post_grad{BACKWARD}"}
+    return {
+        capture.compile_id: [made for stage, made in made_of.items() if stage in capture.graphs]
+        for capture in record.captures
+        if capture.rest is not None
+    }
 
 
 def verdict_kind(record: SessionRecord) -> str:

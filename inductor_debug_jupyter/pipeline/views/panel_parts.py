@@ -27,6 +27,13 @@ NO_GRAPH = {
     "compile_id": "", "stage": "", "svg": "", "nodes": {}, "frames": {}, "note": "", "anchor": "", "opened": 0,
     "closed": 0, "colours": [],
 }  # fmt: skip
+NO_PAINT = {"by": "nothing", "title": "", "legend": [], "of": {}}
+NOTHING_FOUND = {"text": "", "count": 0, "names": [], "of": {}}
+NO_COMPARISON: dict[str, Any] = {
+    "pairs": [], "shown": 0, "heads": ["", ""], "choices": {"before": [], "after": []}, "counts": "", "rows": [],
+    "left_out": 0, "changes": {},
+}  # fmt: skip
+NOTHING_LIT: dict[str, Any] = {"selection": None, "ids": [], "near": []}
 
 EMPTY: dict[str, Any] = {
     "header": {"title": "", "figures": [], "tabs": [], "tab": "overview"},
@@ -37,10 +44,16 @@ EMPTY: dict[str, Any] = {
     "findings": [],
     "sources": {},  # label → the cell or file; a library's files come when something on them is chosen
     "graph_choices": [],
+    "graphs_to_come": {},  # compile id → stages that are made when they are asked for
     "graph": NO_GRAPH,
-    "graph_paint": {"by": "nothing", "title": "", "legend": [], "of": {}},
-    "graph_found": {"text": "", "count": 0, "names": [], "of": {}},
+    "graph_paint": NO_PAINT,
+    "graph_found": NOTHING_FOUND,
     "graph_lit": {"node": "", "line": "", "ids": []},  # the shapes that show the selection that it names
+    "comparison": NO_COMPARISON,
+    "comparison_graphs": {"before": NO_GRAPH, "after": NO_GRAPH},
+    "comparison_paints": {"before": NO_PAINT, "after": NO_PAINT},
+    "comparison_found": {"before": NOTHING_FOUND, "after": NOTHING_FOUND},
+    "comparison_lit": {"before": NOTHING_LIT, "after": NOTHING_LIT, "told": "", "row": -1, "acting": ""},
     "node": NO_NODE,
     "binding": {"can_bind": False, "compiled": []},
     "bound": {},

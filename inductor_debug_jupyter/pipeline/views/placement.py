@@ -49,10 +49,14 @@ def _graph_view(graph: GraphCoverage, lookup: Lookup | None) -> Row:
 
 
 def _transfer_view(transfer: PlannedTransfer, graph: GraphCoverage, lookup: Lookup | None) -> Row:
-    """One transfer; ``size`` and ``seconds`` are text, empty when they are not known."""
+    """One transfer; a parameter goes by its own name.
+
+    ``size`` and ``seconds`` are text, empty when they are not known.
+    """
     captured = lookup.graphs.get((graph.compile_id, graph.stage)) if lookup else None
     node = captured.node(transfer.value) if captured else None
     return copied(transfer, "value", "to", "kind", "segment", "spec") | Row(
+        name=plain((node.origin if node else "") or transfer.value),
         size="" if transfer.bytes is None else words.size(transfer.bytes),
         seconds="" if transfer.seconds is None else _short(transfer.seconds),
         selection=lookup.of_node(graph.compile_id, graph.stage, node) if lookup and node else None,

@@ -8,7 +8,10 @@ import re
 from collections.abc import Sequence
 
 from inductor_debug_jupyter.pipeline import words
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import KernelSpec, NodeRecord, SessionRecord, Transfer
+from inductor_debug_jupyter.pipeline.records.transfers import layouts
+from inductor_debug_jupyter.pipeline.views.labels import short_op
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
@@ -55,12 +58,19 @@ def kernel_json(kernel: KernelSpec) -> str:
     return _FLAT_LIST.sub(lambda found: f"[{_BREAK.sub(' ', found[1])}]", whole)
 
 
+def _sizes(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))
+
+
 def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
-    """One transfer: its log line, its size, the share of it that is padding, and the selection of the tensor's node."""
+    """One transfer: in words, its log line, size, share of padding, and the selection of the tensor's node."""
     elements, cells = math.prod(transfer.shape), math.prod(transfer.device_layout)
     waste = 1 - elements / cells if cells else 0.0
+    there = f"{_sizes(transfer.device_layout)} {plain(transfer.device_dtype)}".strip()
+    parts = [plain(transfer.name), f"{_sizes(transfer.shape)} {plain(transfer.dtype)}".strip(), f"there {there}"]
     return Row(
         line=str(transfer),
+        text=" · ".join(filter(None, parts)),
         direction=transfer.direction,
         size=words.size(transfer.bytes),
         padding=f"{waste:.0%}",
@@ -69,9 +79,13 @@ def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
 
 
 def _kernel_row(kernel: KernelSpec, lookup: Lookup) -> Row:
-    """One kernel: its log line, its spec as JSON, and the selection of its node."""
+    """One kernel: in words, its log line, its spec as JSON, and the selection of its node."""
+    op, reads, makes = short_op(plain(kernel.op)), *(layouts(kernel.spec.get(each)) for each in ("inputs", "outputs"))
+    moved = plain(" → ".join(filter(None, [reads, makes])))
+    parts = [op, "" if kernel.node == op else plain(kernel.node), moved]
     return Row(
         line=str(kernel),
+        text=" · ".join(filter(None, parts)),
         spec=kernel_json(kernel),
         selection=_node_of(kernel, kernel.node, lookup),
     )

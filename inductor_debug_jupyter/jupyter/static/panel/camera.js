@@ -57,6 +57,12 @@ export class Camera {
     this.y -= dy / this.scale;
     this.apply();
   }
+  /** Go to a place of the picture, as shares of its width and height. @param {number} across @param {number} down */
+  goTo(across, down) {
+    this.x = this.whole.x + across * this.whole.width;
+    this.y = this.whole.y + down * this.whole.height;
+    this.apply();
+  }
   /** Where a point of the picture is in the area. @param {number} x @param {number} y */
   toScreen(x, y) {
     return { px: (x - this.x) * this.scale + this.area.clientWidth / 2, py: (y - this.y) * this.scale + this.area.clientHeight / 2 };

@@ -48,15 +48,20 @@ function toolbar(parts) {
   zoom.append(button("out", "−", "Zoom out (− or Ctrl + wheel)", "zoom-out"), button("in", "+", "Zoom in (+ or Ctrl + wheel)", "zoom-in"), button("fit", "Fit", "Whole graph (0)", "zoom-fit"));
   parts.save = make("select", "idj-save", "", { "aria-label": "Save the picture", title: "Save the whole picture", "data-idj": "save-picture" });
   for (const [value, text] of [["", "Save…"], ["svg", "as SVG"], ["png", "as PNG"]]) parts.save.append(make("option", "", text, { value }));
-  bar.append(parts.stage, parts.save, parts.search, parts.tally, parts.colour, boxes, zoom);
+  parts.compare = make("select", "idj-compare-with", "", { "aria-label": "Compare with another stage", title: "Compare this graph with another stage, side by side", "data-idj": "compare-with" });
+  bar.append(parts.stage, parts.compare, parts.save, parts.search, parts.tally, parts.colour, boxes, zoom);
   return bar;
 }
 
-class GraphPane {
-  /** @param {import("./store.js").Context} context @param {HTMLElement} el */
-  constructor({ store, wire }, el) {
+/** @typedef {import("./store.js").Context & {linked?: {panes: GraphPane[]}}} GraphContext with panes that look at the same place */
+
+export class GraphPane {
+  /** @param {GraphContext} context @param {HTMLElement} el */
+  constructor({ store, wire, linked }, el) {
     this.store = store;
     this.wire = wire;
+    this.linked = linked;
+    linked?.panes.push(this);
     /** @type {Record<string, any>} */
     this.parts = {};
     /** @type {Map<string, SVGGElement>} drawn id → its group; frames too */
@@ -72,6 +77,8 @@ class GraphPane {
     this.held = null;
     /** All boxes were opened: the new picture begins readable, wherever the old one was. */
     this.openedAll = false;
+    /** Shapes that are brought in sight although nothing is lit. @type {string[]} */
+    this.near = [];
     /** The shape that the arrow keys are on. */
     this.cursor = "";
     this.area = make("div", "idj-area", "", { tabindex: 0, role: "application", "data-idj": "graph",
@@ -81,7 +88,7 @@ class GraphPane {
     const foot = make("div", "idj-foot");
     foot.append(this.legend, this.status);
     const stack = make("div", "idj-stack");
-    this.minimap = new Minimap();
+    this.minimap = new Minimap((move) => this.look(move));
     this.hint = make("div", "idj-hint-over", "Ctrl + wheel zooms; or click the graph first, then the wheel alone does", { "data-idj": "zoom-hint" });
     this.hint.hidden = true;
     stack.append(this.area, this.minimap.element, this.hint);
@@ -90,6 +97,11 @@ class GraphPane {
 
   get picture() {
     return this.store.get("graph");
+  }
+
+  /** Look elsewhere, and with this pane those that are linked. @param {(camera: Camera) => void} move */
+  look(move) {
+    for (const pane of this.linked?.panes ?? [this]) if (pane.camera && pane.area.clientWidth) move(pane.camera);
   }
 
   /** Ask Python to open, close or colour. @param {string} what @param {Record<string, any>} [more] @param {string} [words] */
@@ -101,6 +113,27 @@ class GraphPane {
     const choices = this.store.get("graph_choices");
     this.parts.stage.replaceChildren(...choices.map((choice, number) => make("option", "", choice.title, { value: number })));
     this.parts.stage.hidden = !choices.length;
+  }
+
+  /** The stages of this compile in their order, also those that are still to be made. @returns {string[]} */
+  stages() {
+    const { compile_id } = this.picture;
+    const made = this.store.get("graph_choices").filter((one) => one.compile_id === compile_id).map((one) => one.stage);
+    return [...new Set([...made, ...(this.store.get("graphs_to_come")[compile_id] ?? [])])];
+  }
+
+  /** The other stages of this compile, to compare with. */
+  fillOthers() {
+    const others = this.linked || this.wire.isSaved ? [] : this.stages().filter((stage) => stage !== this.picture.stage);
+    this.parts.compare.replaceChildren(make("option", "", "Compare with…", { value: "" }), ...others.map((stage) => make("option", "", stage, { value: stage })));
+    this.parts.compare.hidden = !others.length;
+  }
+
+  /** Both stages side by side, the earlier one first. @param {string} other */
+  compareWith(other) {
+    const { compile_id, stage } = this.picture;
+    const [before, after] = this.stages().filter((one) => one === stage || one === other);
+    this.wire.ask("compare_stages", { compile_id, before, after }, { pane: this.store.get("tab"), words: "Matching the two graphs…" });
   }
 
   /** A new picture came: parse it, tag its shapes, and place it. */
@@ -125,6 +158,7 @@ class GraphPane {
       if (same && this.area.clientWidth && !this.openedAll) this.keepPlace(this.camera, before);
     }
     this.fillColours();
+    this.fillOthers();
     this.light();
     this.place();
     this.showPaint();
@@ -196,6 +230,7 @@ class GraphPane {
     this.placed = true;
     this.minimap.draw(this.camera, this.groups.values());
     if (this.litShape()) this.reveal();
+    else if (this.bringNear(this.near)) return;
     else if (first && this.camera.scale >= READABLE) this.camera.reveal(first);
   }
 
@@ -236,6 +271,28 @@ class GraphPane {
       if (lit && chosen.node) for (const path of this.arrows.get(id) ?? []) path.classList.add("idj-lit");
     }
     this.reveal();
+  }
+
+  // Two panes that look at the same place -----------------------------------------------------------------------
+
+  /** How far down the area the lit shape is; undefined when nothing is. @returns {number|undefined} */
+  levelOfLit() {
+    const box = this.placed ? this.litShape()?.getBBox() : undefined;
+    return box && this.camera?.toScreen(box.x, box.y + box.height / 2).py;
+  }
+
+  /** Bring the lit shape to that height. @param {number} level */
+  bringLitTo(level) {
+    const own = this.levelOfLit();
+    if (own !== undefined) this.camera?.pan(0, level - own);
+  }
+
+  /** Bring a shape in sight that is not lit: what is chosen in the other graph would be near it. @param {string[]} ids */
+  bringNear(ids) {
+    this.near = ids;
+    const group = ids.map((id) => this.groups.get(id)).find(Boolean);
+    if (group && this.placed) this.camera?.reveal(group);
+    return Boolean(group);
   }
 
   /** Somebody wants that graph to be on show: until Python sends it, the old one is greyed. @param {any} goal */
@@ -412,7 +469,7 @@ function listenToMouse(pane) {
     if (!drag.moved && Math.hypot(dx, dy) < 4) return;
     if (!drag.moved) area.setPointerCapture(event.pointerId);
     drag = { x: event.clientX, y: event.clientY, moved: true };
-    pane.camera?.pan(dx, dy);
+    pane.look((camera) => camera.pan(dx, dy));
   });
   area.addEventListener("pointerup", () => setTimeout(() => (drag = null)));
   area.addEventListener("pointercancel", () => (drag = null));
@@ -426,7 +483,7 @@ function listenToMouse(pane) {
     pane.hint.hidden = true;
     event.preventDefault();
     const box = area.getBoundingClientRect();
-    pane.camera?.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - box.left, event.clientY - box.top);
+    pane.look((camera) => camera.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - box.left, event.clientY - box.top));
   }, { passive: false });
 }
 
@@ -436,15 +493,15 @@ function listenToKeys(pane) {
   const actions = {
     ArrowDown: () => pane.step(1),
     ArrowUp: () => pane.step(-1),
-    ArrowLeft: () => pane.camera?.pan(40, 0),
-    ArrowRight: () => pane.camera?.pan(-40, 0),
+    ArrowLeft: () => pane.look((camera) => camera.pan(40, 0)),
+    ArrowRight: () => pane.look((camera) => camera.pan(-40, 0)),
     Enter: () => pane.open(),
     " ": () => pane.open(),
     Backspace: () => pane.close(),
-    "+": () => pane.camera?.zoom(1.25),
-    "=": () => pane.camera?.zoom(1.25),
-    "-": () => pane.camera?.zoom(0.8),
-    0: () => pane.camera?.fit(),
+    "+": () => pane.look((camera) => camera.zoom(1.25)),
+    "=": () => pane.look((camera) => camera.zoom(1.25)),
+    "-": () => pane.look((camera) => camera.zoom(0.8)),
+    0: () => pane.look((camera) => camera.fit()),
   };
   area.addEventListener("keydown", (event) => {
     if (!(event.key in actions)) return;
@@ -455,9 +512,9 @@ function listenToKeys(pane) {
   parts.search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") pane.nextFound(event.shiftKey ? -1 : 1);
   });
-  parts.out.addEventListener("click", () => pane.camera?.zoom(0.8));
-  parts.in.addEventListener("click", () => pane.camera?.zoom(1.25));
-  parts.fit.addEventListener("click", () => pane.camera?.fit());
+  parts.out.addEventListener("click", () => pane.look((camera) => camera.zoom(0.8)));
+  parts.in.addEventListener("click", () => pane.look((camera) => camera.zoom(1.25)));
+  parts.fit.addEventListener("click", () => pane.look((camera) => camera.fit()));
   parts.openAll.addEventListener("click", () => {
     pane.openedAll = true;
     pane.act("expand_all", {}, "Opening…");
@@ -465,22 +522,29 @@ function listenToKeys(pane) {
   parts.closeAll.addEventListener("click", () => pane.act("collapse_all", {}, "Closing…"));
   parts.colour.addEventListener("change", () => pane.act("colour", { by: parts.colour.value }));
   parts.stage.addEventListener("change", () => pane.want());
+  parts.compare.addEventListener("change", () => {
+    if (parts.compare.value) pane.compareWith(parts.compare.value);
+    parts.compare.value = "";
+  });
   parts.save.addEventListener("change", () => {
     pane.save(parts.save.value);
     parts.save.value = "";
   });
 }
 
-/** @param {import("./store.js").Context} context @returns {HTMLElement} */
-export function graphPane({ store, wire, signal }) {
+/** @param {GraphContext} context @returns {HTMLElement} */
+export function graphPane({ store, wire, signal, linked }) {
   const el = make("div", "idj idj-pane idj-graph");
-  const pane = new GraphPane({ store, wire, signal }, el);
+  const pane = new GraphPane({ store, wire, signal, linked }, el);
   listenToMouse(pane);
   listenToKeys(pane);
   const watch = new ResizeObserver(() => pane.place());
   watch.observe(pane.area);
   signal.addEventListener("abort", () => watch.disconnect());
-  store.follow(["graph_choices"], signal, () => pane.fillChoices());
+  store.follow(["graph_choices", "graphs_to_come"], signal, () => {
+    pane.fillChoices();
+    pane.fillOthers();
+  });
   store.follow(["graph"], signal, () => pane.showPicture());
   store.follow(["graph_paint"], signal, () => pane.showPaint());
   store.follow(["graph_found"], signal, () => pane.showFound());

@@ -229,6 +229,7 @@ export function heatmap(box, pick, ask, signal) {
     const limit = limits(map);
     low.textContent = Number.isFinite(limit.low) ? errorText(log.checked ? limit.low : 0) : "";
     high.textContent = Number.isFinite(limit.high) ? errorText(limit.high) : "";
+    bar.style.visibility = Number.isFinite(limit.high) ? "" : "hidden";
     const last = { row: seen.row + seen.rows - 1, column: seen.column + seen.columns - 1 };
     const ends = (first, end, size, full, offset) => `${offset + first * size}–${offset + Math.min(full, (end + 1) * size) - 1}`;
     const [top, left] = [map.top ?? 0, map.left ?? 0];

@@ -113,7 +113,7 @@ export function overviewPane({ store, wire, signal }) {
     tiles.append(...view.tiles.map((tile) => tileBox(wire, tile)));
     parts.push(tiles);
     if (view.crashes.length) parts.push(section("A backend's process ended, and this one did not", view.crashes.map(crashBox)));
-    if (view.phases.length) parts.push(section("Where the compiler's time went", [phaseBars(view.phases)]));
+    if (view.phases.length) parts.push(section(`Where the compiler's time went${view.phases_note ? ` · ${view.phases_note}` : ""}`, [phaseBars(view.phases)]));
     if (view.breaks.length) {
       parts.push(section(`Graph breaks (${view.counts.breaks})`, rows(wire, view, "break")));
     }

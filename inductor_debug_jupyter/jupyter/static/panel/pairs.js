@@ -1,3 +1,4 @@
+import { SIGNS } from "./compare.js";
 import { graphPane } from "./graph.js";
 import { make, pressable } from "./dom.js";
 import { PARTS } from "./panel.js";
@@ -12,19 +13,17 @@ import { Wire } from "./wire.js";
 /** @typedef {{title: string, graphs: [string, string][][], links: [Place, Place][], rows: any[], left_out: number}} Pair */
 
 const SIDES = ["before", "after"];
-/** @type {Record<string, string>} */
-const SIGNS = { changed: "≠", new: "+", gone: "−", moved: "⇄" };
 
 /** @param {Place} place */
 const key = (place) => JSON.stringify(place);
 
-/** One of the two graphs. @param {Saved} saved @param {string} title @param {AbortSignal} signal */
-function side(saved, title, signal) {
+/** One of the two graphs. @param {Saved} saved @param {string} title @param {AbortSignal} signal @param {{panes: import("./graph.js").GraphPane[]}} linked */
+function side(saved, title, signal, linked) {
   const store = new Store(saved, PARTS);
   const wire = new Wire(saved, store);
   const frame = make("div", "idj idj-frame idj-side");
   const body = make("div", "idj-body");
-  const pane = graphPane({ store, wire, signal });
+  const pane = graphPane({ store, wire, signal, linked });
   body.append(pane);
   frame.append(make("div", "idj-side-title", title), body);
   return { saved, store, wire, frame };
@@ -48,7 +47,8 @@ export async function showPairs(el, piece) {
   const { signal } = new AbortController();
   const { pairs, titles } = /** @type {{pairs: Pair[], titles: string[]}} */ (await piece("pairs"));
   const saved = await Promise.all(SIDES.map(async (name) => new Saved(await piece(`parts ${name}`), (/** @type {string} */ what) => piece(`${name} ${what}`))));
-  const sides = saved.map((one, at) => side(one, titles[at], signal));
+  const linked = { panes: [] };
+  const sides = saved.map((one, at) => side(one, titles[at], signal, linked));
   const partners = partnersOf(pairs);
   const chooser = make("select", "", "", { "aria-label": "Graphs that differ", "data-idj": "pair" });
   pairs.forEach((pair, at) => chooser.append(make("option", "", pair.title, { value: at })));

@@ -15,6 +15,7 @@ import { transfersPane } from "./transfers.js";
 import { guardsPane } from "./guards.js";
 import { detailPane } from "./detail.js";
 import { diffPane } from "./kernel_diff.js";
+import { comparePane } from "./compare.js";
 import { whatIfPane } from "./what_if.js";
 import { fixesStrip } from "./fixes.js";
 
@@ -34,6 +35,7 @@ const PANES = {
   transfers: transfersPane,
   guards: guardsPane,
   diff: diffPane,
+  compare: comparePane,
   what_if: whatIfPane,
   detail: detailPane,
 };
@@ -50,13 +52,14 @@ const TABS = {
   guards: ["guards", "detail"],
   diff: ["diff"],
   budget: ["budget", "graph", "detail"],
+  compare: ["compare"],
   what_if: ["what_if"],
 };
 
 /** The parts of the state, as in panel_parts.py. */
 export const PARTS = [
-  "header", "trouble", "tab", "selection", "overview", "findings", "sources", "graph_choices", "graph", "graph_paint", "graph_found", "graph_lit",
-  "node", "binding", "bound", "page", "report", "guards", "guard_inputs", "guard_answer", "code_documents", "code_nodes", "code_document", "placement", "transfers",
+  "header", "trouble", "tab", "selection", "overview", "findings", "sources", "graph_choices", "graphs_to_come", "graph", "graph_paint", "graph_found", "graph_lit",
+  "comparison", "comparison_graphs", "comparison_paints", "comparison_found", "comparison_lit", "node", "binding", "bound", "page", "report", "guards", "guard_inputs", "guard_answer", "code_documents", "code_nodes", "code_document", "placement", "transfers",
   "memory", "diff", "diff_shown", "diff_place", "diff_slice", "diff_point", "budget", "what_if", "trials", "trial_shown", "fixes", "charts", "widgets", "room",
 ];
 

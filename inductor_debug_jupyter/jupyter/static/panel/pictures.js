@@ -63,7 +63,8 @@ export function boxInMap(camera, scale) {
 
 /** A map of a large graph in its corner: where the shapes are, and what is in sight; pressing it goes there. */
 export class Minimap {
-  constructor() {
+  /** @param {(move: (camera: import("./camera.js").Camera) => void) => void} look takes a move of the camera */
+  constructor(look) {
     this.element = make("div", "idj-minimap", "", { "data-idj": "minimap", title: "The whole graph; press to go there" });
     this.canvas = make("canvas");
     this.box = make("div", "idj-minimap-box");
@@ -76,9 +77,9 @@ export class Minimap {
     const go = (event) => {
       const { left, top } = this.canvas.getBoundingClientRect();
       if (!this.camera) return;
-      this.camera.x = this.camera.whole.x + (event.clientX - left) / this.scale;
-      this.camera.y = this.camera.whole.y + (event.clientY - top) / this.scale;
-      this.camera.apply();
+      const { whole } = this.camera;
+      const [across, down] = [(event.clientX - left) / this.scale / whole.width, (event.clientY - top) / this.scale / whole.height];
+      look((camera) => camera.goTo(across, down));
     };
     this.element.addEventListener("pointerdown", (event) => {
       event.stopPropagation();

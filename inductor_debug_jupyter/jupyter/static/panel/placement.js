@@ -43,12 +43,12 @@ function ledgerRow(wire, entry) {
 
 /** @param {any} transfer @param {boolean} lit @returns {HTMLElement} */
 function transferRow(transfer, lit) {
-  const row = make("div", "idj-transfer idj-mono", "", { role: "option", "data-idj": "planned-transfer", "aria-selected": lit, title: `${transfer.kind} → ${transfer.to}: ${transfer.value} ${transfer.spec}` });
+  const row = make("div", "idj-transfer idj-mono", "", { role: "option", "data-idj": "planned-transfer", "aria-selected": lit, title: `${transfer.kind} → ${transfer.to}: ${transfer.name} (${transfer.value}) ${transfer.spec}` });
   row.classList.toggle("idj-lit", lit);
   row.append(
     make("span", "idj-transfer-way", transfer.to === "cpu" ? "→ CPU" : "→ device"),
     make("span", "idj-quiet idj-transfer-kind", transfer.kind),
-    make("span", "idj-transfer-value", transfer.value),
+    make("span", "idj-transfer-value", transfer.name),
     make("span", "idj-transfer-size", transfer.size || "symbolic"),
     make("span", "idj-quiet idj-transfer-size", transfer.seconds),
   );

@@ -110,6 +110,7 @@ export class Saved {
   /** @param {any} parts @param {(name: string) => Promise<any>} piece */
   constructor(parts, piece) {
     this.piece = piece;
+    this.isSaved = true;
     /** @type {Record<string, any>} */
     this.values = parts;
     this.widget_manager = null;

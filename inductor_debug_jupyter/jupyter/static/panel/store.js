@@ -3,7 +3,7 @@
 
 /**
  * @typedef {{finding: number|null, compile_id: string, stage: string, node: string, label: string, line: number, kernel: string}} Selection
- * @typedef {{get(name: string): any, send(content: any): void, widget_manager?: any,
+ * @typedef {{get(name: string): any, send(content: any): void, widget_manager?: any, isSaved?: boolean,
  *            on(event: string, callback: (...values: any[]) => void): void, off(event: string, callback: (...values: any[]) => void): void}} Model
  * @typedef {{store: Store, wire: import("./wire.js").Wire, signal: AbortSignal}} Context what a pane is given
  */
@@ -14,6 +14,7 @@ const LOCAL = { busy: {}, failed: {}, connection: "live" };
 export class Store {
   /** @param {Model} model @param {string[]} parts */
   constructor(model, parts) {
+    this.model = model;
     /** @type {Record<string, any>} */
     this.values = { ...LOCAL };
     /** @type {{parts: Set<string>, draw: () => void}[]} */
@@ -64,8 +65,13 @@ export class Store {
     draw();
   }
 
-  /** While a request that confirms the user's own change is on its way, Python's value of the part is older. @param {string} part @param {number} by */
+  /**
+   * While a request that confirms the user's own change is on its way, Python's value of the part is older; after the last
+   * answer it is the one that counts: Python may know more than the page did. @param {string} part @param {number} by
+   */
   lead(part, by) {
-    this.ahead.set(part, (this.ahead.get(part) ?? 0) + by);
+    const ahead = (this.ahead.get(part) ?? 0) + by;
+    this.ahead.set(part, ahead);
+    if (by < 0 && !ahead) this.put(part, this.model.get(part));
   }
 }

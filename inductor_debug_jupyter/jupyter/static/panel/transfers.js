@@ -1,7 +1,7 @@
 import { make } from "./dom.js";
 import { VirtualList } from "./list.js";
 
-/** What a device was sent, what came back, and the kernels that ran there: one line each, as the log says it. */
+/** What a device was sent, what came back, and the kernels that ran there: one line each; the chosen one also as the log says it. */
 
 const ROW = 24;
 const KINDS = { "": "Transfers and kernels", copy_to_device: "To the device", copy_from_device: "Back from the device", kernel: "Kernels" };
@@ -15,7 +15,7 @@ function eventLine(item, lit, near) {
   const row = make("div", "idj-device", "", { role: "option", "data-idj": "device-event", "data-kind": kindOf(item), "aria-selected": lit, title: item.line });
   row.classList.toggle("idj-lit", lit);
   row.classList.toggle("idj-near", near && !lit);
-  row.append(make("span", "idj-device-icon", ICONS[kindOf(item)] ?? "•"), make("span", "idj-mono idj-device-line", item.line));
+  row.append(make("span", "idj-device-icon", ICONS[kindOf(item)] ?? "•"), make("span", "idj-device-line", item.text));
   row.classList.toggle("idj-device-kernel", !item.size);
   if (item.size) row.append(make("span", "idj-device-size", item.size ?? ""), make("span", "idj-quiet idj-device-size", item.padding ?? "", item.padding ? { title: `${item.padding} of its memory on the device is padding` } : {}));
   return row;

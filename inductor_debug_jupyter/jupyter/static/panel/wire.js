@@ -4,7 +4,7 @@
 /** @typedef {import("./store.js").Store} Store @typedef {import("./store.js").Model} Model @typedef {import("./store.js").Selection} Selection */
 
 /** Of these only the newest matters: while one is on its way the next waits, and replaces one that waits already. */
-const NEWEST_ONLY = new Set(["select", "open_tab", "search_graph", "show_output", "show_diff_slice", "show_memory", "show_trial", "would_recompile"]);
+const NEWEST_ONLY = new Set(["select", "select_node", "show_difference", "open_tab", "search_graph", "show_output", "show_diff_slice", "show_memory", "show_trial", "would_recompile"]);
 const GONE = "this panel is no longer connected; run the cell again";
 const NOTHING = { finding: null, compile_id: "", stage: "", node: "", label: "", line: 0, kernel: "" };
 
@@ -24,6 +24,11 @@ export class Wire {
     // The front end says so when the kernel restarts or closes the comm; whatever comes from Python later takes it back.
     model.on("comm_live_update", () => this.disconnect());
     model.on("change", () => store.put("connection", "live"));
+  }
+
+  /** Whether Python is a page's saved pieces, which cannot compute anything. @returns {boolean} */
+  get isSaved() {
+    return Boolean(this.model.isSaved);
   }
 
   /**
@@ -88,7 +93,7 @@ export class Wire {
 
   /** Python is gone: what was asked will not be answered. */
   disconnect() {
-    for (const { sets } of [...this.running.values(), ...this.waiting.values()]) if (sets) this.store.lead(sets, -1);
+    this.store.ahead.clear(); // what the user chose last stays
     this.running.clear();
     this.waiting.clear();
     this.showBusy();
