@@ -319,7 +319,9 @@ def _reduce(trial: Trial, session: DebugSession, options: dict[str, Any], lines:
     finally:
         trial.cpu_reduce = cpu_seconds() - before
     trial.reduced = found
-    left = {bare_op(str(getattr(node.target, "__name__", node.target))) for node in found.gm.graph.nodes if _calls(node)}
+    left = {
+        bare_op(str(getattr(node.target, "__name__", node.target))) for node in found.gm.graph.nodes if _calls(node)
+    }
     if found.ops != 1 or left != {bare_op(trial.case.op)}:
         trial.problems.append(f"the repro has {', '.join(sorted(left))}")
     if not any(f"{file}, line {line}" in found.script or f"{file}:{line}" in found.script for file, line in lines):
