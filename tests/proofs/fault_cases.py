@@ -1,4 +1,4 @@
-"""The cases of ``faults``: which fault in which model and stage, what must be found, and one case tried as a user would.
+"""The cases of ``faults``: which fault is in which model and stage, what must be found; a case is tried as users would.
 
 Each case is captured, bisected and reduced through a session. Then its script runs in an interpreter that has torch and
 nothing of ours.
@@ -27,7 +27,7 @@ from inductor_debug_jupyter.pipeline.minify import MinimalRepro, graphs_of
 from inductor_debug_jupyter.pipeline.records import BisectRecord
 from inductor_debug_jupyter.pipeline.session import DebugSession, capture
 from tests.proofs import fault_plants as plants
-from tests.proofs.inside_torch.planting import Place, bare_op, calls_of
+from tests.proofs.inside_torch.planting import Place, bare_op, calls_of, place_of
 from tests.proofs.localize_cases import MODELS as SEARCHED
 
 DEVICE = "the backend"
@@ -77,7 +77,8 @@ class ConvNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """One block."""
         hidden = torch.tanh(self.norm(self.conv(x)))
-        return self.head(hidden.mean((2, 3)))
+        pooled: torch.Tensor = self.head(hidden.mean((2, 3)))
+        return pooled
 
 
 class OddMlp(nn.Module):
@@ -91,7 +92,8 @@ class OddMlp(nn.Module):
         """Two of three layers touch the odd width."""
         hidden = self.even(x).relu()
         hidden = self.odd(hidden)
-        return self.back(hidden)
+        narrow: torch.Tensor = self.back(hidden)
+        return narrow
 
 
 MODELS: dict[str, Callable[[], Built]] = {
@@ -245,13 +247,13 @@ def try_case(case: Case, python: Path | None) -> Trial:
     """Bisect and reduce; ``python`` is the interpreter that has torch alone, and runs the script."""
     trial = Trial(case)
     made = built(case)
+    lines = _lines_of(case, made)  # while nothing is wrong: Dynamo may be what is faulty
     torch._dynamo.reset()
     with tempfile.TemporaryDirectory() as name, faulty(case, Path(name)) as backend:
         folder = Path(name)
         target = "stick128" if case.kind == "constraint" else None
         with capture(target, lower="aot", eager=True, keep_inputs=True, artifacts=str(folder / "kept")) as session:
             _run(made, backward=case.backward)
-        lines = _lines_of(case, made)
         options: dict[str, Any] = {"backward": case.backward}
         if case.kind == "constraint":
             options = {"error": [each for each in session.findings if "100" in each.title][:1]}
@@ -278,8 +280,6 @@ def _run(made: Built, *, backward: bool) -> None:
 
 def _lines_of(case: Case, made: Built) -> set[Place]:
     """The lines on which the user's code has the op."""
-    from tests.proofs.inside_torch.planting import place_of
-
     with torch.no_grad():
         graphs = graphs_of(made.module, made.inputs)
     places = [place_of(node) for each in graphs for node in calls_of(each.gm.graph, case.op, None)]
@@ -288,8 +288,8 @@ def _lines_of(case: Case, made: Built) -> set[Place]:
 
 def _bisect(trial: Trial, session: DebugSession, backend: str, lines: set[Place]) -> None:
     case = trial.case
-    alone = {"isolate": True, "timeout": HANG_SECONDS} if case.kind in {"crash", "hang"} else {}
-    device = {"adapter": backend} if case.vendor else {}
+    alone: dict[str, Any] = {"isolate": True, "timeout": HANG_SECONDS} if case.kind in {"crash", "hang"} else {}
+    device: dict[str, Any] = {"adapter": backend} if case.vendor else {}
     before = cpu_seconds()
     found: BisectRecord = session.bisect(backward=case.backward, **device, **alone)
     trial.cpu_bisect = cpu_seconds() - before
@@ -333,11 +333,12 @@ def _calls(node: torch.fx.Node) -> bool:
 
 
 def _run_bare(trial: Trial, python: Path, folder: Path) -> None:
-    assert trial.reduced is not None and trial.reduced.path is not None
+    assert trial.reduced is not None
+    assert trial.reduced.path is not None
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if trial.case.vendor:
         environment["PYTHONPATH"] = str(folder)
-    done = subprocess.run(  # noqa: S603 - our own script
+    done = subprocess.run(
         [python, trial.reduced.path], capture_output=True, text=True, cwd=folder.anchor, env=environment
     )
     trial.runs_bare = done.returncode == 0
@@ -351,7 +352,30 @@ def cpu_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in both)
 
 
-_NEEDED = "torch torchgen functorch numpy sympy mpmath networkx jinja2 markupsafe filelock fsspec safetensors setuptools _distutils_hack pkg_resources".split()
+def children() -> list[str]:
+    """The processes that this one has started and that still run, by their command."""
+    listed = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    names = [Path(f"/proc/{each}/cmdline").read_text().replace("\0", " ").strip() for each in listed]
+    return [name for name in names if name and "compile_worker" not in name]
+
+
+_NEEDED = [
+    "torch",
+    "torchgen",
+    "functorch",
+    "numpy",
+    "sympy",
+    "mpmath",
+    "networkx",
+    "jinja2",
+    "markupsafe",
+    "filelock",
+    "fsspec",
+    "safetensors",
+    "setuptools",
+    "_distutils_hack",
+    "pkg_resources",
+]
 
 
 def bare_python(folder: Path) -> Path:
@@ -361,7 +385,7 @@ def bare_python(folder: Path) -> Path:
         RuntimeError: our package can be imported in it.
     """
     started = time.monotonic()
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)  # noqa: S603
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
     (there,) = folder.glob("lib/python*/site-packages")
     packages = Path(torch.__file__).parents[1]
@@ -370,9 +394,7 @@ def bare_python(folder: Path) -> Path:
             (there / name).symlink_to(packages / name)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     asked = "import importlib.util as u, torch; print(u.find_spec('inductor_debug_jupyter'))"
-    done = subprocess.run(  # noqa: S603
-        [python, "-c", asked], capture_output=True, text=True, cwd=folder, env=environment
-    )
+    done = subprocess.run([python, "-c", asked], capture_output=True, text=True, cwd=folder, env=environment)
     if done.stdout.strip() != "None":
         raise RuntimeError(f"no bare environment after {time.monotonic() - started:.0f} s: {done.stdout}{done.stderr}")
     return python

@@ -40,7 +40,7 @@ from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import backward_backend, compile_to_compare
-from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph, as_aot_runs
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, as_aot_runs
 
 INDUCTOR = "inductor"
 _UNFUSED = "in a process of its own Inductor was searched op by op: an error that only fused kernels have is not seen"

@@ -57,8 +57,8 @@ def compile_to_compare(graph_module: torch.fx.GraphModule, example_inputs: Seque
 def backward_backend(backend: Callable[..., Any]) -> Callable[..., Any] | None:
     """The backend that compiles any graph as ``backend`` compiles backward graphs; None where it does not use AOT.
 
-    ``aot_autograd(bw_compiler=…)`` says so itself. A function that calls it hides it: such a one is given a graph of two
-    ops, and AOTAutograd is asked what it compiles the backward with.
+    ``aot_autograd(bw_compiler=…)`` says so itself. A function that calls it hides it: such a one is given a graph of
+    two ops, and AOTAutograd is asked what it compiles the backward with.
     """
     settings = backend.kwargs if isinstance(backend, AotAutograd) else _hidden_settings(backend)
     if (compiler := settings.get("bw_compiler")) is None:
