@@ -9,6 +9,7 @@ from functorch.compile import make_boxed_func
 from stub_adapters import OffByOne, SilentAdapter
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.output_graph import OutputGraph
 from torch._inductor import decomposition
 
 from inductor_debug_jupyter.pipeline.adapters import MockAcceleratorAdapter
@@ -157,9 +158,46 @@ def test_tracing_that_fixes_a_value_is_dynamos():
     record = bisect_stages(Traced(), torch.randn(3), steps=CHEAP)
     assert record.first_bad == "dynamo"
     assert outcomes(record)["aot"] == "not_run"
+    assert record.culprits == ()  # what only the trace has is no call of the eager run
     everything = bisect_stages(Traced(), torch.randn(3), steps=CHEAP, run_all=True)
     assert everything.first_bad == "dynamo"
     assert outcomes(everything)["aot"] == "bad"
+
+
+class Spelled(nn.Module):
+    """The same values come up on several lines, some by methods and operators, one of them unused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+
+    def forward(self, x):
+        hidden = self.up(x).relu()
+        hidden.exp()
+        hidden = hidden * 2 + hidden.tanh()
+        return torch.nn.functional.layer_norm(hidden, (8,)).sigmoid()
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "layer_norm", "add"])
+def test_a_call_that_dynamo_drops_is_named_with_its_line(monkeypatch, name):
+    cleanup = OutputGraph.cleanup_graph
+
+    def dropping(self):
+        for node in self.graph.nodes:
+            if getattr(node.target, "__name__", node.target) == name:
+                node.replace_all_uses_with(node.args[0])
+                self.graph.erase_node(node)
+        return cleanup(self)
+
+    monkeypatch.setattr(OutputGraph, "cleanup_graph", dropping)
+    record = bisect_stages(Spelled(), torch.randn(4, 8))
+    assert record.first_bad == "dynamo"
+    (culprit,) = record.culprits
+    assert culprit.op.split(".")[-1].strip("_") == name
+    assert f"{name}(" in culprit.source.text or name == "add"
+    assert "Dynamo's graphs have no such value" in record.explanation
+    found = KernelDiffHarness(Spelled(), torch.randn(4, 8), test_backend="aot_eager").localize()
+    assert [each.op for each in found.culprits] == [culprit.op]  # whatever runs Dynamo's graphs
 
 
 def test_a_model_that_does_not_run_or_repeat_itself_ends_at_eager():

@@ -153,22 +153,35 @@ def _right(graph_module: torch.fx.GraphModule, _: Any) -> Any:
     return make_boxed_func(graph_module.forward)
 
 
+@pytest.mark.parametrize("is_hidden", [False, True])
 @pytest.mark.parametrize("op", ["tanh_backward", "mm", "sum"])
-def test_a_fault_of_the_compiler_for_backward_graphs_is_found(op: str):
+def test_a_fault_of_the_compiler_for_backward_graphs_is_found(op: str, is_hidden: bool):
+    """Also where a function calls AOTAutograd, as most vendors' backends do."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
-    backend = only_backward(op, lambda original, *args, **kwargs: original(*args, **kwargs) * 1.5)
+    made = only_backward(op, lambda original, *args, **kwargs: original(*args, **kwargs) * 1.5)
+    backend = (lambda *graph: made(*graph)) if is_hidden else made
     harness = KernelDiffHarness(model, torch.randn(4, 8), test_backend=backend, backward=True)
     found = harness.localize().culprits
     assert {culprit.op.split(".")[1] for culprit in found} == {op}
     assert {culprit.graph for culprit in found} == {"backward"}
 
 
+class ScaledGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, value: torch.Tensor) -> torch.Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient * 1.5
+
+
 def test_where_the_compiler_for_backward_graphs_cannot_be_reached_it_is_said():
-    backend = only_backward("mm", lambda original, *args, **kwargs: original(*args, **kwargs) * 1.5)
-    harness = KernelDiffHarness(
-        torch.nn.Linear(8, 8), torch.randn(4, 8), test_backend=lambda *graph: backend(*graph), backward=True
-    )
+    def without_aot(graph_module: torch.fx.GraphModule, _: Any) -> Any:
+        return lambda *args: [ScaledGradient.apply(value) for value in graph_module(*args)]
+
+    harness = KernelDiffHarness(torch.nn.Linear(8, 8), torch.randn(4, 8), test_backend=without_aot, backward=True)
     found = harness.localize()
     assert found.verdict == "mismatch"
     assert not found.culprits

@@ -13,6 +13,7 @@ SUITES = {
     "ops": "torch's operator database (CPU, float32) through mock_backend and the simulator, compared with eager",
     "simulator": "BERT-2L, ResNet-18 and Mamba on the stick simulator: its format's noise, what each fault makes wrong",
     "localize": "seeded faults found by op, kernel and line on BERT, ResNet-18 and Mamba; clean runs; smallest fault",
+    "faults": "planted faults of every stage, bisected and reduced; each script runs where there is torch alone",
     "guards": "what inspecting guards costs over the compile it watches, and a table of thousands of guards",
     "panel": "the panel in JupyterLab and Chromium: time until it is usable, click to highlight, notebook growth",
     "screenshots": "every tab of the panel as a picture, 4 subjects, 3 widths, light and dark, to be looked at",

@@ -17,7 +17,7 @@ def problems(*, compiling: bool) -> dict[str, str]:
 def test_every_part_works_with_this_torch() -> None:
     found = canaries.canaries()
     assert [(one.part, one.problem) for one in found] == [("imports", None), *((part, None) for part in canaries.PARTS)]
-    ways_in = {"already compiled functions", "plain modules", "localization"}
+    ways_in = {"already compiled functions", "plain modules", "localization", "backward compilers"}
     assert {site.part for site in hooks.sites()} | {"trace"} | ways_in == set(canaries.PARTS)
     assert {name for one in found for name in one.names} >= {site.name for site in hooks.sites()}
 

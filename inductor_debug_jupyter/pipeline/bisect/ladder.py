@@ -62,6 +62,7 @@ STEPS: tuple[LadderStep, ...] = (
         "Every backend is given that graph: it is not yours. Look at the Dynamo graph, and at side effects and values "
         "that were fixed while tracing.",
         is_eager=True,
+        searched="dynamo",
     ),
     LadderStep(
         "aot",

@@ -27,6 +27,7 @@ from inductor_debug_jupyter.pipeline.diff.localize import INDUCTOR, as_compiler,
 from inductor_debug_jupyter.pipeline.diff.localize_layouts import search_layouts
 from inductor_debug_jupyter.pipeline.diff.localize_passes import Above, search_above
 from inductor_debug_jupyter.pipeline.diff.localize_random import Draws, drawn_outputs, from_elsewhere, search_random
+from inductor_debug_jupyter.pipeline.diff.localize_tracing import search_tracing
 from inductor_debug_jupyter.pipeline.diff.output_verdicts import judge_outputs, one_of_each_call, spread_of, with_spread
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_flat, held_to_gates
 from inductor_debug_jupyter.pipeline.diff.pictures import draw_localization
@@ -228,6 +229,9 @@ class KernelDiffHarness:
         for search in searches:
             above = search()
             found = replace(found, culprits=(*found.culprits, *above.culprits), notes=(*found.notes, *above.notes))
+        if not found.culprits:  # then perhaps Dynamo's graphs have the fault, from which all those started
+            above = search_tracing(once, self.config)
+            found = replace(found, culprits=above.culprits, notes=(*found.notes, *above.notes))
         return found
 
     def record(self, path: str | Path, backend: Any = None) -> Recording:

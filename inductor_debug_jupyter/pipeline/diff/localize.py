@@ -40,7 +40,7 @@ from inductor_debug_jupyter.pipeline.rerun.again import unnoticed
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import is_view, module_path_of
 from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import observed
 from inductor_debug_jupyter.pipeline.torch_compat.lowering import backward_backend, compile_to_compare
-from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, KeptGraph, as_aot_runs
+from inductor_debug_jupyter.pipeline.torch_compat.replay import AotKeeper, as_aot_runs
 
 INDUCTOR = "inductor"
 _UNFUSED = "in a process of its own Inductor was searched op by op: an error that only fused kernels have is not seen"
@@ -123,12 +123,16 @@ def _by_ops(
     keeper = AotKeeper()
     execution = call.execute(Backend("aot", keeper), config)
     assert backend.compiler is not None
-    compiler = as_compiler(backend.compiler)
+    compilers = {"forward": as_compiler(backend.compiler)}
+    has_backward = any(kept.stage == "backward" for kept in keeper.graphs)
+    if has_backward and (own := backward_backend(backend.compiler)) is not None:
+        compilers["backward"] = as_compiler(own)
+    compiler = compilers["forward"]
     search = OpSearch(compiler, held_as, backend.sums_in, only_products, free_running=free_running, timeout=timeout)
     try:
         with unnoticed(), as_aot_runs():
             for kept in keeper.graphs:
-                search.compiler = _compiler_of(kept, backend.compiler)
+                search.compiler = compilers.get(kept.stage, compiler)
                 search.search(kept)
             found = [
                 _culprit(suspect, suspect.finding.node, suspect.finding.reason, spec=_spec(suspect, backend))
@@ -137,7 +141,7 @@ def _by_ops(
         if not found and not search.failures.ops and not search.failures.others and outputs_differ():
             with unnoticed(), as_aot_runs():
                 for kept in keeper.graphs:
-                    search.compiler = _compiler_of(kept, backend.compiler)
+                    search.compiler = compilers.get(kept.stage, compiler)
                     fused, more = _CulpritSearch(search.as_a_whole(kept), search.compiler, held_as).culprits()
                     found += fused
                     search.compiles += more
@@ -146,18 +150,11 @@ def _by_ops(
             backend.close()
     failed = [each.culprit() for each in search.failures.ops]
     notes = [*search.notes, *search.failures.notes, *_trouble(execution)]
-    has_backward = any(kept.stage == "backward" for kept in keeper.graphs)
-    if has_backward and not failed and not found and backward_backend(backend.compiler) is None:
+    if has_backward and "backward" not in compilers and not failed and not found:
         notes.append(_FORWARD_COMPILER)
     if backend.name == INDUCTOR:
         notes.append(_UNFUSED)
     return search, [*failed, *found], notes, search.failures.crashes
-
-
-def _compiler_of(kept: KeptGraph, compiler: Callable[..., Any]) -> Compiler:
-    """What the candidate compiles this graph with: a backend may have a compiler of its own for the backward."""
-    own = backward_backend(compiler) if kept.stage == "backward" else None
-    return as_compiler(compiler if own is None else own)
 
 
 def as_compiler(compiler: Callable[..., Any]) -> Compiler:

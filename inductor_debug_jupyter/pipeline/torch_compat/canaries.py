@@ -37,6 +37,7 @@ PARTS = {
     "already compiled functions": "what was compiled before the capture began",
     "plain modules": "modules that are not compiled",
     "localization": "which of Inductor's kernels is wrong: localize() on inductor",
+    "backward compilers": "what a backend that calls AOTAutograd in a function does wrong in the backward alone",
 }
 """Part → what a capture loses without it."""
 
@@ -56,9 +57,16 @@ def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
     from inductor_debug_jupyter.pipeline.torch_compat import hooks  # not above: it imports the whole compiler
 
     try:
-        from inductor_debug_jupyter.pipeline.torch_compat import kernel_calls, module_calls, regions, suspended_lowering
+        from inductor_debug_jupyter.pipeline.torch_compat import (
+            kernel_calls,
+            lowering,
+            module_calls,
+            regions,
+            suspended_lowering,
+        )
 
-        sites = (regions.SITE, kernel_calls.SITE, *module_calls.SITES, *suspended_lowering.SITES)
+        ours = (regions.SITE, kernel_calls.SITE, lowering.BACKWARD_SITE)
+        sites = (*ours, *module_calls.SITES, *suspended_lowering.SITES)
         outside: tuple[HookSite, ...] = sites
     except (ImportError, AttributeError):  # reported by _imports
         outside = ()

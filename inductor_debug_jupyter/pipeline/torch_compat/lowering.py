@@ -7,6 +7,8 @@ of on the first ``backward()``.
 
 from __future__ import annotations
 
+import inspect
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -16,6 +18,7 @@ from torch._dynamo.backends.common import AotAutograd, aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from inductor_debug_jupyter.pipeline.torch_compat import patches
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import copy_graph_module
 from inductor_debug_jupyter.pipeline.torch_compat.hooks import code_generation_only
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
@@ -52,13 +55,49 @@ def compile_to_compare(graph_module: torch.fx.GraphModule, example_inputs: Seque
 
 
 def backward_backend(backend: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The backend that compiles any graph as ``aot_autograd(bw_compiler=…)`` compiles backward graphs.
+    """The backend that compiles any graph as ``backend`` compiles backward graphs; None where it does not use AOT.
 
-    None where a backend has no such compiler, or hides it in a function.
+    ``aot_autograd(bw_compiler=…)`` says so itself. A function that calls it hides it: such a one is given a graph of
+    two ops, and AOTAutograd is asked what it compiles the backward with.
     """
-    if not isinstance(backend, AotAutograd) or (compiler := backend.kwargs.get("bw_compiler")) is None:
+    settings = backend.kwargs if isinstance(backend, AotAutograd) else _hidden_settings(backend)
+    if (compiler := settings.get("bw_compiler")) is None:
         return None
-    return AotAutograd(**backend.kwargs | {"fw_compiler": compiler, "inference_compiler": compiler})
+    return AotAutograd(**settings | {"fw_compiler": compiler, "inference_compiler": compiler})
+
+
+_now = threading.local()
+
+
+@patches.around
+def _note_settings(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    noted: dict[str, Any] | None = getattr(_now, "settings", None)
+    if noted is not None:
+        given = inspect.signature(original).bind(*args, **kwargs).arguments
+        noted |= {
+            "bw_compiler": given["bw_compiler"],
+            "decompositions": given["aot_config"].decompositions,
+        }
+    return original(*args, **kwargs)
+
+
+BACKWARD_SITE = patches.HookSite(
+    "backward compilers", "torch._functorch._aot_autograd.graph_compile", "_aot_stage2b_bw_compile", _note_settings
+)
+"""Where AOTAutograd compiles a backward, with everything that it was configured with."""
+
+
+def _hidden_settings(backend: Callable[..., Any]) -> dict[str, Any]:
+    """What a function gives to AOTAutograd; nothing where it does not use it or does not compile this graph."""
+    graph = torch.fx.symbolic_trace(lambda x: (torch.sin(x) * 2,))
+    noted: dict[str, Any] = {}
+    with caches_bypassed(), functorch_config.patch(force_non_lazy_backward_lowering=True), torch.enable_grad():
+        try:
+            with BACKWARD_SITE.installed(_now, "settings", noted):
+                backend(graph, [torch.ones(3, requires_grad=True)])
+        except Exception:
+            return {}
+    return noted
 
 
 StageCompiler = Callable[[torch.fx.GraphModule, str], Callable[..., Any]]
