@@ -200,6 +200,33 @@ def test_a_call_that_dynamo_drops_is_named_with_its_line(monkeypatch, name):
     assert [each.op for each in found.culprits] == [culprit.op]  # whatever runs Dynamo's graphs
 
 
+class LeavesToPython(nn.Module):
+    """What Dynamo does not trace: the line of a graph break, and a function that it may not look into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+
+    def forward(self, x):
+        hidden = self.aside(self.up(x))
+        hidden = hidden * float(hidden.abs().mean())
+        return wrong_when_compiled(hidden.relu())
+
+    @torch.compiler.disable
+    def aside(self, x):
+        return x.cos() + 1
+
+
+def wrong_when_compiled(x):
+    return x + 1 if torch.compiler.is_compiling() else x
+
+
+def test_what_dynamo_leaves_to_python_is_not_blamed():
+    record = bisect_stages(LeavesToPython(), torch.randn(4, 8), steps=CHEAP)
+    assert record.first_bad == "dynamo"
+    assert record.culprits == ()
+
+
 def test_a_model_that_does_not_run_or_repeat_itself_ends_at_eager():
     def broken(x):
         raise ValueError("not today")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inductor_debug_jupyter.pipeline.comparing.graph_pairs import run_pairs, stage_pair
-from inductor_debug_jupyter.pipeline.comparing.side_by_side import SIDES, PairedGraphs
+from inductor_debug_jupyter.pipeline.drawing.side_by_side import SIDES, PairedGraphs
 from inductor_debug_jupyter.pipeline.drawing.svg import painted
 from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.records import CompileCapture, GraphRecord, NodeRecord, SessionRecord, TensorSpec

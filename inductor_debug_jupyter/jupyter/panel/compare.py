@@ -1,7 +1,7 @@
 """The Compare tab: two graphs side by side, of two runs or of two stages of one compile.
 
 What the page asks about one of the two graphs comes with its ``side``; the state of both is a
-:class:`~inductor_debug_jupyter.pipeline.comparing.side_by_side.PairedGraphs`. Pairs are matched when they are chosen.
+:class:`~inductor_debug_jupyter.pipeline.drawing.side_by_side.PairedGraphs`. Pairs are matched when they are chosen.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, Protocol
 
 from inductor_debug_jupyter.jupyter.panel import wire
 from inductor_debug_jupyter.pipeline.comparing import RunComparison
-from inductor_debug_jupyter.pipeline.comparing.comparison_view import (
+from inductor_debug_jupyter.pipeline.comparing.graph_pairs import GraphPair, run_pairs, stage_pair
+from inductor_debug_jupyter.pipeline.drawing.side_by_side import SIDES, PairedGraphs, Side
+from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, SessionRecord
+from inductor_debug_jupyter.pipeline.views.comparison import (
     ROWS,
     changes_view,
     difference_rows,
     pair_counts,
     pair_title,
 )
-from inductor_debug_jupyter.pipeline.comparing.graph_pairs import GraphPair, run_pairs, stage_pair
-from inductor_debug_jupyter.pipeline.comparing.side_by_side import SIDES, PairedGraphs, Side
-from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
-from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, SessionRecord
 from inductor_debug_jupyter.pipeline.views.panel_parts import NO_COMPARISON, NOTHING_FOUND, Parts
 from inductor_debug_jupyter.pipeline.views.text import header_line
 from inductor_debug_jupyter.pipeline.views.view_types import Row

@@ -3,11 +3,8 @@
 - ``changes``: the records of an answer. ``runs``: the comparison itself, and which change follows from which.
 - ``matching``: the nodes of two programs, matched in linear time. ``programs``: the graphs of two runs that belong
   together, node by node. ``kernels``: launches that were split or merged. ``findings``: findings that are the same.
-  ``graph_pairs``: two graphs side by side.
-  ``stages``: what the passes between two stages did. ``numbers``, ``quantities``: errors and figures. ``union_find``:
-  what is connected.
-- ``side_by_side``: both graphs of a pair as they are drawn, with one selection. ``comparison_view``: a comparison as
-  plain dicts.
+  ``graph_pairs``: two graphs whose nodes are matched. ``stages``: what the passes between two stages did. ``numbers``,
+  ``quantities``: errors and figures. ``union_find``: what is connected.
 - ``gates``: which changes make a command fail. ``text``, ``ci_formats`` (JUnit and SARIF): an answer, written.
 
 Nothing here needs torch: both runs may be files from another machine.

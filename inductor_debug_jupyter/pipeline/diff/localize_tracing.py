@@ -2,7 +2,10 @@
 
 Every later search starts from Dynamo's graphs, so it cannot see what is wrong in them already. The model runs eagerly
 while each call of a torch function notes its result and the user's line, and once more through Dynamo's graphs, whose
-nodes do the same. The first call whose result no node of that line has is to blame: those after it inherit the error.
+nodes do the same. The first call whose result no node has is to blame: those after it inherit the error.
+
+What Dynamo leaves to Python is in no graph and is no fault. So a call is blamed only where Dynamo did trace: in a
+function of which one graph has nodes, or, where there are several graphs, on a line of which they have some.
 """
 
 from __future__ import annotations
@@ -24,11 +27,8 @@ from inductor_debug_jupyter.pipeline.diff.localize_passes import Above
 from inductor_debug_jupyter.pipeline.records import Culprit, SourceLine
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
-Place = tuple[str, int]
-"""A file and a line in it."""
-_MISSING = (
-    "Dynamo's graphs have no such value on this line: the call was dropped, replaced or fixed while it was traced"
-)
+Kind = tuple[tuple[int, ...], torch.dtype, torch.layout]
+_MISSING = "Dynamo's graphs have no such value: the call was dropped, replaced or fixed while it was traced"
 
 
 @dataclass(eq=False)
@@ -40,10 +40,6 @@ class _Called:
     results: list[torch.Tensor]
     copies: list[torch.Tensor]
     is_used: bool = False
-
-    @property
-    def place(self) -> Place:
-        return self.line.file, self.line.line
 
 
 class _Calls(TorchFunctionMode):
@@ -73,22 +69,49 @@ class _Calls(TorchFunctionMode):
 
 @dataclass(eq=False)
 class _Traced:
-    """The values of the nodes of Dynamo's graphs, by the user's line."""
+    """The values of the nodes of Dynamo's graphs, and which of the user's lines and functions they come from."""
 
-    values: dict[Place, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
+    values: dict[Kind, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
+    lines: set[tuple[str, int]] = field(default_factory=set)
+    functions: set[tuple[str, str]] = field(default_factory=set)
+    graphs: int = 0
 
     def compiler(self, graph_module: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
         """The backend that runs a graph eagerly and notes its values."""
-        values = self.values
+        self.graphs += 1
+        note = self._note
 
         class Noting(torch.fx.Interpreter):
             def run_node(self, n: torch.fx.Node) -> Any:
                 result = super().run_node(n)
-                for file, line, _ in user_frames(n.stack_trace or "")[-1:]:
-                    values[file, line] += [value.detach().clone() for value in of_kind(torch.Tensor, [result])]
+                note(n, result)
                 return result
 
         return lambda *args: Noting(graph_module).run(*args)
+
+    def _note(self, node: torch.fx.Node, result: Any) -> None:
+        for file, line, function in user_frames(node.stack_trace or "")[-1:]:
+            self.lines.add((file, line))
+            self.functions.add((file, function))
+        for value in of_kind(torch.Tensor, [result]):
+            self.values[_kind(value)].append(value.detach().clone())
+
+    def was_traced(self, line: SourceLine) -> bool:
+        """Whether a call on this line should be in the graphs."""
+        if self.graphs == 1:
+            return (line.file, line.function) in self.functions
+        return (line.file, line.line) in self.lines
+
+    def has(self, expected: torch.Tensor) -> bool:
+        """Whether a node has this value, up to rounding."""
+        alike = self.values.get(_kind(expected), ())
+        if any(torch.equal(value, expected) for value in alike):
+            return True
+        return any(not judge(value, Spread(expected)).wrong for value in alike)
+
+
+def _kind(value: torch.Tensor) -> Kind:
+    return tuple(value.shape), value.dtype, value.layout
 
 
 def search_tracing(call: Call, config: ComparisonConfig) -> Above:
@@ -98,18 +121,8 @@ def search_tracing(call: Call, config: ComparisonConfig) -> Above:
     graphs = call.execute(Backend("dynamo", traced.compiler), config)
     if eager.error or graphs.error:
         return Above()
-    missing = [each for each in calls.noted if not _is_there(each, traced.values.get(each.place, ()))]
+    missing = [each for each in calls.noted if traced.was_traced(each.line) and not all(map(traced.has, each.copies))]
     blamed = next((each for each in missing if each.is_used), next(iter(missing), None))
     if blamed is None:
         return Above()
     return Above((Culprit(blamed.name, "not there", "dynamo", source=blamed.line, reason=_MISSING),))
-
-
-def _is_there(called: _Called, values: Sequence[torch.Tensor]) -> bool:
-    """Whether every result of a call is the value of some node."""
-    return all(any(_is_same(value, copy) for value in values) for copy in called.copies)
-
-
-def _is_same(value: torch.Tensor, expected: torch.Tensor) -> bool:
-    same_kind = (value.shape, value.dtype, value.layout) == (expected.shape, expected.dtype, expected.layout)
-    return same_kind and not judge(value, Spread(expected)).wrong

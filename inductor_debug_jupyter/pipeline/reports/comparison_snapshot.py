@@ -6,12 +6,12 @@ Like a session's ``snapshot``, which says what sanitizers leave of a notebook, i
 from __future__ import annotations
 
 from inductor_debug_jupyter.pipeline.comparing import RunComparison
-from inductor_debug_jupyter.pipeline.comparing.comparison_view import pair_title
 from inductor_debug_jupyter.pipeline.comparing.graph_pairs import run_pairs
-from inductor_debug_jupyter.pipeline.comparing.side_by_side import SIDES, PairedGraphs
 from inductor_debug_jupyter.pipeline.comparing.text import headline
+from inductor_debug_jupyter.pipeline.drawing.side_by_side import SIDES, PairedGraphs
 from inductor_debug_jupyter.pipeline.drawing.svg import painted
 from inductor_debug_jupyter.pipeline.reports.snapshot import MAX_BYTES, cut, folded, image_of
+from inductor_debug_jupyter.pipeline.views.comparison import pair_title
 
 _TEXT_BYTES = 12_000
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from inductor_debug_jupyter.pipeline import words
-from inductor_debug_jupyter.pipeline.comparing.comparison_view import ROWS, difference_rows, pair_title
 from inductor_debug_jupyter.pipeline.comparing.graph_pairs import GraphPair
 from inductor_debug_jupyter.pipeline.devices.memory import liveness_of
 from inductor_debug_jupyter.pipeline.documentation import explain
@@ -27,6 +26,7 @@ from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import GraphRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views.code import document_view, documents_view, node_list_view
+from inductor_debug_jupyter.pipeline.views.comparison import ROWS, difference_rows, pair_title
 from inductor_debug_jupyter.pipeline.views.diff import diff_view
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.localization import error_curve, point_text, without_outputs
