@@ -203,3 +203,18 @@ def test_a_narrow_convolution_rounds_its_running_sum() -> None:
     wide = Arithmetic("float16", "float16").compute(aten.convolution.default, (x, weight, None, *rest), {})
     assert float((found.flatten(2) != product).double().mean()) < 0.05
     assert float((found != wide).double().mean()) > 0.2
+
+
+def test_a_product_between_two_numbers_may_be_rounded_either_way_before_a_bias_is_added() -> None:
+    """As OpenVINO does in a convolution: next to the bias such a product is a hundred units of the result."""
+    func, bias, first, second = inputs(0)["addmm"]
+    first[0], second[:, 0] = 0, 0
+    first[0, :2], second[:2, 0] = torch.tensor([1, 2.0**-8]), 1.0  # their product is between 1 and 1 + 1/128
+    bias[0] = -1
+    result = rounded_before_bias("addmm", (bias, first, second))
+    assert result[0, 0] == 0
+    result[0, 0] = 2.0**-7
+    found = recognise([OpSample(func, (bias, first, second), {}, result)])
+    assert found.arithmetic == Arithmetic("bfloat16", before_bias=True), found
+    result[0, 0] = 2.0**-5
+    assert recognise([OpSample(func, (bias, first, second), {}, result)]).arithmetic is None

@@ -26,9 +26,5 @@ def test_devices_are_left_alone_or_named(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.long
-@pytest.mark.xfail(
-    strict=False,
-    reason="not mended: wrong-accumulation is named by localize, and rounding by the verdict on the outputs",
-)
 def test_faulty_devices_are_red() -> None:
     assert main(["numerics", "--small", "--part", "faulty"]) == 0

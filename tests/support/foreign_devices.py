@@ -187,6 +187,10 @@ KNOWN_OTHERWISE: dict[str, tuple[Device, str]] = {
         device(brain, result=brain, before_bias=brain),
         "bfloat16 throughout, float32 sums, rounded to bfloat16 before a bias is added",
     ),
+    "bfloat16 products, rounded before a bias": (
+        device(brain, before_bias=brain),
+        "bfloat16 products with float32 sums, rounded to bfloat16 before a bias is added",
+    ),
     "float16 without denormals": (
         device(flushed, result=flushed),
         "float16 throughout without denormals, float32 sums",

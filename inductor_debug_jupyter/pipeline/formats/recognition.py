@@ -43,6 +43,8 @@ _NAMED: Final = 3
 """So many arithmetics that are not told apart are named."""
 _FEWEST: Final = 32
 """Elements that a sample must have to be looked at."""
+_BIAS: Final = {"addmm": 0, "baddbmm": 0, "convolution": 2, "linear": 2}
+"""Op → the argument that is added to its product."""
 _MAY_OVERFLOW: Final = float(torch.finfo(torch.float16).max) / 4
 """Larger results may be infinite on a healthy device."""
 
@@ -223,14 +225,21 @@ def _predicts(arithmetic: Arithmetic, sample: OpSample, predicted: torch.Tensor)
         return True
     error = (result - predicted).abs()
     allowance = _float32_allowance(sample, predicted)
+    early = arithmetic.before_bias and sample.is_product
+    if early:  # a product that lies between two numbers may go either way, whatever the bias then leaves of it
+        allowance = allowance + unit(predicted.abs() + _bias_of(sample), arithmetic.operands)
     if arithmetic.results in NARROW:
         near = error <= allowance + 2 * unit(predicted, arithmetic.results)
         return _nearly_all(error == 0) and bool(near.all())
-    within = error <= allowance
-    if not arithmetic.before_bias or not sample.is_product:
-        return bool(within.all())
-    tie = unit(predicted, arithmetic.operands)  # a product that lies between two numbers may go either way
-    return _nearly_all(within) and bool((error <= allowance + tie).all())
+    exactly = error <= _float32_allowance(sample, predicted)
+    return (_nearly_all(exactly) if early else bool(exactly.all())) and bool((error <= allowance).all())
+
+
+def _bias_of(sample: OpSample) -> float:
+    """The largest number of the bias that is added to a product; 0 where there is none."""
+    at = _BIAS.get(sample.name)
+    bias = sample.args[at] if at is not None and at < len(sample.args) else None
+    return float(bias.abs().max()) if isinstance(bias, torch.Tensor) and bias.numel() else 0.0
 
 
 def _nearly_all(true: torch.Tensor) -> bool:
