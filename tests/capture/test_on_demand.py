@@ -186,3 +186,14 @@ def test_a_kernel_that_is_not_made_yet_can_be_asked_for():
         Constants()(torch.randn(4, 8))
     assert not session.record.captures[0].kernels
     assert session.trace(node="add").kernels
+
+
+def test_what_is_made_while_another_capture_is_open_is_not_that_ones():
+    with capture(target="stick128", eager=True) as first:
+        nn.Linear(64, 64)(torch.randn(8, 64))
+    with capture(target="stick128", eager=True) as second:
+        (whole,) = first.captures
+        nn.Linear(64, 128)(torch.randn(8, 64))
+    assert set(whole.stages) >= INDUCTOR
+    assert [each.graph("dynamo") is not None for each in second.captures] == [True]
+    assert second.notes == ()

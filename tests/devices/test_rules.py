@@ -62,18 +62,30 @@ def test_alignment_spares_the_batch_and_all_asks_for_all():
     assert "30 is not a multiple of 64" in titles
 
 
-def test_a_symbolic_size_is_a_condition_not_a_silent_pass():
-    x = torch.randn(4, 30)
+@pytest.mark.parametrize(("size", "severity"), [(30, "error"), (128, "warning")])
+def test_a_symbolic_size_is_a_condition_not_a_silent_pass(size, severity):
+    x = torch.randn(4, size)
     torch._dynamo.mark_dynamic(x, 1)
     (finding,) = [
         f
         for f in findings(nn.Sequential(nn.ReLU()), x, constraints=[ShapeConstraint(alignment=64)])
         if f.rule_id == "align.size"
     ]
-    assert finding.severity == "warning"
+    assert finding.severity == severity, "the call that was captured has a size of its own"
     assert finding.title.startswith("fits only when s")
+    assert finding.title.endswith("it was 30 here") == (size == 30)
     assert "% 64 == 0" in finding.title
     assert " in [" in finding.title
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_size_that_a_guard_has_fixed_is_a_number_though_all_sizes_were_open(backend):
+    """With ``dynamic=True`` it stays a SymInt, whose expression is a number: that was once only a condition."""
+    compiled = torch.compile(nn.Linear(30, 64), dynamic=True, backend=backend)
+    with capture(target="stick128", save=False) as session:
+        compiled(torch.randn(8, 30))
+    titles = {each.title: each.severity for each in session.findings}
+    assert titles == {"30 is not a multiple of 64": "error"}
 
 
 class SaysConv2d(nn.Module):

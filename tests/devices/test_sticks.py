@@ -64,8 +64,8 @@ def test_a_symbolic_feature_size_is_a_condition_with_its_range():
     x, w = dynamic(torch.randn(30, 784), 1, min=2, max=1024), dynamic(torch.randn(784, 512), 0, min=2, max=1024)
     (finding,) = session_of(Product(), x, w).findings
     symbol = finding.observed
-    assert finding.title == f"fits only when {symbol} % 64 == 0; {symbol} in [2, 1024]"
-    assert finding.severity == "warning"
+    assert finding.title == f"fits only when {symbol} % 64 == 0; {symbol} in [2, 1024]; it was 784 here"
+    assert finding.severity == "error"
 
 
 def test_a_range_without_any_multiple_never_fits():

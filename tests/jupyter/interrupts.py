@@ -103,7 +103,7 @@ def state():
         "signals": (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGTERM),
                     signal.getitimer(signal.ITIMER_REAL)),
         "logging": [(each.name, each.level, len(each.handlers), [len(h.filters) for h in each.handlers])
-                    for each in loggers],
+                    for each in loggers if each.level or each.handlers],  # an import makes a logger, and is no change
         "trace": (_internal.trace_log.level, len(_internal.trace_log.handlers)),
         "collector": gc.isenabled(),
         "shell": (shell.custom_exceptions, len(shell.ast_transformers), len(shell.input_transformers_cleanup)),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import signal
 import socket
 import threading
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from inductor_debug_jupyter.jupyter.idle import run_while_idle
 
@@ -66,6 +69,72 @@ def test_without_a_loop_that_can_be_watched_nothing_is_begun():
     done = []
     assert run_while_idle(object(), lambda: done.append(1)) is False  # type: ignore[arg-type]
     assert done == []
+
+
+def test_a_loop_with_a_task_of_the_users_is_not_idle():
+    """Its tasks once stood still for seconds."""
+    done = []
+
+    async def run(leave: Callable[[], Coroutine[Any, Any, None]] | None) -> bool:
+        left = asyncio.ensure_future(leave()) if leave is not None else None
+        await asyncio.sleep(0)
+        began = run_while_idle(asyncio.get_running_loop(), lambda: done.append(1))
+        if left is not None:
+            left.cancel()
+        return began
+
+    async def ticks() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+
+    async def calls_later() -> bool:
+        handle = asyncio.get_running_loop().call_later(60, lambda: None)
+        began = run_while_idle(asyncio.get_running_loop(), lambda: done.append(1))
+        handle.cancel()
+        return began
+
+    assert asyncio.run(run(ticks)) is False
+    assert asyncio.run(calls_later()) is False
+    assert done == []
+    assert asyncio.run(run(None)) is True
+
+
+def test_nor_is_a_kernel_in_which_a_thread_of_the_users_runs():
+    """Its random numbers were once turned back, and its default dtype changed."""
+    done, stop = [], threading.Event()
+
+    def serves() -> None:
+        while not stop.wait(0.001):
+            pass
+
+    thread = threading.Thread(target=serves)
+    thread.start()
+    try:
+        assert in_loop(lambda: done.append(1)) is False
+    finally:
+        stop.set()
+        thread.join()
+    assert done == []
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        assert in_loop(lambda: done.append(1)) is True, "a pool's thread that waits for work does nothing"
+
+
+def test_work_is_stopped_when_a_thread_of_the_users_begins():
+    stop = threading.Event()
+
+    def serves() -> None:
+        stop.wait(30)
+
+    def endless() -> None:
+        threading.Timer(0.05, serves).start()
+        while True:
+            time.sleep(0.001)
+
+    try:
+        assert in_loop(endless) is False
+    finally:
+        stop.set()
 
 
 def pending(kernel) -> str:

@@ -241,6 +241,7 @@ EARLIER = """import queue, threading
 work, results = queue.Queue(), queue.Queue()
 earlier = torch.compile(lambda x: x * 2, dynamic=False, backend="eager")
 earlier(torch.randn(8, 64))
+switched_off = torch.compiler.disable(torch.nn.Linear(30, 64))
 def serve():
     while (item := work.get()) is not None:
         results.put(block(item))
@@ -288,6 +289,12 @@ UNCHECKED = {
     "an op between two graphs": (
         PRODUCT + "    def forward(self, x):\n        return x.nonzero().float() * 2\nProduct()(torch.randn(64, 64))",
         "aten.nonzero",
+    ),
+    "a model that was switched off earlier": ("switched_off(torch.randn(8, 30))", "torch.compiler.disable"),
+    "a model that is switched off inside another": (
+        PRODUCT + "    def forward(self, x):\n        return switched_off(x[:, :30]) + x\n"
+        "Product()(torch.randn(64, 64))",
+        "torch.compiler.disable",
     ),
     "a function that is switched off": (
         "@torch.compiler.disable\ndef off(x):\n    return x @ torch.randn(30, 64)\n"
@@ -375,6 +382,16 @@ SEEN = {
     ),
     "a backend that returns a module": (
         "torch.compile(torch.nn.Linear({}, 64), backend=lambda graph, _: graph)({}).sum().backward()"
+    ),
+    "a checkpoint, recomputed in the backward": (
+        "from torch.utils.checkpoint import checkpoint\ninner = torch.nn.Linear({}, 64)\n"
+        "class Outer(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.inner = inner\n"
+        "    def forward(self, x):\n        return checkpoint(self.inner, x, use_reentrant=False)\n"
+        "Outer()({}).sum().backward()"
+    ),
+    "open sizes that a guard fixes": (
+        "torch.compile(torch.nn.Linear({}, 64), dynamic=True, backend='eager')({}).shape"
     ),
     "an export": "torch.export.export(torch.nn.Linear({0}, 64), ({1},)).module()({1})",
 }

@@ -152,18 +152,23 @@ def vendor(op: str, kind: str, *, backward: bool = False) -> str:
 
 _TABLES: tuple[dict[Any, Any], ...] = (lowerings, decomposition.decompositions)
 _ATTRIBUTES = (
+    (inductor_config, ("joint_custom_pre_pass", "post_grad_custom_post_pass")),
     (OutputGraph, ("cleanup_graph",)),
     (CppOverrides, ("erf", "tanh", "exp")),
     (CppVecOverrides, ("erf", "tanh", "exp")),
 )
 
 
+def _value(owner: Any, name: str) -> Any:
+    """An attribute; of a class as the class has it, where a static method is one."""
+    return owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+
+
 @contextmanager
 def planted(setup: str) -> Iterator[None]:
     """Run a fault's lines, and put back what they changed."""
     tables = [dict(table) for table in _TABLES]
-    attributes = [(owner, name, owner.__dict__[name]) for owner, names in _ATTRIBUTES for name in names]
-    settings = inductor_config.get_config_copy()
+    attributes = [(owner, name, _value(owner, name)) for owner, names in _ATTRIBUTES for name in names]
     try:
         exec(setup, {"torch": sys.modules["torch"]})
         yield
@@ -173,7 +178,6 @@ def planted(setup: str) -> Iterator[None]:
             table.update(before)
         for owner, name, was in attributes:
             setattr(owner, name, was)
-        inductor_config.load_config(settings)
         decomposition.fast_random_decomps.cache_clear()
 
 

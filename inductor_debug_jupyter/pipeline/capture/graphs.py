@@ -15,7 +15,7 @@ def tensor_spec(tensor: torch.Tensor, storages: dict[int, int]) -> TensorSpec:
     """Shape, dtype, stride, device; symbolic sizes as their expressions. ``storages`` numbers the graph's memory."""
     identity, storage_bytes = torch_graphs.storage_of(tensor)
     return TensorSpec(
-        shape=tuple(size if isinstance(size, int) else str(size) for size in tensor.shape),
+        shape=tuple(map(torch_graphs.plain_size, tensor.shape)),
         dtype=str(tensor.dtype).removeprefix("torch."),
         stride=torch_graphs.strides_of(tensor),
         device=str(tensor.device),

@@ -152,14 +152,12 @@ class Recorder:
         """
         compiling, self._steps = self._compile(compile_id), None
         undo = compiling.undo_later()
-        hooks.listen(self)
         try:
-            finish()
+            with hooks.only_heard_by(self):
+                finish()
         except BaseException:
             undo()
             raise
-        finally:
-            hooks.unlisten(self)
         compiling.suspend(None)
         return compiling.freeze(self._failures)
 

@@ -33,7 +33,12 @@ from inductor_debug_jupyter.pipeline.options import ON_DEMAND
 from inductor_debug_jupyter.pipeline.torch_compat import hooks, lowering
 from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import note_gradients
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
-from inductor_debug_jupyter.pipeline.torch_compat.instruments import active_instrument, python_tracers, unseen
+from inductor_debug_jupyter.pipeline.torch_compat.instruments import (
+    active_instrument,
+    python_tracers,
+    recomputes_checkpoint,
+    unseen,
+)
 from inductor_debug_jupyter.pipeline.torch_compat.module_calls import GraphRun, PlainCall, hooks_of
 from inductor_debug_jupyter.pipeline.torch_compat.stack_levels import not_counted
 from inductor_debug_jupyter.pipeline.torch_compat.state import current_compile_id
@@ -177,6 +182,8 @@ class CaptureWatch:
         self, module: torch.nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """One plain module call, shown to the compiler and run eagerly."""
+        if recomputes_checkpoint():
+            return call(module, *args, **kwargs)
         with self._recorder.threads.calling(), self._recorder.called.running():
             self._note_call(call.__get__(module), args, kwargs)
             if not self._recorder.now.following:

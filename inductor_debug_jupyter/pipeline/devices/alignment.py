@@ -194,15 +194,17 @@ class AlignmentConstraint(Constraint):
         written = size if size.isidentifier() else f"({size})"
         known = [f"; {name} in {graph.symbols[name]}" for name in symbolic.symbols_in(size) if name in graph.symbols]
         never = symbolic.never_reaches(size, multiple, graph.symbols)
+        value = symbolic.evaluate(size, graph.hints)
+        was = f"; it was {value} here" if value is not None and value % multiple else ""
         return Problem(
             node.name,
-            f"{'never fits: needs' if never else 'fits only when'} {written} % {multiple} == 0{''.join(known)}",
+            f"{'never fits: needs' if never else 'fits only when'} {written} % {multiple} == 0{''.join(known)}{was}",
             observed=size,
             allowed=f"multiples of {multiple}",
             explanation=f"The size is symbolic: whether the target takes it depends on the input. "
             f"{self._why(multiple, spec.dtype)}",
             hints=(f"pad the input so that {size} is a multiple of {multiple}",),
-            severity=self._rule.severity if never else "warning",
+            severity=self._rule.severity if never or was else "warning",
             evidence=f"any(size % {multiple} for t in tensors for size in t.shape)",
         )
 

@@ -53,14 +53,25 @@ def storage_of(tensor: torch.Tensor) -> tuple[int, int | None]:
     except NotImplementedError:  # inside vmap a tensor stands for many
         return -1, None
     size = storage.nbytes()
-    return storage._cdata, size if isinstance(size, int) else None
+    return storage._cdata, plain if isinstance(plain := plain_size(size), int) else None
 
 
 def strides_of(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
     """Strides, or None for layouts that have none."""
     if tensor.layout is not torch.strided:
         return None
-    return tuple(dim if isinstance(dim, int) else str(dim) for dim in tensor.stride())
+    return tuple(map(plain_size, tensor.stride()))
+
+
+def plain_size(size: int | torch.SymInt) -> int | str:
+    """A size as a number where it can have no other value, and as an expression where it is open.
+
+    With ``dynamic=True`` a size that a guard has fixed since stays a ``SymInt``, whose expression is a number.
+    """
+    if isinstance(size, int):
+        return size
+    number = size.node.maybe_as_int()
+    return str(size) if number is None else int(number)
 
 
 def target_name(node: torch.fx.Node) -> str:

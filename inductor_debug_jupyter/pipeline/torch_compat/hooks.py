@@ -107,6 +107,13 @@ _lock = threading.RLock()
 _listeners: list[CompileListener] = []
 _release: list[Callable[[], None]] = []
 _generating = threading.local()
+_alone = threading.local()
+
+
+def _here() -> tuple[CompileListener, ...]:
+    """The listeners that may follow what is compiled on this thread."""
+    listener: CompileListener | None = getattr(_alone, "listener", None)
+    return tuple(_listeners) if listener is None else (listener,)
 
 
 def _notify(part: str, call: Callable[[CompileListener, str], None], compile_id: str | None = None) -> None:
@@ -114,7 +121,7 @@ def _notify(part: str, call: Callable[[CompileListener, str], None], compile_id:
     compile_id = current_compile_id() if compile_id is None else compile_id
     if compile_id is None:
         return
-    for listener in tuple(_listeners):
+    for listener in _here():
         try:
             if listener.wants(compile_id):
                 with records_off():
@@ -135,7 +142,7 @@ def _caches() -> AbstractContextManager[None]:
     cell in another context than it began (top-level ``await``).
     """
     compile_id = current_compile_id() or ""
-    wanted = any(listener.fresh and listener.wants(compile_id) for listener in tuple(_listeners))
+    wanted = any(listener.fresh and listener.wants(compile_id) for listener in _here())
     return caches_bypassed() if wanted else nullcontext()
 
 
@@ -348,3 +355,16 @@ def unlisten(listener: CompileListener) -> None:
         if not _listeners:
             while _release:
                 _release.pop()()
+
+
+@uncut
+def only_heard_by(listener: CompileListener) -> Iterator[None]:
+    """Tell only that listener of what is compiled on this thread in the block: it is no other capture's."""
+    before = getattr(_alone, "listener", None)
+    listen(listener)
+    _alone.listener = listener
+    try:
+        yield
+    finally:
+        _alone.listener = before
+        unlisten(listener)

@@ -16,13 +16,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.nn.modules import module as global_hooks
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils import checkpoint
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
@@ -31,6 +32,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.guard_timing import untimed_gu
 from inductor_debug_jupyter.pipeline.torch_compat.process_state import process_state_kept
 
 _records = threading.local()
+_CHECKPOINT = checkpoint.__file__
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,16 @@ def active_instrument(values: Iterable[Any] = (), tracers: tuple[Any, Any] = (No
     if _hooks_on_saved_tensors() is not None:
         return Instrument("hooks on saved tensors are set, as torch.utils.checkpoint does")
     return None
+
+
+def recomputes_checkpoint() -> bool:
+    """Whether ``torch.utils.checkpoint`` runs, in a backward, what has run in the forward: it is no call of its own."""
+    if _hooks_on_saved_tensors() is None:
+        return False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not (frame.f_code.co_name == "unpack_hook" and frame.f_code.co_filename == _CHECKPOINT):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _is_users(tensor: torch.Tensor) -> bool:

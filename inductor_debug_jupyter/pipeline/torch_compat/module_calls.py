@@ -107,6 +107,7 @@ _lock = threading.RLock()
 _watches: list[ModuleCallWatch] = []
 _inside = threading.local()
 _SCRIPTED = "it is TorchScript"
+_DISABLED = "torch.compiler.disable switches the compiler off for it"
 
 
 def _is_plain(module: torch.nn.Module) -> bool:
@@ -118,6 +119,11 @@ def _is_plain(module: torch.nn.Module) -> bool:
     if isinstance(module, torch.fx.GraphModule):
         return isinstance(module.graph._codegen, _PyTreeCodeGen) or not _in_compiler()
     return not isinstance(module, eval_frame.OptimizedModule) and getattr(module, "_compiled_call_impl", None) is None
+
+
+def _is_disabled(module: torch.nn.Module) -> bool:
+    """Whether this is what ``torch.compiler.disable(module)`` made: it holds the module's call as it was then."""
+    return isinstance(module, eval_frame.OptimizedModule) and isinstance(module.dynamo_ctx, eval_frame.DisableContext)
 
 
 def _in_compiler() -> bool:
@@ -140,10 +146,14 @@ def _watch_for(
     watch = next((each for each in reversed(_watches) if each.here()), None)
     if in_compiled_region:
         return _watch_in_region(module, watch) if watched and module not in watched else (None, "")
-    if watched or not _watches or current_compile_id() is not None or not _is_plain(module):
+    if watched or not _watches or current_compile_id() is not None:
+        return None, ""
+    if not (is_disabled := _is_disabled(module)) and not _is_plain(module):
         return None, ""
     if watch is None:
         return _watches[-1], "it runs on another thread"
+    if is_disabled:
+        return watch, _DISABLED
     if active_fake_mode() is not None or any(isinstance(value, FakeTensor) for value in values):
         return (None, "") if _in_compiler() else (watch, "its tensors are fake")
     return watch, _SCRIPTED if isinstance(module, torch.jit.ScriptModule) else ""
@@ -151,6 +161,8 @@ def _watch_for(
 
 def _watch_in_region(module: torch.nn.Module, watch: ModuleCallWatch | None) -> tuple[ModuleCallWatch | None, str]:
     """The watch of an inner call, where Dynamo's callback is set, as :func:`_watch_for`."""
+    if _is_disabled(module):
+        return watch, _DISABLED
     if is_compiling() or not _is_plain(module):
         return None, ""
     if isinstance(module, torch.jit.ScriptModule):  # its forward is no function that Dynamo's rules could look at
