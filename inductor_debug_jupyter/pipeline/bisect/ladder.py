@@ -246,7 +246,7 @@ def _searched(harness: KernelDiffHarness) -> tuple[tuple[Culprit, ...], str]:
     except Exception as error:  # the rung stands, whatever becomes of the search
         return (), f"Which op it is could not be found: {in_a_line(error)}"
     if not found.culprits:
-        return (), "No single op is to blame."
+        return (), "Which op it is was not found: each op by itself gives what it should."
     first, *others = found.culprits
     because = f": {first.reason}" if first.reason else " only when it is fused" if first.only_fused else ""
     more = f" (and {count(len(others), 'other')})" if others else ""

@@ -35,9 +35,9 @@ from inductor_debug_jupyter.pipeline.diff.contract import Facts, is_dense
 from inductor_debug_jupyter.pipeline.diff.effects import (
     Effects,
     differentiate,
+    everything_of,
     is_changed,
     state_of,
-    without_gradients,
 )
 from inductor_debug_jupyter.pipeline.diff.outputs import flatten_outputs, path_of_call
 from inductor_debug_jupyter.pipeline.diff.recording import SUFFIX, Recording
@@ -165,7 +165,7 @@ class Execution:
         error: what it raised; empty when it ran.
         crash: how the process ended that it ran in, if it did.
         incomplete: why what ran is not, or not all, what should have run; empty when it is.
-        after: inputs, and tensors that the model reaches, as the run left them.
+        after: inputs, and tensors, numbers and texts that the model reaches, as the run left them.
         changed: those of them that it wrote to, replaced, made or took away.
         facts: what the tensors are beside their values; not known of a recording.
         notes: what could not be looked into.
@@ -179,7 +179,7 @@ class Execution:
     error: str = ""
     crash: CrashRecord | None = None
     incomplete: list[str] = field(default_factory=list)
-    after: dict[str, torch.Tensor] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     facts: dict[str, Facts] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -340,7 +340,7 @@ class Call:
     ``differentiable``: backends compile with gradients also where there is no ``backward`` to compare.
 
     With ``calls`` above 1 the model, compiled once, is called so often in a row, as a loop does: each call with new
-    copies of the inputs and without gradients, but from the model's state and the random numbers that the last one
+    copies of the inputs, but from the model's state, its gradients with it, and the random numbers that the last one
     left. So a fault shows that only a later call has, and one that comes of values that were baked in at the first.
     """
 
@@ -372,10 +372,12 @@ class Call:
                 stack.enter_context(time_limit(timeout))
                 stack.enter_context(torch.set_grad_enabled(self.backward or torch.is_grad_enabled()))
                 reached = reach(self.model)
-                before = state_of(self.model, reached, self.args, dict(self.kwargs))
+                before = everything_of(self.model, reached, self.args, dict(self.kwargs))
                 stack.enter_context(_untouched(before, execution))
                 memo: Memo = {}
-                model = stack.enter_context(own_module(self.model, memo, leaves=self.backward, reached=reached))
+                model = stack.enter_context(
+                    own_module(self.model, memo, leaves=self.backward, gradients=True, reached=reached)
+                )
                 if compiler is not None:
                     stack.callback(lambda: execution.broken.extend(compiler.miscounted))
                 run = stack.enter_context(self.through(model)) if self.through else _run(stack, model, compiler)
@@ -403,7 +405,7 @@ class Call:
         number: int,
         run: Callable[..., Any],
         model: Any,
-        before: Mapping[str, torch.Tensor],
+        before: Mapping[str, Any],
         memo: Memo,
         config: ComparisonConfig,
     ) -> dict[str, torch.Tensor]:
@@ -414,17 +416,17 @@ class Call:
         effects = Effects()
         given: dict[str, torch.Tensor] = {}
         try:
-            args, kwargs = clone_inputs((self.args, dict(self.kwargs)), memo_copy(memo), leaves=self.backward)
+            inputs = self.args, dict(self.kwargs)
+            args, kwargs = clone_inputs(inputs, memo_copy(memo), leaves=self.backward, gradients=True)
             with self.noise or nullcontext():
                 outputs = flatten_outputs(run(*args, **kwargs), flatten_lists=config.flatten_lists)
             reached = reach(model)
-            state = after = state_of(model, reached, args, kwargs)
+            state = state_of(model, reached, args, kwargs)
             effects.note_forward(outputs, state)
             if self.backward:
                 differentiate(effects, outputs, state, self.gradients, self.noise or nullcontext())
                 reached = reach(model)
-                after = state_of(model, reached, args, kwargs)
-            effects.note_state(before, after)
+            effects.note_state(before, everything_of(model, reached, args, kwargs))
             execution.notes += [note for note in reached.notes if note not in execution.notes]
             if number < self.calls:
                 given = {
@@ -433,15 +435,15 @@ class Call:
                     if isinstance(value, torch.Tensor) and is_dense(value)
                 }
                 effects.freeze(before)
-                without_gradients(state)
         finally:
             execution.add(number, effects)
         return given
 
 
 @contextmanager
-def _untouched(tensors: Mapping[str, torch.Tensor], execution: Execution) -> Iterator[None]:
+def _untouched(before: Mapping[str, Any], execution: Execution) -> Iterator[None]:
     """Note which of the user's own tensors a run wrote to all the same: something holds them that is not reached."""
+    tensors = {path: value for path, value in before.items() if isinstance(value, torch.Tensor)}
     versions = {path: _version(tensor) for path, tensor in tensors.items()}
     try:
         yield

@@ -6,30 +6,40 @@ by :mod:`judging` against floors: the model runs a few times more in eager mode 
 dtypes that it has, or as a device computes that says in which format it does. Tolerances that the user gave are the
 user's word: what is within them passes.
 
+Numbers and arrays of Python's are judged as tensors are. What eager mode itself gives otherwise when it runs again
+is not compared: a time of day, or memory that nobody wrote to. Tensors may differ by the usual tolerances.
+
 Of several calls and runs: which call is worse than the first, and what a side differs by from run to run.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import torch
 
 from inductor_debug_jupyter.pipeline.diff.config import ComparisonConfig
-from inductor_debug_jupyter.pipeline.diff.elements import same_values
 from inductor_debug_jupyter.pipeline.diff.executions import EAGER, Backend, Call
 from inductor_debug_jupyter.pipeline.diff.floors import RUNS, Floors, Spread
 from inductor_debug_jupyter.pipeline.diff.judging import Judgement, confirm, is_doubtful, judge, judge_common_factor
 from inductor_debug_jupyter.pipeline.diff.metrics import compare_tensors
-from inductor_debug_jupyter.pipeline.diff.outputs import call_number, own_path, unless_too_small
+from inductor_debug_jupyter.pipeline.diff.outputs import (
+    as_tensor,
+    call_number,
+    compare_leaf,
+    kind_of,
+    own_path,
+    unless_too_small,
+)
 from inductor_debug_jupyter.pipeline.formats.arithmetic import Arithmetic
 from inductor_debug_jupyter.pipeline.records.diff import VERDICTS, OutputDiff
 from inductor_debug_jupyter.pipeline.torch_compat.stochastic import StochasticArithmetic, WideArithmetic, seeds
 
 _LEFT_OUT: Final = "wrong in few places, and not looked at twice: another output is wrong beyond doubt"
+_UNSTEADY: Final = "eager mode itself gives something else when it runs again: whether it is wrong cannot be told"
 _EXACTLY: Final = ComparisonConfig(atol=0.0, rtol=0.0, equal_nan=True)
 
 
@@ -60,24 +70,53 @@ def judge_outputs(
         only_whether: the caller asks only whether some output is wrong. Once one is beyond doubt, those that would be
             looked at twice are left out as not compared.
     """
-    outputs = tuple(outputs)
+    outputs, given = tuple(outputs), reference
+    differing = [output.path for output in outputs if output.verdict in {"mismatch", "rounding"}]
+    alike = [path for path in differing if kind_of(reference.get(path)) == kind_of(candidate.get(path))]
+    reference, candidate = _as_tensors(reference, alike), _as_tensors(candidate, alike)
     suspects = [output.path for output in outputs if _is_open(output, config, reference, candidate)]
-    if not suspects:
+    others = {path: given[path] for path in differing if path in given and path not in reference}
+    if not suspects and not (others and reference_is_eager):
         return outputs, []
     words, multiplied_as = _words(held_as, arithmetic), None
     if arithmetic is not None:
         held_as, multiplied_as = arithmetic.held_as, arithmetic.multiplied_as
     wanted = {path: reference[path] for path in suspects}
-    floors, notes = _floors(call, config, wanted, reference_is_eager, held_as, multiplied_as)
+    floors, again, notes = _floors(call, config, wanted, held_as, multiplied_as)
     spreads = _around(reference, {path: floors.spreads[path] for path in suspects if path in floors.spreads})
+    unsteady = (
+        _unsteady({path: given[path] for path in (*others, *suspects)}, again) if reference_is_eager else frozenset()
+    )
+    spreads = {path: spread for path, spread in spreads.items() if path not in unsteady}
     judged = {path: judge(candidate[path], spread, held_as) for path, spread in spreads.items()}
     left_out = _left_out(judged, spreads) if only_whether else frozenset()
     if not left_out:
-        confirm(judged, candidate, spreads, held_as, lambda noise: _under(noise, call, config), multiplied_as)
+        confirm(judged, candidate, spreads, held_as, lambda noise: _tensors_under(noise, call, config), multiplied_as)
     if not (held_as or multiplied_as or _is_known(judged, only_whether)):  # a device may truncate: a factor, too
-        judge_common_factor(judged, candidate, spreads, lambda noise: _under(noise, call, config))
-    notes += _without_floors([path for path in suspects if path not in judged], notes)
-    return tuple(_with_judgement(output, judged, left_out, words, reference, config) for output in outputs), notes
+        judge_common_factor(judged, candidate, spreads, lambda noise: _tensors_under(noise, call, config))
+    notes += _without_floors([path for path in suspects if path not in judged and path not in unsteady], notes)
+    left = {**dict.fromkeys(left_out, _LEFT_OUT), **dict.fromkeys(unsteady, _UNSTEADY)}
+    return tuple(_with_judgement(output, judged, left, words, given, config) for output in outputs), notes
+
+
+def _as_tensors(values: Mapping[str, Any], paths: Iterable[str]) -> dict[str, torch.Tensor]:
+    """Those of the values that are tensors, numbers or arrays, as tensors."""
+    tensors = {path: as_tensor(values.get(path)) for path in paths}
+    return {path: value for path, value in tensors.items() if value is not None}
+
+
+def _unsteady(reference: Mapping[str, Any], again: Mapping[str, Any]) -> frozenset[str]:
+    """What eager mode gives otherwise when it runs again: tensors by more than the usual tolerances, all else at all.
+
+    Its floor would tell nothing: each run under stochastic arithmetic is another one anyway.
+    """
+    unlike = set()
+    for path in reference.keys() & again.keys():
+        tolerated = ComparisonConfig() if isinstance(reference[path], torch.Tensor) else _EXACTLY
+        found = compare_leaf(path, reference[path], again[path], tolerated.for_executions())
+        if found is not None and found.verdict == "mismatch":
+            unlike.add(path)
+    return frozenset(unlike)
 
 
 def _is_known(judged: Mapping[str, Judgement], only_whether: bool) -> bool:
@@ -108,14 +147,14 @@ def _words(held_as: torch.dtype | None, arithmetic: Arithmetic | None) -> tuple[
 def _with_judgement(
     output: OutputDiff,
     judged: Mapping[str, Judgement],
-    left_out: Collection[str],
+    left_out: Mapping[str, str],
     words: tuple[str, str],
     reference: Mapping[str, Any],
     config: ComparisonConfig,
 ) -> OutputDiff:
-    """An output with the verdict of its floor, left out, or by tolerance where it has no floor."""
+    """An output with the verdict of its floor, left out for some reason, or by tolerance where it has no floor."""
     if output.path in left_out:
-        return replace(output, verdict="not_compared", reason=_LEFT_OUT)
+        return replace(output, verdict="not_compared", reason=left_out[output.path])
     if output.path in judged:
         return _judged(output, judged[output.path], *words)
     return unless_too_small(output, reference.get(output.path), config)
@@ -133,9 +172,7 @@ def _is_open(
 ) -> bool:
     """Whether an output differs in its values alone, and the user has not said how far it may."""
     ours, theirs = candidate.get(output.path), reference.get(output.path)
-    if output.verdict not in {"mismatch", "rounding"} or not (
-        isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)
-    ):
+    if output.verdict not in {"mismatch", "rounding"} or ours is None or theirs is None:
         return False
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype or not ours.numel() or ours.layout != torch.strided:
         return False
@@ -149,28 +186,34 @@ def _floors(
     call: Call,
     config: ComparisonConfig,
     reference: Mapping[str, Any],
-    reference_is_eager: bool,
     held_as: torch.dtype | None,
     multiplied_as: torch.dtype | None,
-) -> tuple[Floors, list[str]]:
-    """The floors of these values, and why there are none if there are none."""
+) -> tuple[Floors, Mapping[str, Any], list[str]]:
+    """The floors of these values, what eager mode gives when it runs again, and why there are no floors, if so."""
     try:
         plain = _under(None, call, config)
     except RuntimeError as error:
-        return Floors(), [f"bug or rounding is not known: in eager mode the model raised {error}"]
+        return Floors(), {}, [f"bug or rounding is not known: in eager mode the model raised {error}"]
     notes = []
-    base = {path: plain[path] for path in reference if path in plain}
-    if reference_is_eager and (unlike := [path for path in base if not same_values(base[path], reference[path])]):
-        notes.append(f"bug or rounding is not known of what eager mode does not repeat: {', '.join(unlike[:5])}")
-        base = {path: value for path, value in base.items() if path not in unlike}
+    base = _as_tensors(plain, reference)
+    if not base:
+        return Floors(), plain, notes
     floors = Floors.of(
         base,
-        lambda seed: _under(StochasticArithmetic(seed, held_as, multiplied_as=multiplied_as), call, config),
+        lambda seed: _tensors_under(StochasticArithmetic(seed, held_as, multiplied_as=multiplied_as), call, config),
         seeds(RUNS, held_as),
     )
     if floors.problems and not any(spread.runs for spread in floors.spreads.values()):
         notes.append(f"bug or rounding is not known: under stochastic arithmetic the model raised {floors.problems[0]}")
-    return floors, notes
+    return floors, plain, notes
+
+
+def _tensors_under(
+    noise: StochasticArithmetic | WideArithmetic, call: Call, config: ComparisonConfig
+) -> Mapping[str, Any]:
+    """That of :func:`_under`, numbers and arrays as tensors."""
+    values = _under(noise, call, config)
+    return _as_tensors(values, values)
 
 
 def _under(

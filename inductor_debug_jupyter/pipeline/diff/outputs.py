@@ -266,7 +266,7 @@ def compare_leaf(path: str, reference: Any, candidate: Any, config: ComparisonCo
         return _one_sided(path, "candidate", "reference", reference)
     reference, candidate = _stacked(reference), _stacked(candidate)
     if isinstance(reference, _NUMERIC) and isinstance(candidate, _NUMERIC):
-        if (kinds := (_kind(reference), _kind(candidate)))[0] != kinds[1]:
+        if (kinds := (kind_of(reference), kind_of(candidate)))[0] != kinds[1]:
             return _compare_objects(path, reference, candidate, unlike=True)
         result = compare_tensors(reference, candidate, _exactly(config) if _is_whole(reference) else config)
         if result.dtype or isinstance(reference, torch.Tensor):
@@ -279,14 +279,28 @@ def _one_sided(path: str, without: str, having: str, value: Any) -> OutputDiff:
     return OutputDiff(path, "mismatch", f"the {without} has no {what}; the {having} has {_what(value)}")
 
 
-def _kind(value: Any) -> str:
-    """Tensor, array or number: a caller can use one only as what it is.
+def kind_of(value: Any) -> str:
+    """Tensor, array, number or object: a caller can use one only as what it is.
 
     What numpy gives for a single number is one too: Dynamo makes an array without dimensions of it.
     """
     if isinstance(value, torch.Tensor):
         return "tensor"
-    return "array" if isinstance(value, numpy.ndarray) and value.ndim else "number"
+    if isinstance(value, numpy.ndarray) and value.ndim:
+        return "array"
+    return "number" if isinstance(value, _NUMERIC) else "object"
+
+
+def as_tensor(value: Any) -> torch.Tensor | None:
+    """A tensor, number or array as a tensor, so that its rounding can be measured; None for anything else."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if not isinstance(value, _NUMERIC):
+        return None
+    try:
+        return torch.from_numpy(numpy.array(value))
+    except (OverflowError, TypeError, ValueError):  # a width that torch does not have
+        return None
 
 
 def _is_whole(value: Any) -> bool:

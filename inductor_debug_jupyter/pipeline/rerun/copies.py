@@ -41,8 +41,8 @@ def random_state_kept() -> Iterator[None]:
         before.restore()
 
 
-def clone_inputs(inputs: Any, memo: Memo | None = None, *, leaves: bool = True) -> Any:
-    """A deep copy that keeps strides, ``requires_grad`` and which inputs share memory; gradients do not come along.
+def clone_inputs(inputs: Any, memo: Memo | None = None, *, leaves: bool = True, gradients: bool = False) -> Any:
+    """A deep copy that keeps strides, ``requires_grad`` and which inputs share memory; with ``gradients`` these, too.
 
     Tensors that require a gradient become leaves, so that it can be read; without ``leaves`` they count as computed, so
     that a model may write into them. With the ``memo`` of a model's copy, an input that is a tensor of the model is
@@ -53,7 +53,11 @@ def clone_inputs(inputs: Any, memo: Memo | None = None, *, leaves: bool = True) 
     map_tensors(originals.append, inputs)
     for tensor in originals:
         if id(tensor) not in memo:
-            memo[id(tensor)] = _like(tensor, copy.deepcopy(tensor.detach(), memo), leaf=leaves)
+            gradient = gradient_of(tensor) if gradients else None
+            leaf = leaves or gradient is not None  # only a leaf has one
+            memo[id(tensor)] = copied = _like(tensor, copy.deepcopy(tensor.detach(), memo), leaf=leaf)
+            if gradient is not None:
+                copied.grad = gradient.detach().clone()
     return copy.deepcopy(inputs, memo)
 
 
@@ -79,22 +83,31 @@ def _add_to_memo(memo: Memo, other: Mapping[Any, Any]) -> None:
 
 @contextmanager
 def own_module(
-    model: Any, memo: Memo | None = None, *, leaves: bool = True, reached: Reached | None = None
+    model: Any,
+    memo: Memo | None = None,
+    *,
+    leaves: bool = True,
+    gradients: bool = False,
+    reached: Reached | None = None,
 ) -> Iterator[Any]:
-    """The model to run: a deep copy of a module, without gradients, or a callable that holds copies meanwhile.
+    """The model to run: a deep copy of a module, or a callable that holds copies meanwhile.
 
     Args:
         model: a module or any other callable.
         memo: what else is copied with it.
         leaves: whether tensors that were computed become leaves, as in :func:`clone_inputs`.
+        gradients: whether the copies have gradients as the model's own tensors do, and not none: an optimizer that
+            the model calls does nothing without them.
         reached: what the model reaches, where the caller has just looked.
     """
     memo = {} if memo is None else memo
-    held = (reached or reach(model)).holders
-    own, held = _copied_module(model, held, memo)
+    reached = reached or reach(model)
+    own, held = _copied_module(model, reached.holders, memo)
     with _replaced(held, lambda tensor: _copied_tensor(tensor, memo, leaves=leaves)):
         if isinstance(own, torch.nn.Module):
             own.zero_grad(set_to_none=True)
+        if gradients:
+            _copy_gradients(reached.tensors().values(), memo)
         yield own
 
 
@@ -150,6 +163,19 @@ def _copied_tensor(value: Any, memo: Memo, *, leaves: bool) -> Any:
         memo[id(value)] = made
         memo.setdefault(id(memo), []).append(value)  # as deepcopy does: its id must not be given to another
     return memo[id(value)]
+
+
+def gradient_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The gradient that a tensor has; torch warns when one that was computed is asked."""
+    return tensor.grad if tensor.is_leaf else None
+
+
+def _copy_gradients(tensors: Iterable[torch.Tensor], memo: Memo) -> None:
+    """Give the copies in the memo gradients like those of the originals."""
+    for tensor in tensors:
+        copied, gradient = memo.get(id(tensor)), gradient_of(tensor)
+        if gradient is not None and isinstance(copied, torch.Tensor) and copied is not tensor:
+            copied.grad = gradient.detach().clone()
 
 
 def _like(tensor: torch.Tensor, copied: torch.Tensor, *, leaf: bool) -> torch.Tensor:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final
@@ -78,6 +78,7 @@ class Reached:
 
     Attributes:
         leaves: every tensor; one that is held twice is here twice, by different names.
+        plain: every number, truth value and text by its path, but for those in sets.
         holders: the objects that hold them, and all others that a run may change.
         notes: what was not looked into.
     """
@@ -85,6 +86,7 @@ class Reached:
     leaves: tuple[Leaf, ...]
     holders: tuple[Holder, ...]
     notes: tuple[str, ...] = ()
+    plain: Mapping[str, bool | float | str] = field(default_factory=dict)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Every tensor by the path that it was found by first: an optimizer holds a module's parameters too."""
@@ -98,7 +100,7 @@ def reach(model: Any) -> Reached:
     """Everything that ``model`` reaches, as it is now."""
     walk = _Walk()
     walk.run(model)
-    return Reached(tuple(walk.leaves), tuple(walk.holders), tuple(dict.fromkeys(walk.notes)))
+    return Reached(tuple(walk.leaves), tuple(walk.holders), tuple(dict.fromkeys(walk.notes)), walk.plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class _Walk:
     leaves: list[Leaf] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    plain: dict[str, bool | float | str] = field(default_factory=dict)
     _waiting: deque[_Item] = field(default_factory=deque)
     _seen: dict[int, Any] = field(default_factory=dict)
     _paths: set[str] = field(default_factory=set)
@@ -148,7 +151,10 @@ class _Walk:
         if isinstance(value, numpy.ndarray):
             self._array(item, value)
             return
-        if isinstance(value, _PLAIN) or id(value) in self._seen:
+        if isinstance(value, _PLAIN):
+            self._plain(item, value)
+            return
+        if id(value) in self._seen:
             return
         self._seen[id(value)] = value  # kept, so that its id is not given to another
         self._waiting.extend(self._inside(item))
@@ -157,12 +163,20 @@ class _Walk:
         if item.in_a_set:
             self.notes.append("tensors in a set have no order, and were not compared")
             return
+        self.leaves.append(Leaf(item.kind or ATTRIBUTE, self._own_name(item), tensor))
+
+    def _plain(self, item: _Item, value: Any) -> None:
+        if isinstance(value, bool | int | float | str) and not item.in_a_set:
+            self.plain[f"{item.kind or ATTRIBUTE}:{self._own_name(item)}"] = value
+
+    def _own_name(self, item: _Item) -> str:
+        """The item's name, numbered where something else of its kind goes by it already."""
         kind, name, number = item.kind or ATTRIBUTE, item.name, 1
         while f"{kind}:{name}" in self._paths:
             number += 1
             name = f"{item.name}#{number}"
         self._paths.add(f"{kind}:{name}")
-        self.leaves.append(Leaf(kind, name, tensor))
+        return name
 
     def _array(self, item: _Item, array: numpy.ndarray[Any, Any]) -> None:
         if array.flags.writeable and array.dtype.kind in "biufc":
