@@ -44,6 +44,20 @@ class Net(nn.Module):
         return torch.sub(self.second(hidden), 0.25)
 
 
+class Pooled(nn.Module):
+    """What follows the op at fault gives a tuple, of which the graph reads a part."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(torch.relu(x), 2) + 1
+
+
+@pytest.mark.parametrize("where", ["joint_custom_pre_pass", "post_grad_custom_pre_pass"])
+def test_behind_an_op_that_is_dropped_a_tuple_is_innocent(where: str) -> None:
+    with inductor_config.patch({where: drop_relu}):
+        found = KernelDiffHarness(Pooled(), torch.randn(1, 2, 4, 4), test_backend="inductor").localize()
+    assert [culprit.op for culprit in found.culprits] == ["aten.relu.default"]
+
+
 def line_of(text: str) -> int:
     lines, start = inspect.getsourcelines(Net.forward)
     return next(start + at for at, line in enumerate(lines) if text in line)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from inductor_debug_jupyter.pipeline.errors import FlakyFailureError, NothingFailsError, UsageError
+from inductor_debug_jupyter.pipeline.errors import CannotSendError, FlakyFailureError, NothingFailsError, UsageError
 from inductor_debug_jupyter.pipeline.minify import Differs, Minifier, Trial, dynamo_graph, graphs_of, minifier_of
 from inductor_debug_jupyter.pipeline.minify.cutting import GraphCutter
 
@@ -54,6 +54,20 @@ def joined(first, last):
         return any(node.name == last and node in reached for node in gm.graph.nodes)
 
     return fails
+
+
+@torch.compiler.allow_in_graph
+def of_this_module(x):
+    return x + 1
+
+
+def test_a_graph_that_cannot_go_to_the_backends_process_is_no_failure_of_the_backend(monkeypatch):
+    monkeypatch.delitem(globals(), "of_this_module")  # as in a notebook: no module has it
+    with pytest.raises(CannotSendError, match="another process cannot import"):
+        minifier_of(CALLS_ITS_OWN, torch.ones(3), Trial("aot_eager", isolate=True))
+
+
+CALLS_ITS_OWN = (lambda function: lambda x: function(x).sin())(of_this_module)
 
 
 def test_one_op_of_a_large_graph(layers):

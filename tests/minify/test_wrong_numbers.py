@@ -342,6 +342,30 @@ def test_inductors_relu_fault_in_a_model_with_dropout_and_a_norm(tmp_path, backw
     assert run_all([text.replace(planted, "")], tmp_path)[0][0] == "1"
 
 
+class Returned(nn.Module):
+    """A dropped relu gives its input itself: shared memory, and on positive numbers nothing else."""
+
+    def forward(self, x):
+        return torch.relu(x - 0.5)
+
+
+def dropping_relu(gm, inputs):
+    for node in gm.graph.find_nodes(op="call_function", target=torch.relu):
+        node.replace_all_uses_with(node.args[0])
+        gm.graph.erase_node(node)
+    gm.recompile()
+    return gm.forward
+
+
+def test_wrong_values_are_not_reduced_to_shared_memory(tmp_path):
+    torch.manual_seed(0)
+    session = session_of(Returned(), torch.randn(64), tmp_path)
+    found = session.minify(dropping_relu)
+    assert ops(found.gm).count("relu") == found.ops == 1
+    assert found.verified
+    assert float(min(value.min() for value in found.inputs)) < 0
+
+
 def test_autocast_goes_into_the_script(tmp_path, fault):
     fault("aten.tanh.default")
     model, x = nn.Sequential(nn.Linear(8, 8), nn.Tanh()), torch.randn(4, 8)

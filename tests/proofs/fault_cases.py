@@ -32,7 +32,8 @@ from tests.proofs.localize_cases import MODELS as SEARCHED
 
 DEVICE = "the backend"
 """The rung of a vendor's backend, which has a name of its own in each case."""
-HANG_SECONDS = 15.0
+HANG_SECONDS, COMPILE_SECONDS = 15.0, 120.0
+"""When a step of a reduction hangs, and one of a bisection: there Inductor compiles the whole model."""
 
 
 class Mlp(nn.Module):
@@ -288,7 +289,7 @@ def _lines_of(case: Case, made: Built) -> set[Place]:
 
 def _bisect(trial: Trial, session: DebugSession, backend: str, lines: set[Place]) -> None:
     case = trial.case
-    alone: dict[str, Any] = {"isolate": True, "timeout": HANG_SECONDS} if case.kind in {"crash", "hang"} else {}
+    alone: dict[str, Any] = {"isolate": True, "timeout": COMPILE_SECONDS} if case.kind in {"crash", "hang"} else {}
     device: dict[str, Any] = {"adapter": backend} if case.vendor else {}
     before = cpu_seconds()
     found: BisectRecord = session.bisect(backward=case.backward, **device, **alone)

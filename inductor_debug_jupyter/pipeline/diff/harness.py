@@ -73,10 +73,9 @@ class KernelDiffHarness:
             from call to call. All of it is then run once more from the start: an output on which the reference does
             not agree with itself is told from one that is wrong.
 
-    What a side wrote to is compared too: inputs, parameters, buffers, and tensors, numbers and texts in attributes, globals and
-    closures
-    (:mod:`reachable` says how far that goes); so are strides, devices and shared memory of the outputs
-    (:mod:`contract`). What a backend made of a graph is kept: a harness that compares again compiles no more.
+    What a side wrote to is compared too: inputs, parameters, buffers, and tensors, numbers and texts in attributes,
+    globals and closures (:mod:`reachable` says how far that goes); so are strides, devices and shared memory of the
+    outputs (:mod:`contract`). What a backend made of a graph is kept: a harness that compares again compiles no more.
 
     Raises:
         UsageError: an argument cannot be understood, or with ``isolate`` a backend cannot go to another process.

@@ -12,6 +12,7 @@ When outputs differ and every kernel computes what its graph says, the graph its
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -141,9 +142,12 @@ def _to_blame(change: PassChange, inputs: Mapping[str, Any]) -> Sequence[torch.f
 
 
 def _no_more_read(before: torch.fx.Node, after: torch.fx.Node) -> list[torch.fx.Node]:
-    """The inputs of a node that it does not have any more after a pass."""
+    """The inputs of a node that it does not have any more after a pass; of a part of a tuple, those of the tuple."""
     read = {node.name for node in after.all_input_nodes}
-    return [node for node in before.all_input_nodes if node.name not in read]
+    gone = [node for node in before.all_input_nodes if node.name not in read]
+    if not gone and before.target is after.target is operator.getitem:
+        return _no_more_read(before.all_input_nodes[0], after.all_input_nodes[0])
+    return gone
 
 
 def _first_wrong_node(change: PassChange, inputs: Mapping[str, Any], common: Iterable[str]) -> str | None:

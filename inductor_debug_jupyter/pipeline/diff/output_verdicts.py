@@ -194,7 +194,7 @@ def _floors(
         plain = _under(None, call, config)
     except RuntimeError as error:
         return Floors(), {}, [f"bug or rounding is not known: in eager mode the model raised {error}"]
-    notes = []
+    notes: list[str] = []
     base = _as_tensors(plain, reference)
     if not base:
         return Floors(), plain, notes

@@ -21,6 +21,7 @@ from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
 from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.capture.calls import CallModes
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig, KernelDiffHarness
+from inductor_debug_jupyter.pipeline.diff.contract import is_layout
 from inductor_debug_jupyter.pipeline.errors import ReproError, UsageError
 from inductor_debug_jupyter.pipeline.minify.backend_source import Backend, backend_name, backend_source
 from inductor_debug_jupyter.pipeline.minify.predicates import (
@@ -88,14 +89,20 @@ class Differs(FailurePredicate):
         self.needs_gradients, self.open_sizes = backward, open_sizes
         self.config = replace(config or ComparisonConfig(), heatmaps=False)
         self._adapter, self._culprits = adapter, culprits
+        self._in_values: bool | None = None
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Outcome:
         """Run and compare candidate and reference; an exception is another failure, and no difference."""
         return self.outcome(self.compared(gm, inputs))
 
     def outcome(self, record: DiffRecord) -> Outcome:
-        """Whether a comparison shows a difference."""
+        """Whether a comparison shows a difference, in values if the first one that failed was in values."""
         if record.verdict == "mismatch":
+            wrong = [each for each in record.outputs if each.verdict == "mismatch"]
+            in_values = any(each.mismatch_percentage or not is_layout(each) for each in wrong)
+            self._in_values = in_values if self._in_values is None else self._in_values
+            if self._in_values and not in_values:
+                return Outcome(False, f"values agree with eager's ({_worst(record)})")
             return Outcome(True, _worst(record))
         if not record.passed:
             return Outcome(False, "; ".join(record.notes) or "nothing was compared")

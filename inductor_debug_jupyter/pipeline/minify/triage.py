@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from inductor_debug_jupyter.pipeline.adapters import AcceleratorAdapter
+from inductor_debug_jupyter.pipeline.adapters.graph_json import write_graph
 from inductor_debug_jupyter.pipeline.adapters.isolated import IsolatedAdapter
 from inductor_debug_jupyter.pipeline.adapters.lookup import BUILT_IN, registered_adapters
 from inductor_debug_jupyter.pipeline.diff import ComparisonConfig
@@ -101,7 +102,13 @@ def minifier_of(model: Callable[..., Any], inputs: Any, trial: Trial, **options:
 
 
 def failure_of(graph: FoundGraph, trial: Trial) -> tuple[FailurePredicate | None, Outcome]:
-    """How a graph fails on a backend; None when it does not, with what happens instead."""
+    """How a graph fails on a backend; None when it does not, with what happens instead.
+
+    Raises:
+        CannotSendError: the backend runs in a process of its own, and the graph cannot go there.
+    """
+    if trial.is_isolated:
+        write_graph(graph.gm)
     alone = (
         IsolatedAdapter(trial.backend, timeout=trial.timeout, memory=trial.memory_limit)  # type: ignore[arg-type]
         if trial.is_isolated

@@ -51,13 +51,14 @@ def target_path(target: Any) -> str | None:
     if isinstance(target, HigherOrderOperator):
         higher_order: Any = target
         return f"ops:higher_order.{higher_order.name()}"
-    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
-    if not isinstance(name, str) or "<" in name:
-        return None
     module = getattr(target, "__module__", None)
-    for place in filter(None, (module, *_MODULES_WITH_OPS)):
-        if place != "__main__" and _attribute(sys.modules.get(place), name) is target:
-            return f"{place}:{name}"
+    # What torch makes by a factory (F.max_pool2d) has its own name only in the second.
+    for name in (getattr(target, "__qualname__", None), getattr(target, "__name__", None)):
+        for place in filter(None, (module, *_MODULES_WITH_OPS)):
+            if not isinstance(name, str) or "<" in name or place == "__main__":
+                continue
+            if _attribute(sys.modules.get(place), name) is target:
+                return f"{place}:{name}"
     return None
 
 
