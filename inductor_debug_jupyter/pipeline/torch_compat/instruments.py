@@ -132,7 +132,7 @@ def _profiler_stopped() -> Callable[..., None]:
 
     ``sys.getprofile`` answers with ``cProfile``'s own object, which is no function: ``sys.setprofile`` would break it.
     """
-    profiler = sys.getprofile()
+    profiler: Any = sys.getprofile()
     if isinstance(profiler, _lsprof.Profiler):
         profiler.disable()
         return profiler.enable
