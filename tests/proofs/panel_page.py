@@ -107,7 +107,10 @@ class LabWindow:
         self.command("docmanager:save")
         file = self._lab.folder / path
         for _ in range(100):
-            outputs = json.loads(file.read_text(encoding="utf-8"))["cells"][-1].get("outputs")
+            try:
+                outputs = json.loads(file.read_text(encoding="utf-8"))["cells"][-1].get("outputs")
+            except json.JSONDecodeError:  # the server is writing it
+                outputs = None
             if outputs:
                 return len(json.dumps(outputs, indent=1, ensure_ascii=False).encode())
             time.sleep(0.1)
