@@ -193,7 +193,7 @@ def measure(elements: int, rounds: int) -> SizeResult:
     best |= {name: Measured(name, float("inf")) for name in calls}
     rounds *= 8 if elements < 10**7 else 1
     for name, call in [*calls.items()] * rounds:  # in turn: a busy moment of the machine hits all of them
-        best[name].seconds = min(best[name].seconds, timeit.timeit(call, number=repeats) / repeats)
+        best[name].seconds = min(best[name].seconds, *timeit.repeat(call, number=1, repeat=repeats))
     if elements >= _SAMPLED_FROM:
         for name, call in calls.items():
             best[name].extra = _extra_memory(call)
