@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from inductor_debug_jupyter.pipeline.views.story import diff_story
 from torch import nn
 
 from inductor_debug_jupyter import ComparisonConfig, DiffReport, KernelDiffHarness, StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.stick import parse_fault
+from inductor_debug_jupyter.pipeline.views.verdict_sentence import diff_story
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
