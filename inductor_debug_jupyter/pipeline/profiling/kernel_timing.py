@@ -1,8 +1,8 @@
 """Time a kept call: its kernels in place, the call as a whole, and its modules in eager mode.
 
 The model is compiled once more on a copy, with the clock read around every kernel, called until it is warm, and then
-as often as fits into a second. Runs are alternated with eager ones. Every figure is a median; a kernel's place in the
-call is that of the run of median length.
+as often as fits into two seconds. Runs are alternated with eager ones. Every figure is a median; a kernel's place
+in the call is that of the run of median length.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed
 from inductor_debug_jupyter.pipeline.torch_compat.trees import of_kind
 
 WARM_UP = 3
-LEAST_RUNS = 7
-MOST_RUNS = 100
-BUDGET = 1.0
-"""Seconds for the runs after the warm-up, unless the fewest take longer."""
+LEAST_RUNS, MOST_RUNS = 3, 100
+BUDGET = 2.0
+"""Seconds for the runs after the warm-up, and for those of the warm-up after the first, which compiles."""
 
 Span = tuple[float, float]
 """When something began, in seconds from the beginning of the call, and how long it took."""
@@ -90,12 +89,10 @@ def time_call(call: ModelCall, *, backward: bool) -> TimedCall:
         stack.enter_context(timed(codes))
         run = regions.compile_alone(own, regions.registered_backend("inductor"))
         caller = _Caller((call.args, dict(call.kwargs)), memo, backward, own)
-        for _ in range(WARM_UP):
-            caller.seconds(run)
-            caller.seconds(own, eagerly=True)
+        _warm_up(caller, run, own)
         for code in codes:
             code.readings.clear()
-        begins = []
+        begins: list[int] = []
         started = time.perf_counter()
         watched = _ModuleClock(own)
         while len(begins) < MOST_RUNS and (len(begins) < LEAST_RUNS or time.perf_counter() - started < BUDGET):
@@ -106,6 +103,17 @@ def time_call(call: ModelCall, *, backward: bool) -> TimedCall:
             watched.end_run(found)
         found.kernels = list(_kernels(codes, begins))
     return found
+
+
+def _warm_up(caller: _Caller, run: Callable[..., Any], own: Callable[..., Any]) -> None:
+    """Compile, and call until caches and threads are as in later calls."""
+    caller.seconds(run)
+    started = time.perf_counter()
+    for _ in range(WARM_UP):
+        caller.seconds(own, eagerly=True)
+        caller.seconds(run)
+        if time.perf_counter() - started > BUDGET:
+            break
 
 
 def _check_device(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -60,34 +60,42 @@ def timing_of(call: ModelCall, captures: Sequence[CompileCapture], *, backward: 
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Matched:
-    """The capture of a wrapper, its graph, and the nodes of each call of a kernel."""
+    """A graph that Inductor made code of: its compile, its half, and the nodes of each call of a kernel."""
 
     compile_id: str
+    stage: str
     graph: GraphRecord
     calls: dict[str, tuple[tuple[str, ...], ...]]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Kernel → how often it is called."""
+        return {name: len(each) for name, each in self.calls.items()}
 
 
 def _matched(timed: TimedCall, captures: Sequence[CompileCapture]) -> dict[int, _Matched]:
     """Wrapper → its capture: the first that calls the same kernels, each the same number of times, and is not taken."""
+    open_ones = [each for capture in captures for each in _graphs_of(capture)]
     by_code: dict[int, list[TimedKernel]] = {}
     for kernel in timed.kernels:
         by_code.setdefault(kernel.code, []).append(kernel)
     found: dict[int, _Matched] = {}
-    taken: set[tuple[str, str]] = set()
     for code, kernels in by_code.items():
-        stage = kernels[0].stage
         wanted = Counter(kernel.name for kernel in kernels)
-        for capture in captures:
-            graph = capture.graph("post_grad" if stage == "forward" else f"post_grad{BACKWARD}")
-            calls = {each.name: each.calls for each in capture.kernels if each.stage == stage and each.calls}
-            same = {name: len(each) for name, each in calls.items()} == wanted
-            if graph is not None and same and (capture.compile_id, stage) not in taken:
-                taken.add((capture.compile_id, stage))
-                found[code] = _Matched(capture.compile_id, graph, calls)
-                break
+        same = (each for each in open_ones if each.stage == kernels[0].stage and each.counts == wanted)
+        if (first := next(same, None)) is not None:
+            open_ones.remove(first)
+            found[code] = first
     return found
+
+
+def _graphs_of(capture: CompileCapture) -> Iterator[_Matched]:
+    for stage, suffix in (("forward", ""), ("backward", BACKWARD)):
+        if (graph := capture.graph(f"post_grad{suffix}")) is not None:
+            calls = {each.name: each.calls for each in capture.kernels if each.stage == stage and each.calls}
+            yield _Matched(capture.compile_id, stage, graph, calls)
 
 
 def _kernel_time(kernel: TimedKernel, timed: TimedCall, matched: _Matched | None, roofs: Roofs) -> KernelTime:
@@ -122,9 +130,7 @@ def _kernel_time(kernel: TimedKernel, timed: TimedCall, matched: _Matched | None
     )
 
 
-def _reached(
-    work: Work | None, nodes: Sequence[NodeRecord], seconds: float, roofs: Roofs
-) -> tuple[float | None, str]:
+def _reached(work: Work | None, nodes: Sequence[NodeRecord], seconds: float, roofs: Roofs) -> tuple[float | None, str]:
     """The share of this machine's speed that a kernel reaches, and what limits it: products count as computing."""
     if work is None or not seconds or not roofs.memory:
         return None, ""
@@ -135,9 +141,7 @@ def _reached(
     return max(moving, computing) / seconds, "compute" if computing > moving else "memory"
 
 
-def _module_times(
-    timed: TimedCall, kernels: Sequence[KernelTime], graphs: dict[int, _Matched]
-) -> Iterator[ModuleTime]:
+def _module_times(timed: TimedCall, kernels: Sequence[KernelTime], graphs: dict[int, _Matched]) -> Iterator[ModuleTime]:
     """The modules that ran in eager mode, with their part of the forward's kernels."""
     compiled: dict[str, float] = {}
     for kernel, measured in zip(kernels, timed.kernels, strict=True):

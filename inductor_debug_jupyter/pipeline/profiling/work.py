@@ -34,7 +34,7 @@ class Work:
 
 
 def _of_product(shapes: list[Shape], out: Shape) -> int:
-    """``mm``, ``bmm``, and with the bias in front ``addmm``, ``baddbmm``: the second last operand is the left one; one for both if they are the same."""
+    """The left operand is the second last one; both may be the same tensor, which is there once."""
     return 2 * math.prod(out) * shapes[-2:][0][-1]
 
 
@@ -152,28 +152,32 @@ def work_of(names: Collection[str], graph: GraphRecord) -> Work | None:
     written = [_nbytes(spec, graph) for node in made for spec in node.outputs]
     if None in flops or None in read or None in written:
         return None
-    figures = (sum(each for each in every if each is not None) for every in (flops, read, written))
-    return Work(*figures, is_product=any(map(is_product, nodes)))
+    totals = [sum(each for each in every if each is not None) for every in (flops, read, written)]
+    return Work(totals[0], totals[1], totals[2], any(map(is_product, nodes)))
 
 
 def _read(nodes: list[NodeRecord], inside: frozenset[str], graph: GraphRecord) -> list[int | None]:
-    """The bytes of every tensor from outside, once; views stand for what they are views of."""
-    read: dict[tuple[str, int], int | None] = {}
+    """The bytes of every tensor from outside, once: of views of one tensor, those of the largest."""
+    read: dict[str, int | None] = {}
     for node in nodes:
-        if is_free(node, graph):
-            continue
-        for position, name in enumerate(node.inputs):
-            given = _computed(name, graph)
-            if given is None or given.name in inside or not given.outputs:
+        names = () if is_free(node, graph) else node.inputs
+        for position, name in enumerate(names):
+            made_by = _computed(name, graph)
+            if made_by is None or made_by.name in inside or not made_by.outputs:
                 continue
-            shown = graph.node(name)
-            size = _nbytes((shown or given).outputs[0] if (shown or given).outputs else given.outputs[0], graph)
-            if position == 0 and bare_name(node.target) in _READS_SOME and node.outputs and size is not None:
-                size = min(size, _nbytes(node.outputs[0], graph) or size)
-            key = (given.name, given.outputs[0].storage)
-            known = read.get(key, 0)
-            read[key] = None if size is None or known is None else max(known, size)
+            size, known = _read_of(node, position, name, graph), read.get(made_by.name, 0)
+            read[made_by.name] = None if size is None or known is None else max(known, size)
     return list(read.values())
+
+
+def _read_of(node: NodeRecord, position: int, name: str, graph: GraphRecord) -> int | None:
+    """The bytes that a node reads of one operand; an op that picks rows reads no more than it gives."""
+    given = graph.by_name[name]
+    size = _nbytes(given.outputs[0], graph) if given.outputs else 0
+    if size is None or position or bare_name(node.target) not in _READS_SOME:
+        return size
+    made = _nbytes(node.outputs[0], graph)
+    return size if made is None else min(size, made)
 
 
 def _computed(name: str, graph: GraphRecord) -> NodeRecord | None:
@@ -185,7 +189,7 @@ def _computed(name: str, graph: GraphRecord) -> NodeRecord | None:
 
 
 def _is_read_outside(node: NodeRecord, inside: frozenset[str], graph: GraphRecord) -> bool:
-    """Whether what a node makes leaves the kernel: something outside reads it or a view of it, or the graph returns it."""
+    """Whether what a node makes leaves the kernel: it, or a view of it, is read outside or returned."""
     waiting, seen = [node.name], {node.name}
     while waiting:
         for reader in graph.readers.get(waiting.pop(), ()):

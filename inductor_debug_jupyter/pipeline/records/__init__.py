@@ -5,7 +5,8 @@ A record is a copy: it outlives the model, the compile and the process. Trees, t
 - captured: compile (one compile, and a whole session), graph, guards, guard_expressions, environment, deferred_texts
   (rendered on demand);
 - found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, numerics
-  (error budget, prescription, tokens), timing (where the time of a call goes), bisect, repro, crash, conformance, benchmark;
+  (error budget, prescription, tokens), timing (where the time of a call goes), bisect, repro, crash,
+  conformance, benchmark;
 - ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: its JSON Schema;
 - ``in_words``: the text by which a record is shown; ``record_parts``: the parts of a session's record as attributes.
 """
