@@ -153,7 +153,7 @@ class Panes:
             self._add(DIFF, self.diff.fill, self.diff.answers())
         if record.error_budget is not None:
             self._add(BUDGET, self._fill_budget, {})
-        if record.timing is not None:
+        if record.kernel_times is not None:
             self._add(TIME, self._fill_time, {})
         if self.live.comparison is not None:
             comparison = self.live.comparison
@@ -178,8 +178,8 @@ class Panes:
 
     def _fill_time(self) -> None:
         """The kernels, and the graph that has their ops coloured by their time; chosen is the slowest."""
-        assert self.record.timing is not None
-        view = time_view(self.record.timing, self.lookup)
+        assert self.record.kernel_times is not None
+        view = time_view(self.record.kernel_times, self.lookup)
         self.parts["time"] = view
         self._show_coloured("time", view)
 

@@ -342,7 +342,7 @@ class GraphView(Harmless):
         return "\n".join(filter(None, [*map(plain, facts), *shape.label[1:2], more]))
 
 
-_MEASURED = ("localization", "error_budget", "timing")
+_MEASURED = ("localization", "error_budget", "kernel_times")
 """The parts of a record that graphs are coloured by."""
 
 
@@ -355,7 +355,7 @@ class GraphViews:
         self.measured = Measured(
             errors_by_graph(record.localization, self._lookup.graphs),
             shares_by_graph(record.error_budget, self._lookup),
-            times_by_graph(record.timing, self._lookup),
+            times_by_graph(record.kernel_times, self._lookup),
         )
         self._views: dict[tuple[str, str], GraphView] = {}
         self._observers = Observers()

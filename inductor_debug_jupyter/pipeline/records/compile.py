@@ -227,7 +227,7 @@ class SessionRecord(InWords):
     localization: LocalizationRecord | None = None
     error_budget: ErrorBudget | None = None
     prescription: Prescription | None = None
-    timing: TimingRecord | None = None
+    kernel_times: TimingRecord | None = None
     """Where the time of a call goes."""
     notes: tuple[Note, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)

@@ -64,7 +64,7 @@ class ReportedSession(TypedDict):
     localization: LocalizationRecord | None
     bisect: BisectRecord | None
     error_budget: ErrorBudget | None
-    timing: TimingRecord | None
+    kernel_times: TimingRecord | None
     prescription: Prescription | None
     coverage: CoverageRecord | None
     memory: Memory
@@ -130,7 +130,7 @@ def _session(record: SessionRecord, artifacts: tuple[Artifact, ...]) -> dict[str
         "localization": _plain(record.localization),
         "bisect": _plain(record.bisect),
         "error_budget": _plain(record.error_budget),
-        "timing": _plain(record.timing),
+        "kernel_times": _plain(record.kernel_times),
         "prescription": _plain(record.prescription),
         "coverage": _plain(record.coverage),
         "memory": {"peak": record.peak_memory, "limit": record.memory_limit, "graphs": _plain(record.memory)},

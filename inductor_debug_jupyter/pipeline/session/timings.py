@@ -49,5 +49,5 @@ class Timings:
         goes_backward = self._goes_backward(call) if backward is None else backward
         found = timing_of(call, self._captures(), backward=goes_backward)
         found = replace(found, notes=(*found.notes, *others))
-        self._record.update(timing=found)
+        self._record.update(kernel_times=found)
         return found
