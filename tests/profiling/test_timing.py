@@ -65,7 +65,7 @@ def test_every_kernel_has_its_time_its_ops_and_its_line() -> None:
     assert 0 < found.in_kernels <= found.seconds * 1.5
     assert found.eager > 0
     assert "one call takes" in str(found)
-    assert load_session(dump_session(session.record)).timing == found
+    assert load_session(dump_session(session.record)).kernel_times == found
 
 
 def test_a_training_step_has_forward_and_backward() -> None:
@@ -77,6 +77,18 @@ def test_a_training_step_has_forward_and_backward() -> None:
     last = max(kernel.start for kernel in found.kernels if kernel.stage == "forward")
     assert all(kernel.start > last for kernel in found.kernels if kernel.stage == "backward")
     assert not seen(Net(), torch.randn(4, 64)).profile(backward=False).backward
+
+
+def test_an_op_of_a_library_is_not_counted_in_the_kernels_that_read_its_results() -> None:
+    class Attention(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            made = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+            return torch.relu(made.transpose(1, 2)).sum(-1)
+
+    found = seen(Attention(), torch.randn(2, 4, 64, 32, requires_grad=True), backward=True).profile()
+    having = [kernel for kernel in found.kernels if any("scaled_dot_product" in op for op in kernel.ops)]
+    assert [kernel.stage for kernel in having] == ["forward", "backward"]
+    assert all("scaled_dot_product" in kernel.kernel for kernel in having)
 
 
 class Counts(nn.Module):

@@ -94,8 +94,23 @@ def _matched(timed: TimedCall, captures: Sequence[CompileCapture]) -> dict[int, 
 def _graphs_of(capture: CompileCapture) -> Iterator[_Matched]:
     for stage, suffix in (("forward", ""), ("backward", BACKWARD)):
         if (graph := capture.graph(f"post_grad{suffix}")) is not None:
-            calls = {each.name: each.calls for each in capture.kernels if each.stage == stage and each.calls}
-            yield _Matched(capture.compile_id, stage, graph, calls)
+            yield _Matched(capture.compile_id, stage, graph, _calls_of(capture, stage))
+
+
+def _calls_of(capture: CompileCapture, stage: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Kernel → the nodes of each of its calls.
+
+    torch counts an op with several results among the origins of every kernel that reads one of them: an op that a
+    library computes is that call's alone.
+    """
+    own = [kernel for kernel in capture.kernels if kernel.stage == stage and kernel.calls]
+    libraries = {name for kernel in own if kernel.language == "extern" for name in kernel.nodes}
+    return {
+        kernel.name: kernel.calls
+        if kernel.language == "extern"
+        else tuple(tuple(name for name in call if name not in libraries) for call in kernel.calls)
+        for kernel in own
+    }
 
 
 def _kernel_time(kernel: TimedKernel, timed: TimedCall, matched: _Matched | None, roofs: Roofs) -> KernelTime:

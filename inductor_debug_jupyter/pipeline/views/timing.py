@@ -138,6 +138,8 @@ def _kind(kernel: KernelTime) -> str:
     """What a kernel is called when it is counted with others: a library's function, or fused ops."""
     if kernel.kernel.startswith(("cpp_", "triton_")):
         return "fused ops"
+    if "scaled_dot_product" in kernel.kernel:
+        return "attention, backward" if "backward" in kernel.kernel else "attention"
     name = kernel.kernel.removeprefix("torch.ops.").removeprefix("extern_kernels.").removesuffix(".default")
     return plain(short_op(name))
 
