@@ -89,8 +89,9 @@ def judge_outputs(
     )
     spreads = {path: spread for path, spread in spreads.items() if path not in unsteady}
     judged = {path: judge(candidate[path], spread, held_as) for path, spread in spreads.items()}
-    left_out = _left_out(judged, spreads) if only_whether else frozenset()
-    if not left_out:
+    known = only_whether and _is_beyond_doubt(judged, spreads)
+    left_out = _left_out(judged, spreads) if known else frozenset()
+    if not known:
         confirm(judged, candidate, spreads, held_as, lambda noise: _tensors_under(noise, call, config), multiplied_as)
     if not (held_as or multiplied_as or _is_known(judged, only_whether)):  # a device may truncate: a factor, too
         judge_common_factor(judged, candidate, spreads, lambda noise: _tensors_under(noise, call, config))
@@ -160,11 +161,27 @@ def _with_judgement(
     return unless_too_small(output, reference.get(output.path), config)
 
 
+def _is_beyond_doubt(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> bool:
+    """Whether some value is wrong and need not be looked at twice."""
+    return any(found.wrong and not is_doubtful(found, spreads[path]) for path, found in judged.items())
+
+
 def _left_out(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> frozenset[str]:
-    """The values that would be looked at twice, where another one is wrong beyond doubt."""
-    doubtful = frozenset(path for path, found in judged.items() if is_doubtful(found, spreads[path]))
-    certain = any(found.wrong for path, found in judged.items() if path not in doubtful)
-    return doubtful if certain else frozenset()
+    """The values that would be looked at twice: floats, and whole numbers that a run under noise has changed.
+
+    A whole number that no run has changed, beside a value that is wrong beyond doubt, is a count that is not kept or
+    was made from what is wrong.
+    """
+    return frozenset(
+        path
+        for path, found in judged.items()
+        if is_doubtful(found, spreads[path]) and not _is_steady_number(spreads[path])
+    )
+
+
+def _is_steady_number(spread: Spread) -> bool:
+    """Whether a value has whole numbers or truth values, and no run under noise has changed any."""
+    return spread.largest is None and spread.unstable is not None and not bool(spread.unstable.any())
 
 
 def _is_open(
