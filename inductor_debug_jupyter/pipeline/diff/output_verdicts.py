@@ -89,9 +89,8 @@ def judge_outputs(
     )
     spreads = {path: spread for path, spread in spreads.items() if path not in unsteady}
     judged = {path: judge(candidate[path], spread, held_as) for path, spread in spreads.items()}
-    known = only_whether and _is_beyond_doubt(judged, spreads)
-    left_out = _left_out(judged, spreads) if known else frozenset()
-    if not known:
+    left_out = _left_out(judged, spreads) if only_whether else frozenset()
+    if not (only_whether and _is_beyond_doubt(judged, spreads)):
         confirm(judged, candidate, spreads, held_as, lambda noise: _tensors_under(noise, call, config), multiplied_as)
     if not (held_as or multiplied_as or _is_known(judged, only_whether)):  # a device may truncate: a factor, too
         judge_common_factor(judged, candidate, spreads, lambda noise: _tensors_under(noise, call, config))
@@ -167,16 +166,15 @@ def _is_beyond_doubt(judged: Mapping[str, Judgement], spreads: Mapping[str, Spre
 
 
 def _left_out(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> frozenset[str]:
-    """The values that would be looked at twice: floats, and whole numbers that a run under noise has changed.
+    """The values that would be looked at twice, where another one is wrong beyond doubt.
 
-    A whole number that no run has changed, beside a value that is wrong beyond doubt, is a count that is not kept or
-    was made from what is wrong.
+    A whole number that no run under noise has changed is not left out: beside such a value it is a count that is not
+    kept, or was made from what is wrong.
     """
-    return frozenset(
-        path
-        for path, found in judged.items()
-        if is_doubtful(found, spreads[path]) and not _is_steady_number(spreads[path])
-    )
+    if not _is_beyond_doubt(judged, spreads):
+        return frozenset()
+    doubtful = (path for path, found in judged.items() if is_doubtful(found, spreads[path]))
+    return frozenset(path for path in doubtful if not _is_steady_number(spreads[path]))
 
 
 def _is_steady_number(spread: Spread) -> bool:

@@ -224,11 +224,8 @@ KNOWN: Final[tuple[Arithmetic, ...]] = (
     Arithmetic("float16", "float16", "narrow"),
     Arithmetic("float16", "float16", flushes=True),
     Arithmetic("float16", "float16", "narrow", flushes=True),
-    *(
-        Arithmetic(each, before_bias=early, flushes=flushes, rounds_products=True)
-        for each, flushes in (("bfloat16", False), ("float16", False), ("float16", True))
-        for early in (False, True)
-    ),
+    *(Arithmetic(each, before_bias=early, rounds_products=True) for each in NARROW for early in (False, True)),
+    *(Arithmetic("float16", before_bias=early, flushes=True, rounds_products=True) for early in (False, True)),
     Arithmetic("float8_e4m3fn"),
     Arithmetic("float8_e4m3fn", "bfloat16"),
     Arithmetic("float8_e4m3fn", "float16"),
