@@ -53,7 +53,7 @@ class CaptureRun:
     ) -> None:
         self.context = context
         self.id, self.created = new_session_id()
-        self.recorder = recorder or Recorder(fresh=fresh, on_step=on_step)
+        self.recorder = recorder or Recorder(fresh=fresh, on_step=on_step, notes_sizes=context.strict)
         if again is not None:
             context.check_other_graphs()
             self.recorder.runs_for(again)
