@@ -42,7 +42,7 @@ def _wrong(wrong: list[OutputDiff], localization: LocalizationRecord | None) -> 
         inheriting = [output for output in wrong if output.path != SUMS or output.dtype]
         who = "1 output inherits" if len(inheriting) == 1 else f"{len(inheriting)} outputs inherit"
         inherit = f"{who} {'them' if others else 'it'}" if inheriting else "the outputs' rounding hides it"
-        return f"Wrong: {_culprit(first)}, introduced here{more}; {inherit}."
+        return f"Wrong numbers come in at {_culprit(first)}{more}; {inherit}."
     names = clip(", ".join(plain(output.path) for output in wrong[:3]), 80)
     rest = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
     missed = [gate for output in wrong for gate in output.missed_gates]
@@ -57,7 +57,7 @@ def _culprit(culprit: Culprit) -> str:
     op = plain(culprit.op).removeprefix("aten.").removesuffix(".default")
     where = where_text(culprit.source)
     kernel = plain(culprit.kernel)
-    return "".join([f"`{op}`", f" in {where}" if where else "", f", in kernel {kernel}" if kernel else ""])
+    return "".join([op, f" ({where})" if where else "", f", in kernel {kernel}" if kernel else ""])
 
 
 def _explanation(output: OutputDiff) -> str:
