@@ -206,7 +206,11 @@ class CompileInProgress:
         return self._late
 
     def _missing(self, texts: DeferredTexts) -> dict[str, str]:
-        missing = dict(self.missing)
+        missing: dict[str, str] = {}
+        for stage, reason in self.missing.items():  # what failed may have come as far as the forward, or beyond it
+            sides = (stage, stage + BACKWARD) if "backward" in self._graphs else (stage,)
+            absent = [side for side in sides if side not in self._graphs and side not in texts]
+            missing |= dict.fromkeys(absent[:1], reason)
         if self._rest is not None:
             missing["code"] = NOT_MADE_YET
         if "hit" in self.trace.caches.values():

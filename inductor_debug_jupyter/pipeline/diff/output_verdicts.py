@@ -301,11 +301,17 @@ def _judged(output: OutputDiff, found: Judgement, what: str, explained: str) -> 
     figures = f"{times} what {what} explains at {list(found.index)}"
     if not found.wrong:
         return replace(output, verdict="rounding", reason=f"{explained}: at most {figures}")
-    reason = f"{figures}: {found.expected!r} expected, {found.found!r} found"
+    reason = f"{figures}: {_number(found.expected)} expected, {_number(found.found)} found"
     if found.factor:
         reason = f"all of it is off by a common factor of {1 + found.factor:.4g}: {what} explains {found.allowed:.2g}"
     beside = output.reason if output.verdict == "mismatch" else ""  # that it is within a tolerance means nothing here
+    if beside and not math.isfinite(found.floors):
+        return output  # NaN or infinity says it all: no rounding explains that
     return replace(output, verdict="mismatch", reason="; ".join(filter(None, [beside, reason])))
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
 
 
 def spread_of(first: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, float]:

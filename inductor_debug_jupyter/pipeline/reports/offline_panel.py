@@ -36,7 +36,7 @@ from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.panel import findings_view, header_view, node_view, source_view
 from inductor_debug_jupyter.pipeline.views.panel_parts import EMPTY
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
-from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.places import Lookup, graph_title
 from inductor_debug_jupyter.pipeline.views.rule_page import page_view
 from inductor_debug_jupyter.pipeline.views.text import header_line
 from inductor_debug_jupyter.pipeline.views.timing import time_view
@@ -282,7 +282,7 @@ def _memory(lookup: Lookup, at: int) -> Row:
     graph = lookup.graphs.get((record.compile_id, record.stage))
     capture = next(each for each in lookup.record.captures if each.compile_id == record.compile_id)
     return Row(
-        choice=f"{record.compile_id} {record.stage} · peak {words.size(record.peak)}",
+        choice=graph_title(lookup, record.compile_id, record.stage, f"peak {words.size(record.peak)}"),
         peak_at=record.timeline.index(record.peak),
         chart=Row(
             kind="area",

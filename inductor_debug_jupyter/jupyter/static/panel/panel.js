@@ -102,7 +102,15 @@ function body(context) {
 
 /** What is cut off is a tooltip. @param {Event} event */
 function tellWhole({ target }) {
-  if (!(target instanceof HTMLElement) || target.closest("[title]") || target.childElementCount > 3) return;
+  if (!(target instanceof HTMLElement) || target.closest("[title]")) return;
+  const row = target.closest(".idj-line, .idj-code-line");
+  const box = row?.closest(".idj-source, .idj-list");
+  if (row instanceof HTMLElement && box) {
+    const code = row.querySelector("code");
+    if (code && code.getBoundingClientRect().left + code.scrollWidth > box.getBoundingClientRect().right + 1) row.title = code.textContent?.trim() ?? "";
+    return;
+  }
+  if (target.childElementCount > 3) return;
   if (target.scrollWidth > target.clientWidth + 1 && getComputedStyle(target).textOverflow === "ellipsis") target.title = target.textContent ?? "";
 }
 
