@@ -14,6 +14,7 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from inductor_debug_jupyter.benchmarks.command_line import some_of
@@ -50,6 +51,20 @@ def chosen_cases(only: list[str] | None, *, sample: bool) -> list[Case]:
     return [case for case in cases if not only or any(text in case.name for text in only)]
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Only errors of ours are logged, and no warnings shown."""
+    log = logging.getLogger("inductor_debug_jupyter")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
 def run(args: argparse.Namespace) -> int:
     """Print the tables as they come; 1 when something is not right."""
     if args.searches:
@@ -61,9 +76,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     problems: list[str] = []
     rows, others = [], []
-    logging.getLogger("inductor_debug_jupyter").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as folder, Progress(len(cases)) as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder, Progress(len(cases)) as progress, _quiet():
         python = bare_python(Path(folder) / "bare")
         with nothing_left(problems):
             for case in cases:

@@ -204,6 +204,8 @@ KNOWN: Final[tuple[Arithmetic, ...]] = (
     Arithmetic("float16", flushes=True),
     Arithmetic("bfloat16", "bfloat16"),
     Arithmetic("float16", "float16"),
+    Arithmetic("float32", "bfloat16"),
+    Arithmetic("float32", "float16"),
     Arithmetic("bfloat16", "bfloat16", before_bias=True),
     Arithmetic("float16", "float16", before_bias=True),
     Arithmetic("bfloat16", "bfloat16", "narrow"),
