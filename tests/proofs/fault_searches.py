@@ -125,7 +125,7 @@ def run_searches() -> list[str]:
     for search in searches(graph):
         ours, evaluations, wrong = _ours(search, graph, inputs)
         theirs, their_evaluations = _theirs(search, graph, inputs)
-        if not search.answer and evaluations > their_evaluations:
+        if not search.answer and not wrong and evaluations > their_evaluations:
             wrong.append(f"fx_minifier takes {their_evaluations} evaluations, ours {evaluations}")
         problems += [f"{search.name}: {each}" for each in wrong]
         right = "✗" if wrong else "✓"
