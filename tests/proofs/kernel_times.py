@@ -12,6 +12,7 @@ import argparse
 import statistics
 import time
 import warnings
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _NAMES = ("bert-2l", "resnet")
 _LEAST = 50e-6
 _WITHIN, _SUM_WITHIN, _OVERHEAD = 0.10, 0.10, 1.05
 _RUNS = 30
+_ONE_RUN = "one run"
 _SHARE = 0.9
 """So large a part of the kernels must be within the limit: the machine itself is not steady to 10% for each of them."""
 _MARKED = {"extern_kernels.": "aten::", "torch.ops.aten.": "aten::", "torch.ops.mkldnn.": "mkldnn::"}
@@ -160,25 +162,31 @@ def _by_profiler(call: Callable[[], Any]) -> dict[str, list[float]]:
     profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     with profiler:
         for _ in range(_RUNS):
-            with torch.profiler.record_function("one run"):
+            with torch.profiler.record_function(_ONE_RUN):
                 call()
     events = sorted(profiler.events(), key=lambda event: event.time_range.start)
-    starts = [event.time_range.start for event in events if event.name == "one run"]
+    starts = [event.time_range.start for event in events if event.name == _ONE_RUN]
     for event in events:
-        at = sum(start <= event.time_range.start for start in starts) - 1
-        if at < 0 or event.name == "one run":
-            continue
-        name = event.name.partition("_cpp_")
-        key = f"cpp_{name[2]}" if name[1] and name[0].startswith("graph_") else event.name
-        while len(runs[key]) <= at:
-            runs[key].append([])
-        runs[key][at].append(event.time_range.elapsed_us() / 1e6)
-    found = {}
-    for key, per_run in runs.items():
-        counts = {len(each) for each in per_run}
-        if len(per_run) == _RUNS and len(counts) == 1:
-            found[key] = [statistics.median(each) for each in zip(*per_run, strict=True)]
-    return found
+        at = bisect_right(starts, event.time_range.start) - 1
+        if at >= 0 and event.name != _ONE_RUN:
+            per_run = runs[_name_of(event.name)]
+            per_run += [[] for _ in range(at + 1 - len(per_run))]
+            per_run[at].append(event.time_range.elapsed_us() / 1e6)
+    steady = {name: per_run for name, per_run in runs.items() if _is_steady(per_run)}
+    return {
+        name: [statistics.median(each) for each in zip(*each_run, strict=True)] for name, each_run in steady.items()
+    }
+
+
+def _name_of(event: str) -> str:
+    """A kernel's own name, without the number of the graph that Inductor puts before it."""
+    head, mark, rest = event.partition("_cpp_")
+    return f"cpp_{rest}" if mark and head.startswith("graph_") else event
+
+
+def _is_steady(per_run: list[list[float]]) -> bool:
+    """Whether every run had the same number of events."""
+    return len(per_run) == _RUNS and len({len(each) for each in per_run}) == 1
 
 
 def _overhead(model: Any, inputs: tuple[Any, ...]) -> float:

@@ -12,6 +12,7 @@ from tests.proofs import fault_cases, fault_peers, fault_searches, faults
 from tests.proofs.__main__ import main
 
 
+@pytest.mark.long
 def test_faults_of_dynamo_and_of_a_pass_are_found_and_reduced(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["faults", "--sample"]) == 0, capsys.readouterr().out
     assert "✓ 2 faults" in capsys.readouterr().out

@@ -57,9 +57,7 @@ class _RunningCall(threading.local):
 class Recorder:
     """A :class:`~inductor_debug_jupyter.pipeline.torch_compat.hooks.CompileListener` that keeps records."""
 
-    def __init__(
-        self, *, fresh: bool = True, on_step: StepObserver | None = None, notes_sizes: bool = False
-    ) -> None:
+    def __init__(self, *, fresh: bool = True, on_step: StepObserver | None = None, notes_sizes: bool = False) -> None:
         self.fresh = fresh
         self._notes_sizes = notes_sizes
         self._steps = CompileSteps(on_step) if on_step is not None else None

@@ -106,11 +106,13 @@ def _calls_of(capture: CompileCapture, stage: str) -> dict[str, tuple[tuple[str,
     own = [kernel for kernel in capture.kernels if kernel.stage == stage and kernel.calls]
     libraries = {name for kernel in own if kernel.language == "extern" for name in kernel.nodes}
     return {
-        kernel.name: kernel.calls
-        if kernel.language == "extern"
-        else tuple(tuple(name for name in call if name not in libraries) for call in kernel.calls)
+        kernel.name: tuple(_computed(call, kernel.language == "extern", libraries) for call in kernel.calls)
         for kernel in own
     }
+
+
+def _computed(names: tuple[str, ...], is_library: bool, libraries: set[str]) -> tuple[str, ...]:
+    return names if is_library else tuple(name for name in names if name not in libraries)
 
 
 def _kernel_time(kernel: TimedKernel, timed: TimedCall, matched: _Matched | None, roofs: Roofs) -> KernelTime:
