@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import time
@@ -303,3 +304,27 @@ def test_whole_numbers_that_are_lost_beside_a_wrong_result_are_named_too() -> No
     (note,) = [note for note in found.notes if note.startswith("outputs that differ")]
     kept = {f"buffer:{name}" for name, _ in Counted().named_buffers()}
     assert set(note.removeprefix("outputs that differ: ").split(", ")) == {"[0]", *kept}  # and not [1], which is a tie
+
+
+class Sums(nn.Module):
+    """A sum that is an output, and beside it what is computed from it in float32, in the same kernel."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        total = x + y
+        wide = total.float()
+        return total, wide.mean(-1, keepdim=True), torch.tanh(wide - 1) * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("fault", [None, KernelFault("tanh", "tanh", 0.05)], ids=["clean", "a fault"])
+def test_what_a_kernel_computes_from_an_unrounded_value_is_not_blamed(
+    dtype: torch.dtype, fault: KernelFault | None
+) -> None:
+    made = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(16, 64, generator=made).to(dtype) for _ in range(2))
+    with torch.no_grad(), fault.seeded() if fault else contextlib.nullcontext():
+        found = KernelDiffHarness(Sums(), (x, y)).localize(free_running=False)
+    wrong = {node.op for node in found.nodes if node.status == "introduced"}
+    assert [culprit.op for culprit in found.culprits] == (["aten.tanh.default"] if fault else [])
+    assert len(wrong) == (1 if fault else 0), wrong
+    assert found.verdict == ("mismatch" if fault else "rounding")

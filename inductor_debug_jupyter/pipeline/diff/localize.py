@@ -224,7 +224,7 @@ class _CulpritSearch:
         if node.name not in values:
             return False
         known = {**(suspect.known or {}), **values}
-        return suspect.evaluator.is_wrong(node.name, known, values[node.name], self.held_as)
+        return suspect.evaluator.is_wrong(node.name, known, values[node.name], self.held_as, values.keys())
 
     def _first_that_matters(
         self, suspect: Suspect, values: Mapping[str, torch.Tensor]

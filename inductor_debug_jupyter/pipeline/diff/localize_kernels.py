@@ -176,7 +176,7 @@ class KernelWatch:
         free = None if run.references is None else judge_beside(run.references, name, value)
         node = run.plan.evaluator.nodes[name]
         try:
-            judgement = run.plan.evaluator.judge(nodes, known, value)
+            judgement = run.plan.evaluator.judge(nodes, known, value, together=call.nodes)
             finding = Finding(stage, node, call.kernel, judgement, free)
         except Exception as error:  # whatever an op raises when it is run by itself; KeyError: a value was not seen
             finding = Finding(stage, node, call.kernel, None, free, error_line(error))

@@ -161,7 +161,7 @@ class OpSearch:
             self.memory.there(value)
         for node in part.nodes:
             if node.name in values:
-                self._look(stage, evaluator, node, known, references, why_not)
+                self._look(stage, evaluator, node, known, references, values.keys(), why_not)
 
     def _let_go(self, known: dict[str, Any], parts: Iterable[Window], not_counted: Collection[str]) -> None:
         """Drop the values that no later part starts from; a graph's inputs were never counted as ours."""
@@ -197,6 +197,7 @@ class OpSearch:
         node: torch.fx.Node,
         known: Any,
         references: tuple[Lockstep, ...],
+        together: Collection[str],
         why_not: str = "",
     ) -> None:
         value = known[node.name]
@@ -207,7 +208,7 @@ class OpSearch:
             self.findings.append(Finding(stage, node, "", None, None, why_not))
             return
         try:
-            judgement = evaluator.judge(nodes, known, value, self.held_as)
+            judgement = evaluator.judge(nodes, known, value, self.held_as, together)
             if self._rounds_sums_once and adds_up(node.target):
                 judgement = as_sum_rounded_once(judgement)
             finding = Finding(stage, node, "", judgement, free)

@@ -94,11 +94,16 @@ class Evaluator:
         return value
 
     def is_wrong(
-        self, name: str, known: Mapping[str, Any], value: torch.Tensor, held_as: torch.dtype | None = None
+        self,
+        name: str,
+        known: Mapping[str, Any],
+        value: torch.Tensor,
+        held_as: torch.dtype | None = None,
+        together: Collection[str] = (),
     ) -> bool:
         """Whether a candidate's value of one node is wrong, beside what is known of all other nodes."""
         nodes, _ = self.slice_of(name, known.keys() - {name})
-        return self.judge(nodes, known, value, held_as).wrong
+        return self.judge(nodes, known, value, held_as, together).wrong
 
     def judge(
         self,
@@ -106,8 +111,12 @@ class Evaluator:
         known: Mapping[str, Any],
         value: torch.Tensor,
         held_as: torch.dtype | None = None,
+        together: Collection[str] = (),
     ) -> Judgement:
         """Judge a candidate's value against the same nodes, run eagerly from the candidate's own inputs.
+
+        ``together`` are known values that the same code made: it may go on with what it has in registers, while a
+        16-bit value that is written to memory is rounded.
 
         Raises:
             Exception: whatever an op raises; :class:`UnreplayableError` when it cannot be run again.
@@ -123,16 +132,18 @@ class Evaluator:
             raise OtherKindError(f"it is {described_tensor(value)}, and in eager mode {described_tensor(own)}")
         if same_values(own, value):
             return FINE
-        spread = Spread(own)
-        for seed in seeds(RUNS, held_as):
-            with StochasticArithmetic(seed, held_as):
-                run = self.evaluate(nodes, known)
-            spread.add(run)  # outside: the comparison itself must not be noisy
-        judged = {"": judge(value, spread, held_as)}
 
         def again(noise: StochasticArithmetic | WideArithmetic) -> dict[str, Any]:
+            given = known
+            if isinstance(noise, StochasticArithmetic):
+                given = {**known, **{name: noise.unrounded(known[name]) for name in together if name in known}}
             with noise:
-                return {"": self.evaluate(nodes, known)}
+                return {"": self.evaluate(nodes, given)}
+
+        spread = Spread(own)
+        for seed in seeds(RUNS, held_as):
+            spread.add(again(StochasticArithmetic(seed, held_as))[""])
+        judged = {"": judge(value, spread, held_as)}
 
         confirm(judged, {"": value}, {"": spread}, held_as, again)
         if held_as is None:

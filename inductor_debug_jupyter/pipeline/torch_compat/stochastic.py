@@ -164,6 +164,11 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         finally:
             self._held_as = held
 
+    def unrounded(self, value: Any) -> Any:
+        """A 16-bit value as it may have been before it was rounded: off by half a unit; any other value as it is."""
+        is_narrow = isinstance(value, torch.Tensor) and _is_narrow(value)
+        return self._moved(value, _OF_A_NARROW_INPUT) if is_narrow else value
+
     def _moved_data(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """The result of an op that rounds only in a cast to a narrower format."""
         result = func(*args, **kwargs)
