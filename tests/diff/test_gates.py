@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from inductor_debug_jupyter import ComparisonConfig, KernelDiffHarness, compare_tensors
+from inductor_debug_jupyter.pipeline.diff.gates import Gate
 from inductor_debug_jupyter.pipeline.diff.native import DTYPES, LIBRARY
 from inductor_debug_jupyter.pipeline.diff.outputs import compare_outputs
 from inductor_debug_jupyter.pipeline.errors import OptionError
@@ -54,6 +55,12 @@ def test_a_correlation_with_a_constant_is_not_known_and_no_pass() -> None:
     assert found.verdict == "not_compared"
     assert "pcc not known, required at least 0.9" in found.reason
     assert compare_tensors(constant, constant.clone(), require_pcc(1.0)).verdict == "match"
+
+
+def test_what_misses_a_gate_by_little_is_not_written_as_if_it_met_it() -> None:
+    gate = Gate("pcc", 0.99999999)
+    assert gate.text(0.9999999) == "pcc 0.9999999, required at least 0.99999999"
+    assert gate.text(0.5) == "pcc 0.5, required at least 0.99999999"
 
 
 def require_pcc(limit: float, **more: Any) -> ComparisonConfig:

@@ -329,6 +329,22 @@ def test_delta_debugging_finds_exactly_what_is_needed(needed):
     assert len(tested) < 12 * len(needed) + 14
 
 
+@pytest.mark.parametrize(("needed", "most"), [({3, 90}, 20), ({3, 41, 90}, 40)])
+def test_of_a_path_that_need_not_be_whole_not_every_node_is_tried(needed, most):
+    names = [str(number) for number in range(100)]
+    tested = set()
+
+    def fails(items):
+        tested.add(frozenset(items))
+        return {str(n) for n in needed} <= set(items)
+
+    def path(first, last):
+        return names[int(first) : int(last) + 1]
+
+    assert {int(name) for name in smallest_of(names, fails, path=path)} == needed
+    assert len(tested) <= most
+
+
 # What cannot be ------------------------------------------------------------------------------------------------------
 
 

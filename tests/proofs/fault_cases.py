@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -247,6 +247,7 @@ def faulty(case: Case, folder: Path) -> Iterator[str]:
 def try_case(case: Case, python: Path | None) -> Trial:
     """Bisect and reduce; ``python`` is the interpreter that has torch alone, and runs the script."""
     trial = Trial(case)
+    forget_peak()
     made = built(case)
     lines = _lines_of(case, made)  # while nothing is wrong: Dynamo may be what is faulty
     torch._dynamo.reset()
@@ -267,7 +268,7 @@ def try_case(case: Case, python: Path | None) -> Trial:
             _reduce(trial, session, options, lines)
             if python is not None and trial.reduced is not None:
                 _run_bare(trial, python, folder)
-    trial.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    trial.peak_bytes = peak_bytes()
     return trial
 
 
@@ -353,11 +354,43 @@ def cpu_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in both)
 
 
-def children() -> list[str]:
-    """The processes that this one has started and that still run, by their command."""
-    listed = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    names = [Path(f"/proc/{each}/cmdline").read_text().replace("\0", " ").strip() for each in listed]
-    return [name for name in names if name and "compile_worker" not in name]
+@contextmanager
+def nothing_left(problems: list[str]) -> Iterator[None]:
+    """Note what was started in this block and still runs behind it, also by others on its behalf."""
+    mark = f"{_MARK}={os.getpid()}"
+    os.environ[_MARK] = str(os.getpid())
+    try:
+        yield
+    finally:
+        del os.environ[_MARK]
+    problems += [f"left running: {each}" for each in _running(mark.encode())]
+
+
+_MARK = "INDUCTOR_DEBUG_PROOF_OF_FAULTS"
+
+
+def _running(mark: bytes) -> Iterator[str]:
+    """The commands of the processes that have a variable in their environment; Inductor keeps its compile workers."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes().split(b"\0")
+            command = (process / "cmdline").read_text().replace("\0", " ").strip()
+        except OSError:  # it has ended, or is another user's
+            continue
+        if mark in environment and command and "compile_worker" not in command:
+            yield command
+
+
+def forget_peak() -> None:
+    """Have :func:`peak_bytes` begin again."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_bytes() -> int:
+    """The most memory that this process had since :func:`forget_peak`."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 _NEEDED = [

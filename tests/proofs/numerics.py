@@ -9,7 +9,8 @@ Each part has its gate; the exit code is 1 when one fails:
   ops the predicted effects have the order of the confirmed ones (rank correlation 0.9 or more);
 - ``prescription``: a tenth of the ops in float32 brings a model within the floor, also in a run with real tensors;
 - ``healthy``, ``faulty``: on the simulator, fault-free models are as float16 gives it; each fault is red and named;
-- ``loop``: a fault that only the seventh step of a generation has is named with step, op and line;
+- ``loop``: a fault that only the seventh step of a generation has is named with step, op and line; a token that only
+  rounding flips is called that;
 - ``openvino``: what it does here, in our words and in those of a script that does not use us.
 """
 
@@ -102,12 +103,15 @@ def _foreign(models: Models) -> bool:
                 continue
             is_named = found.arithmetic is not None and not found.wrong
             wrong += is_named
-            words = str(found.arithmetic) if found.arithmetic else f"not known: {found.reason}"
-            but = f", but not {', '.join(found.wrong)}" if found.wrong else ""
-            rows.append((name, device, f"{words}{but}"[:110], "WRONG" if is_named else "right"))
+            rows.append((name, device, _words_of(found)[:110], "WRONG" if is_named else "right"))
     print_table(("model", "the device", "recognised as", ""), rows)
     print_line(f"{wrong} of {len(rows)} named wrong")
     return not wrong
+
+
+def _words_of(found: Recognition) -> str:
+    words = str(found.arithmetic) if found.arithmetic else f"not known: {found.reason}"
+    return f"{words}, but not {', '.join(found.wrong)}" if found.wrong else words
 
 
 class _WithFault:

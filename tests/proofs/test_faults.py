@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 
 import pytest
+import torch
 
-from tests.proofs import fault_cases, faults
+from tests.proofs import fault_cases, fault_peers, fault_searches, faults
 from tests.proofs.__main__ import main
 
 
@@ -18,6 +20,44 @@ def test_faults_of_dynamo_and_of_a_pass_are_found_and_reduced(capsys: pytest.Cap
 @pytest.mark.long
 def test_every_fault_is_found_and_reduced(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["faults"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_torchs_own_tools_are_given_the_same_faults(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--only", "mlp/lowering", "--only", "mlp/backend/compile-error"]
+    assert main(["faults", *chosen, "--peers", "fx_minifier,bisector"]) == 0, capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.count(" fx_minifier ") == 2
+    assert "lowerings #" in said
+
+
+@pytest.mark.long
+def test_searches_in_a_large_graph_end_with_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["faults", "--searches"]) == 0, capsys.readouterr().out
+
+
+def test_a_search_that_leaves_too_much_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((graph, inputs),) = fault_peers.aten_graphs(fault_cases.MODELS["mlp"]())
+    monkeypatch.setattr(fault_searches, "large_graph", lambda: (graph, inputs))
+    tests = [fault_searches.Search("all", lambda _: True), fault_searches.Search("tanh", _has_tanh, most_ops=0)]
+    monkeypatch.setattr(fault_searches, "searches", lambda _: tests)
+    every, tanh = fault_searches.run_searches()
+    assert "every graph fails" in every
+    assert tanh.startswith("tanh: 1 ops after")
+
+
+def _has_tanh(graph: torch.fx.GraphModule) -> bool:
+    return any(node.target is torch.ops.aten.tanh.default for node in graph.graph.nodes)
+
+
+def test_what_is_left_running_is_noted() -> None:
+    problems: list[str] = []
+    with fault_cases.nothing_left(problems):
+        left = subprocess.Popen(["sleep", "30"])
+        subprocess.run(["sleep", "0"], check=True)
+    left.kill()
+    left.wait()
+    assert problems == ["left running: sleep 30"]
 
 
 def test_what_is_not_right_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

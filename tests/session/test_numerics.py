@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -58,6 +60,16 @@ def test_the_margin_of_the_two_best_values_is_a_result(session: DebugSession) ->
     assert session.error_budget("margin(output)", numerics="bfloat16") == budget
     with pytest.raises(InductorDebugError, match=r"of='margin\(x\)'; allowed: output, margin or margin\(one of these"):
         session.error_budget("margin(x)")
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_call_without_gradients_has_a_margin_too(mode: Callable[[], Any]) -> None:
+    torch.manual_seed(0)
+    with capture(eager=True, lower="aot", keep_inputs=True) as session, mode():
+        Offset()(torch.randn(16, 64))
+    budget = session.error_budget("margin", numerics="bfloat16")
+    assert budget.shares[0].op == "aten.add.Tensor"
+    assert budget.seen / 1.5 < budget.predicted < budget.seen * 1.5
 
 
 def test_one_op_in_float32_is_enough_and_is_a_fixit(session: DebugSession, tmp_path: Path) -> None:

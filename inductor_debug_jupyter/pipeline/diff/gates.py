@@ -40,9 +40,10 @@ class Gate:
         return value >= self.limit if self.bound == "at least" else value <= self.limit
 
     def text(self, value: float) -> str:
-        """What a figure is, and what is required."""
-        shown = "not known" if math.isnan(value) else f"{value:.6g}"
-        return f"{self.name} {shown}, required {self.bound} {self.limit:g}{_UNITS.get(self.name, '')}"
+        """What a figure is, and what is required; with as many digits as tell the two apart."""
+        short = f"{value:.6g}"
+        shown = "not known" if math.isnan(value) else repr(value) if self.admits(float(short)) else short
+        return f"{self.name} {shown}, required {self.bound} {self.limit:.10g}{_UNITS.get(self.name, '')}"
 
 
 def read_gates(require: Any) -> tuple[Gate, ...]:

@@ -85,7 +85,7 @@ def _needed(order: list[str], fails: Fails, path: Callable[[str, str], Sequence[
         return list(dict.fromkeys(ends))
     between = [name for name in path(*ends) if name in set(window)]
     if len(between) > 2 and fails(between):
-        return between
+        return _halved(between, fails)
     return _one_by_one(window, ends, fails)
 
 
@@ -98,6 +98,17 @@ def _one_by_one(window: list[str], ends: list[str], fails: Fails) -> list[str]:
         if fails(found):
             return found
     return [found[0], *rest, *found[1:]]
+
+
+def _halved(path: list[str], fails: Fails) -> list[str]:
+    """A failing path without the halves of its inside that are not needed: of a path that is, two tests say so."""
+    while len(path) > 2:
+        inside, middle = path[1:-1], len(path) // 2 - 1
+        halves = ([path[0], *half, path[-1]] for half in (inside[:middle], inside[middle:]) if len(half) < len(inside))
+        if (smaller := next(filter(fails, halves), None)) is None:
+            break
+        path = smaller
+    return path
 
 
 def _least(most: int, fails: Callable[[int], bool]) -> int:

@@ -115,7 +115,8 @@ def budget_of(graph: ModelGraph, arithmetic: Arithmetic, of: str | None, confirm
     """The budget of one result of a graph."""
     result = result_of(graph, of)
     run = _WithErrors(graph, arithmetic)
-    variances = run.variances(result.of(run.outputs))
+    with torch.enable_grad():  # the model may have been called without
+        variances = run.variances(result.of(run.outputs))
     exact = result.of(run.outputs).detach().double()
     count = max(1, exact.numel())
     total = sum(variances.values())
