@@ -130,7 +130,8 @@ def test_codes_columns_go_one_by_one_and_the_kernel_shows_the_place(lab: LabPage
     lit = panel.locator("[data-idj='code-text'] .idj-lit")
     lit.first.wait_for()
     assert "tanh" in (lit.first.text_content() or "")
-    panel.locator("[data-idj='code-line']:has-text('static_cast')").first.locator("code").hover(position={"x": 9, "y": 9})
+    casts = panel.locator("[data-idj='code-line']:has-text('static_cast')")
+    casts.first.locator("code").hover(position={"x": 9, "y": 9})
     cut = panel.locator("[data-idj='code-line'][title]").first
     cut.wait_for()
     assert cut.get_attribute("title") == (cut.locator("code").text_content() or "").strip(), "cut code is a tooltip"
