@@ -93,6 +93,9 @@ def test_two_runs_are_compared_by_the_magic_and_by_showing_the_comparison(lab: L
     panel = lab.panel_of("compare/runs.ipynb", [*CELLS, "before.compare(after)"], cell=3)
     panel.locator("[data-idj='changes']").filter(has_text="nodes-changed").wait_for()
     assert panel.locator("[data-idj='difference']").all_text_contents() == ["+ newsinIn [1], line 24"]
+    heads = [side(panel, name).locator(".idj-side-title").text_content() or "" for name in ("before", "after")]
+    assert heads[0].startswith("before: before · Net")
+    assert heads[1].startswith("after: after · Net")
     lit(panel, "after").filter(has_text="sin").wait_for()
     assert lit(panel, "before").count() == 0
     panel.locator("[data-idj='pair-told']").filter(has_text="x_6 (sin): only after").wait_for()

@@ -72,6 +72,11 @@ def test_timeline_breaks_what_if_and_five_thousand_guards(lab: LabPage) -> None:
     lab.wait_idle()
     assert lab.python("session.selection['line']") == 6
 
+    # In the Graph tab that line says why the graph breaks there.
+    lab.open_tab(panel, "graph")
+    panel.locator(".idj-detail [data-idj='break-here']").filter(has_text="Graph break").wait_for()
+    lab.open_tab(panel, "guards")
+
     panel.locator("[data-idj='what-if'] summary").click()
     field = panel.locator("[data-idj='what-if-input'][data-input='n']")
     answer = panel.locator("[data-idj='answer']")

@@ -130,6 +130,11 @@ def test_codes_columns_go_one_by_one_and_the_kernel_shows_the_place(lab: LabPage
     lit = panel.locator("[data-idj='code-text'] .idj-lit")
     lit.first.wait_for()
     assert "tanh" in (lit.first.text_content() or "")
+    casts = panel.locator("[data-idj='code-line']:has-text('static_cast')")
+    casts.first.locator("code").hover(position={"x": 9, "y": 9})
+    cut = panel.locator("[data-idj='code-line'][title]").first
+    cut.wait_for()
+    assert cut.get_attribute("title") == (cut.locator("code").text_content() or "").strip(), "cut code is a tooltip"
     inside, line = box(panel.locator("[data-idj='code-text']")), box(lit.first)
     assert inside["y"] <= line["y"] <= inside["y"] + inside["height"] - line["height"], "it is in sight"
     lab.screenshot("room-code")

@@ -135,7 +135,7 @@ def test_a_comparison_of_runs_is_a_panel_that_opens_on_it() -> None:
     shown = panel.comparison
     assert shown["changes"]["headline"].startswith("1 change")
     assert shown["changes"]["changes"][0]["kind"] == "nodes-changed"
-    assert shown["heads"][0].startswith("before: a run")
+    assert shown["heads"][0].startswith("before: a · a run")
     assert "relu" in [row["op"] for row in shown["rows"]]
     chosen = next(at for at, row in enumerate(shown["rows"]) if row["op"] == "relu")
     assert ask(panel, "show_difference", difference=chosen) == ""

@@ -110,8 +110,7 @@ def run(args: argparse.Namespace) -> int:
                 dot = plain_dot(graph, limit) if explorer else "–"
                 progress.step(f"{case}: Model Explorer")
                 other = explorer.seconds(graph, limit) if explorer else "–"
-                goal = Goal(usable=1.0) if case == "bert" else Goal(usable=2.0)
-                results.append(Result(_name(case, panel), panel, goal, dot, other))
+                results.append(Result(_name(case, panel), panel, Goal(usable=1.0), dot, other))
             if many:
                 heap = _heap_of(many, folder, executable)
     _print(results)

@@ -102,6 +102,11 @@ function body(context) {
 
 /** What is cut off is a tooltip. @param {Event} event */
 function tellWhole({ target }) {
+  if (target instanceof HTMLSelectElement && (!target.title || target.dataset.told)) {
+    target.title = target.selectedOptions[0]?.text ?? "";
+    target.dataset.told = "yes"; // another choice has another tooltip
+    return;
+  }
   if (!(target instanceof HTMLElement) || target.closest("[title]")) return;
   const row = target.closest(".idj-line, .idj-code-line");
   const box = row?.closest(".idj-source, .idj-list");
