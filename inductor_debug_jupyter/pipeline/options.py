@@ -352,6 +352,7 @@ OPTIONS: dict[str, Option] = {
         _switch(
             "isolate", "with --diff: compile and run in a process of its own: a crash or a hang is survived", "diff"
         ),
+        _switch("profile", "time every kernel of the compiled model after the cell, beside eager mode: the Time tab"),
         Option(
             "timeout",
             "with --diff: give up after so many seconds (with --isolate: for each step of the backend)",
@@ -412,6 +413,7 @@ MAGIC_OPTIONS = (
     *CHECK_OPTIONS,
     *("lower", "diff", "candidate", "backward", "atol", "rtol", "numerics", "require", "localize"),
     *(
+        "profile",
         "calls",
         "tokens",
         "isolate",

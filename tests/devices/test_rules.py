@@ -82,7 +82,7 @@ def test_a_symbolic_size_is_a_condition_not_a_silent_pass(size, severity):
 def test_a_size_that_a_guard_has_fixed_is_a_number_though_all_sizes_were_open(backend):
     """With ``dynamic=True`` it stays a SymInt, whose expression is a number: that was once only a condition."""
     compiled = torch.compile(nn.Linear(30, 64), dynamic=True, backend=backend)
-    with capture(target="stick128", save=False) as session:
+    with capture(target="stick128") as session:
         compiled(torch.randn(8, 30))
     titles = {each.title: each.severity for each in session.findings}
     assert titles == {"30 is not a multiple of 64": "error"}

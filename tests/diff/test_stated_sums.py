@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from inductor_debug_jupyter.pipeline.views.story import diff_story
 from torch import nn
 
 from inductor_debug_jupyter import ComparisonConfig, DiffReport, KernelDiffHarness, StickAdapter
 from inductor_debug_jupyter.pipeline.adapters.stick import parse_fault
+from inductor_debug_jupyter.pipeline.views.verdict_sentence import diff_story
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -71,11 +71,11 @@ def test_what_is_kept_as_said_is_not_red(healthy: Callable[[], KernelDiffHarness
 class OnlyWhole(StickAdapter):
     """A device whose compiler takes the model, and then nothing more."""
 
-    compiled = 0
+    graphs = 0
 
     def compile(self, gm: torch.fx.GraphModule, inputs: Any) -> Any:
-        self.compiled += 1
-        if self.compiled > 1:
+        self.graphs += 1
+        if self.graphs > 1:
             raise RuntimeError("no licence for a second graph")
         return super().compile(gm, inputs)
 

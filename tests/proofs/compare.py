@@ -12,7 +12,7 @@ import argparse
 import threading
 import time
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,22 +183,27 @@ def measure(elements: int, rounds: int) -> SizeResult:
     one = torch.randn(elements, generator=generator)
     other = one.mul(1 + 1e-7)
     result = SizeResult(elements)
-    best: dict[str, Measured] = {}
     calls = contenders(one, other)
+    best: dict[str, Measured] = {}
     if free is not None and both * 3 > free:  # the others make copies
         reason = f"not measured: with its copies about {both * 3 / 2**30:.0f} GiB, {free / 2**30:.1f} GiB are free"
-        best |= {name: Measured(name, why_not=reason) for name in calls if name not in _FRUGAL}
+        best = {name: Measured(name, why_not=reason) for name in calls if name not in _FRUGAL}
         calls = {name: call for name, call in calls.items() if name in _FRUGAL}
-    repeats = max(1, min(50, 1_000_000 // elements))
-    best |= {name: Measured(name, float("inf")) for name in calls}
-    rounds *= 8 if elements < 10**7 else 1
-    for name, call in [*calls.items()] * rounds:  # in turn: a busy moment of the machine hits all of them
-        best[name].seconds = min(best[name].seconds, *timeit.repeat(call, number=1, repeat=repeats))
+    best |= _timed(calls, elements, rounds)
     if elements >= _SAMPLED_FROM:
         for name, call in calls.items():
             best[name].extra = _extra_memory(call)
     result.measured = list(best.values())
     return result
+
+
+def _timed(calls: Mapping[str, Callable[[], object]], elements: int, rounds: int) -> dict[str, Measured]:
+    """The shortest call of each contender, in turn: a busy moment of the machine hits all of them."""
+    repeats = max(1, min(50, 1_000_000 // elements))
+    best = {name: Measured(name, float("inf")) for name in calls}
+    for name, call in [*calls.items()] * (rounds * (8 if elements < 10**7 else 1)):
+        best[name].seconds = min(best[name].seconds, *timeit.repeat(call, number=1, repeat=repeats))
+    return best
 
 
 def first_call_seconds(elements: int = 10**6) -> tuple[float, float]:

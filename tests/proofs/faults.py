@@ -12,6 +12,8 @@ import argparse
 import logging
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from inductor_debug_jupyter.benchmarks.command_line import some_of
@@ -38,6 +40,20 @@ def chosen_cases(only: list[str] | None, *, sample: bool) -> list[Case]:
     return [case for case in cases if not only or any(text in case.name for text in only)]
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Only errors of ours are logged, and no warnings shown."""
+    log = logging.getLogger("inductor_debug_jupyter")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
 def run(args: argparse.Namespace) -> int:
     """Print the tables as they come; 1 when something is not right."""
     cases = chosen_cases(args.only, sample=args.sample)
@@ -47,9 +63,8 @@ def run(args: argparse.Namespace) -> int:
         return 2
     problems: list[str] = []
     rows, others = [], []
-    logging.getLogger("inductor_debug_jupyter").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as folder, Progress(len(cases)) as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    before = set(children())
+    with tempfile.TemporaryDirectory() as folder, Progress(len(cases)) as progress, _quiet():
         python = bare_python(Path(folder) / "bare")
         for case in cases:
             progress.step(case.name)
@@ -59,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             compared = _peers_of(case, peers)
             others += [_peer_row(trial, each) for each in compared]
             problems += [f"{case.name}: {each}" for each in (*trial.problems, *_beaten(trial, compared))]
-        problems += [f"left running: {each}" for each in children()]
+        problems += [f"left running: {each}" for each in children() if each not in before]
     print_table(_COLUMNS, rows, right=_COLUMNS[5:9])
     if others:
         print_table(("Case", "Tool", "Answer", "Evaluations", "CPU s", "Ours", "Ours s"), others)

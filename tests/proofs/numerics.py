@@ -102,12 +102,15 @@ def _foreign(models: Models) -> bool:
                 continue
             is_named = found.arithmetic is not None and not found.wrong
             wrong += is_named
-            words = str(found.arithmetic) if found.arithmetic else f"not known: {found.reason}"
-            but = f", but not {', '.join(found.wrong)}" if found.wrong else ""
-            rows.append((name, device, f"{words}{but}"[:110], "WRONG" if is_named else "right"))
+            rows.append((name, device, _words_of(found)[:110], "WRONG" if is_named else "right"))
     print_table(("model", "the device", "recognised as", ""), rows)
     print_line(f"{wrong} of {len(rows)} named wrong")
     return not wrong
+
+
+def _words_of(found: Recognition) -> str:
+    words = str(found.arithmetic) if found.arithmetic else f"not known: {found.reason}"
+    return f"{words}, but not {', '.join(found.wrong)}" if found.wrong else words
 
 
 class _WithFault:

@@ -2,7 +2,8 @@
 
 - ``widget``: the widget. ``wire``: the requests of the page and their answers. ``panes``: the panes of one session;
   ``live_parts``: what a live session adds to a record. ``widget_closing``: closing a widget with all its parts.
-- One file a pane: ``graph``, ``code``, ``memory``, ``guards``, ``kernel_diff``, ``what_if``; ``fixes`` is the strip
+- One file a pane: ``graph``, ``code``, ``memory``, ``guards``, ``kernel_diff``, ``compare``,
+  ``what_if``; ``fixes`` is the strip
   above them, ``node_binder`` the button *To namespace*.
 - ``charts`` and ``diff_charts``: bqplot's charts.
 

@@ -235,6 +235,9 @@ def _climb(step: LadderStep, harness: KernelDiffHarness) -> Rung:
         return Rung(step.name, "good", diff=record, seconds=seconds)
     if record.verdict == "mismatch":
         return Rung(step.name, "bad", _worst(record), record, seconds)
+    uncompared = [output for output in record.outputs if output.verdict == "not_compared"]
+    if step.backend == "eager" and uncompared:  # it ran twice, and gave two answers
+        return Rung(step.name, "bad", uncompared[0].reason, record, seconds)
     # Nothing was compared: the backend raised, or did not compile the graph.
     return Rung(step.name, "failed", "; ".join(record.notes) or "nothing was compared", record, seconds)
 

@@ -7,10 +7,12 @@
 - Two executions: ``executions`` runs a model twice from the same start; ``effects`` is what one call did; ``outputs``
   flattens and compares values by their paths, ``contract`` all that an output is beside these; ``recording`` is an
   execution from elsewhere; ``judging`` with ``floors`` tells a bug from rounding, ``output_verdicts`` does so for
-  outputs, calls and runs, ``candidate_arithmetic`` finds out in which format a backend computes; ``harness`` puts it
-  together; ``report``, ``slices`` and ``pictures`` are what remains.
+  outputs, calls and runs, ``candidate_arithmetic`` finds out in which format a backend computes, ``stated_sums``
+  whether it keeps sums as it says; ``harness`` puts it together; ``report``, ``slices`` and ``pictures`` are
+  what remains.
 - Where it comes in: ``localize``, through ``localize_kernels`` (Inductor) or ``localize_ops`` (any backend) with
-  ``localize_blame`` and ``localize_failures``; ``localize_passes`` for what went wrong before code was generated;
+  ``localize_blame`` and ``localize_failures``; ``localize_passes`` for what went wrong before code was generated,
+  ``localize_tracing`` for calls that Dynamo's graphs do not have;
   ``replay`` runs nodes eagerly, ``windows`` makes graphs of parts; ``localize_layouts`` for strides and shared memory
   of outputs, ``localize_random`` for ops that draw random numbers.
 """

@@ -97,19 +97,26 @@ def _samples(kept: KeptGraph, compiler: Compiler, timeout: float | None) -> Iter
         if run is None:
             continue
         operands = OPERANDS.get(bare_op(node.target), ())
-        variants: list[tuple[dict[torch.fx.Node, Any], Design | None]] = [(known, None)]
-        if operands and small_is_open:
-            first = cast("torch.fx.Node", node.args[operands[0]])
-            variants.append(({**known, first: known[first] * _SMALL}, None))
-            small_is_open = False
-        if node is most and terms_added(node) >= FEWEST_TERMS:
-            variants += [(designed_for(node, known, design), design) for design in DESIGNS]
-        for given, design in variants:
+        small = bool(operands) and small_is_open
+        small_is_open = small_is_open and not small
+        for given, design in _inputs_of(node, known, small=small, designed=node is most):
             with time_limit(timeout):
                 result = run(given)
             if result is not None:
                 args, kwargs = map_kind(torch.fx.Node, given.__getitem__, (node.args, node.kwargs))
                 yield OpSample(node.target, args, kwargs, result, design)
+
+
+def _inputs_of(
+    node: torch.fx.Node, known: dict[torch.fx.Node, Any], *, small: bool, designed: bool
+) -> Iterator[tuple[dict[torch.fx.Node, Any], Design | None]]:
+    """The model's own inputs of a node; ``small`` ones too, and ``designed`` ones where they tell something."""
+    yield known, None
+    if small:
+        first = cast("torch.fx.Node", node.args[OPERANDS[bare_op(node.target)][0]])
+        yield {**known, first: known[first] * _SMALL}, None
+    if designed and terms_added(node) >= FEWEST_TERMS:
+        yield from ((designed_for(node, known, design), design) for design in DESIGNS)
 
 
 def terms_added(node: torch.fx.Node) -> int:

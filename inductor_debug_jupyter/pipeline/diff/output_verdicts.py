@@ -15,8 +15,9 @@ Of several calls and runs: which call is worse than the first, and what a side d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -70,33 +71,73 @@ def judge_outputs(
         only_whether: the caller asks only whether some output is wrong. Once one is beyond doubt, those that would be
             looked at twice are left out as not compared.
     """
-    outputs, given = tuple(outputs), reference
-    differing = [output.path for output in outputs if output.verdict in {"mismatch", "rounding"}]
-    alike = [path for path in differing if kind_of(reference.get(path)) == kind_of(candidate.get(path))]
-    reference, candidate = _as_tensors(reference, alike), _as_tensors(candidate, alike)
-    suspects = [output.path for output in outputs if _is_open(output, config, reference, candidate)]
-    others = {path: given[path] for path in differing if path in given and path not in reference}
-    if not suspects and not (others and reference_is_eager):
+    outputs = tuple(outputs)
+    open_ones = _OpenOutputs.of(outputs, config, reference, candidate)
+    if not open_ones.suspects and not (open_ones.others and reference_is_eager):
         return outputs, []
     words, multiplied_as = _words(held_as, arithmetic), None
     if arithmetic is not None:
         held_as, multiplied_as = arithmetic.held_as, arithmetic.multiplied_as
-    wanted = {path: reference[path] for path in suspects}
-    floors, again, notes = _floors(call, config, wanted, held_as, multiplied_as)
-    spreads = _around(reference, {path: floors.spreads[path] for path in suspects if path in floors.spreads})
-    unsteady = (
-        _unsteady({path: given[path] for path in (*others, *suspects)}, again) if reference_is_eager else frozenset()
-    )
-    spreads = {path: spread for path, spread in spreads.items() if path not in unsteady}
+    floors, again, notes = _floors(call, config, open_ones.suspects, held_as, multiplied_as)
+    unsteady = _unsteady(open_ones.given, again) if reference_is_eager else frozenset()
+    spreads = _around(open_ones.suspects, floors.spreads, unsteady)
+    noisy = partial(_tensors_under, call=call, config=config)
+    judged, left_out = _judged_by(spreads, open_ones.candidate, noisy, held_as, multiplied_as, only_whether)
+    unjudged = [path for path in open_ones.suspects if path not in judged and path not in unsteady]
+    notes += _without_floors(unjudged, notes)
+    left = {**dict.fromkeys(left_out, _LEFT_OUT), **dict.fromkeys(unsteady, _UNSTEADY)}
+    return tuple(_with_judgement(output, judged, left, words, reference, config) for output in outputs), notes
+
+
+@dataclass(frozen=True)
+class _OpenOutputs:
+    """The outputs of which tolerances alone do not tell whether they are wrong.
+
+    Attributes:
+        suspects: those that have floors: the reference's values, as tensors.
+        others: the reference's other values that differ.
+        given: the reference's values of both sorts, as they are.
+        candidate: the candidate's values that are alike, as tensors.
+    """
+
+    suspects: dict[str, torch.Tensor]
+    others: dict[str, Any]
+    given: dict[str, Any]
+    candidate: dict[str, torch.Tensor]
+
+    @classmethod
+    def of(
+        cls,
+        outputs: Sequence[OutputDiff],
+        config: ComparisonConfig,
+        reference: Mapping[str, Any],
+        candidate: Mapping[str, Any],
+    ) -> _OpenOutputs:
+        differing = [output.path for output in outputs if output.verdict in {"mismatch", "rounding"}]
+        alike = [path for path in differing if kind_of(reference.get(path)) == kind_of(candidate.get(path))]
+        wanted, found = _as_tensors(reference, alike), _as_tensors(candidate, alike)
+        suspects = [output.path for output in outputs if _is_open(output, config, wanted, found)]
+        others = {path: reference[path] for path in differing if path in reference and path not in wanted}
+        given = {path: reference[path] for path in (*others, *suspects)}
+        return cls({path: wanted[path] for path in suspects}, others, given, found)
+
+
+def _judged_by(
+    spreads: Mapping[str, Spread],
+    candidate: Mapping[str, torch.Tensor],
+    noisy: Callable[..., Mapping[str, Any]],
+    held_as: torch.dtype | None,
+    multiplied_as: torch.dtype | None,
+    only_whether: bool,
+) -> tuple[dict[str, Judgement], frozenset[str]]:
+    """What the floors say, doubts looked at again; and the values that were left out, see ``only_whether``."""
     judged = {path: judge(candidate[path], spread, held_as) for path, spread in spreads.items()}
     left_out = _left_out(judged, spreads) if only_whether else frozenset()
-    if not left_out:
-        confirm(judged, candidate, spreads, held_as, lambda noise: _tensors_under(noise, call, config), multiplied_as)
+    if not (only_whether and _is_beyond_doubt(judged, spreads)):
+        confirm(judged, candidate, spreads, held_as, noisy, multiplied_as)
     if not (held_as or multiplied_as or _is_known(judged, only_whether)):  # a device may truncate: a factor, too
-        judge_common_factor(judged, candidate, spreads, lambda noise: _tensors_under(noise, call, config))
-    notes += _without_floors([path for path in suspects if path not in judged and path not in unsteady], notes)
-    left = {**dict.fromkeys(left_out, _LEFT_OUT), **dict.fromkeys(unsteady, _UNSTEADY)}
-    return tuple(_with_judgement(output, judged, left, words, given, config) for output in outputs), notes
+        judge_common_factor(judged, candidate, spreads, noisy)
+    return judged, left_out
 
 
 def _as_tensors(values: Mapping[str, Any], paths: Iterable[str]) -> dict[str, torch.Tensor]:
@@ -124,9 +165,15 @@ def _is_known(judged: Mapping[str, Judgement], only_whether: bool) -> bool:
     return only_whether and any(found.wrong for found in judged.values())
 
 
-def _around(reference: Mapping[str, Any], spreads: Mapping[str, Spread]) -> dict[str, Spread]:
-    """What rounding does around the reference's values, where it was measured."""
-    return {path: replace(spread, base=reference[path]) for path, spread in spreads.items() if spread.runs}
+def _around(
+    reference: Mapping[str, torch.Tensor], spreads: Mapping[str, Spread], unsteady: frozenset[str]
+) -> dict[str, Spread]:
+    """What rounding does around the reference's values, where it was measured and they repeat themselves."""
+    return {
+        path: replace(spreads[path], base=value)
+        for path, value in reference.items()
+        if path in spreads and spreads[path].runs and path not in unsteady
+    }
 
 
 def _without_floors(unjudged: list[str], notes: list[str]) -> list[str]:
@@ -160,11 +207,26 @@ def _with_judgement(
     return unless_too_small(output, reference.get(output.path), config)
 
 
+def _is_beyond_doubt(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> bool:
+    """Whether some value is wrong and need not be looked at twice."""
+    return any(found.wrong and not is_doubtful(found, spreads[path]) for path, found in judged.items())
+
+
 def _left_out(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> frozenset[str]:
-    """The values that would be looked at twice, where another one is wrong beyond doubt."""
-    doubtful = frozenset(path for path, found in judged.items() if is_doubtful(found, spreads[path]))
-    certain = any(found.wrong for path, found in judged.items() if path not in doubtful)
-    return doubtful if certain else frozenset()
+    """The values that would be looked at twice, where another one is wrong beyond doubt.
+
+    A whole number that no run under noise has changed is not left out: beside such a value it is a count that is not
+    kept, or was made from what is wrong.
+    """
+    if not _is_beyond_doubt(judged, spreads):
+        return frozenset()
+    doubtful = (path for path, found in judged.items() if is_doubtful(found, spreads[path]))
+    return frozenset(path for path in doubtful if not _is_steady_number(spreads[path]))
+
+
+def _is_steady_number(spread: Spread) -> bool:
+    """Whether a value has whole numbers or truth values, and no run under noise has changed any."""
+    return spread.largest is None and spread.unstable is not None and not bool(spread.unstable.any())
 
 
 def _is_open(

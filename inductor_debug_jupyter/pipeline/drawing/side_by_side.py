@@ -6,7 +6,7 @@ other, and a node that is chosen on one side chooses its partner. A script can d
 
     graphs = PairedGraphs(stage_pair(capture, "forward", "post_grad"), (record, record))
     graphs.choose("before", ("0/0", "forward", "gelu"))
-    print(graphs.view("after"))
+    graphs.view("after")
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ signal, hung or ran out of memory. Nothing is pickled or forked: a fork hangs on
 - ``subreaper``: the process in between, which kills whatever the child started;
 - ``wire``: messages over a socket (JSON and safetensors); ``values``: Python values and tensors ↔ messages;
 - ``limits``: seconds and bytes; ``running_op``: the op that is running, readable after a crash;
-- ``import_strings``: ``package.module:attribute``, by which the other process finds a handler.
+- ``import_strings``: ``package.module:attribute``, by which the other process finds a handler;
+- ``installed``: what packages register as entry points.
 """
 
 from inductor_debug_jupyter.pipeline.isolation.import_strings import import_path, imported

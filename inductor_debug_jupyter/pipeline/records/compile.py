@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.records.memory import EagerRun, MemoryRecor
 from inductor_debug_jupyter.pipeline.records.numerics import ErrorBudget, Prescription
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
 from inductor_debug_jupyter.pipeline.records.repro import ReproRecord
+from inductor_debug_jupyter.pipeline.records.timing import TimingRecord
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 BACKWARD = ":backward"
@@ -228,6 +229,8 @@ class SessionRecord(InWords):
     localization: LocalizationRecord | None = None
     error_budget: ErrorBudget | None = None
     prescription: Prescription | None = None
+    kernel_times: TimingRecord | None = None
+    """Where the time of a call goes."""
     notes: tuple[Note, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     """Label (``In [4]``) → the whole text of every user file or cell with a captured line."""

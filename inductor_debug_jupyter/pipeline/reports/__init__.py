@@ -4,8 +4,8 @@
 - ``json_report``: plain data. ``markdown_report``: a text for an issue. ``html_report``: the page, from ``sections``
   (what each part shows), ``images`` (pictures as ``data:`` addresses) and ``templates/``, with ``offline_panel`` (the
   panel without Python) and ``panel_assets`` (its JavaScript and CSS).
-- ``comparison_page``: two runs side by side. ``snapshot``: static HTML in a saved notebook. ``bug_report``: a folder or
-  zip.
+- ``comparison_page``: two runs side by side. ``snapshot`` and ``comparison_snapshot``: static HTML in a saved notebook.
+  ``bug_report``: a folder or zip.
 """
 
 from inductor_debug_jupyter.pipeline.reports.collect import ReportData, collect

@@ -60,8 +60,9 @@ class CaptureRun:
         self.device = DeviceLog()
         settings = context.settings
         budget = InputBudget(inputs_limit) if isinstance(inputs_limit, int) else inputs_limit
-        self.calls = CallLog(budget, compares=bool(settings["diff"]), keep=settings["calls"])
-        kept = self.calls if keep_inputs or settings["diff"] else None
+        runs_again = bool(settings["diff"] or settings["profile"])
+        self.calls = CallLog(budget, compares=runs_again, keep=settings["calls"])
+        kept = self.calls if keep_inputs or runs_again else None
         self.watch = CaptureWatch(self.recorder, lower=settings["lower"], eager=eager, calls=kept, only=only)
         self._name = name
         self._hooks = ExitStack()

@@ -150,12 +150,18 @@ def _watch_for(
         return _watch_in_region(module, watch) if is_inner else (None, "")
     if watched or not _watches or current_compile_id() is not None:
         return None, ""
-    if not (is_disabled := _is_disabled(module)) and not _is_plain(module):
+    is_disabled = _is_disabled(module)
+    if not is_disabled and not _is_plain(module):
         return None, ""
     if watch is None:
         return _watches[-1], "it runs on another thread"
-    if is_disabled:
-        return watch, _DISABLED
+    return (watch, _DISABLED) if is_disabled else _watch_outside(module, values, watch)
+
+
+def _watch_outside(
+    module: torch.nn.Module, values: Iterable[Any], watch: ModuleCallWatch
+) -> tuple[ModuleCallWatch | None, str]:
+    """The watch of a call outside of what is compiled, as :func:`_watch_for`."""
     if active_fake_mode() is not None or any(isinstance(value, FakeTensor) for value in values):
         return (None, "") if _in_compiler() else (watch, "its tensors are fake")
     return watch, _SCRIPTED if isinstance(module, torch.jit.ScriptModule) else ""

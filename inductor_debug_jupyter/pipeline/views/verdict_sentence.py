@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import SUMS, Culprit, DiffRecord, LocalizationRecord, OutputDiff
 from inductor_debug_jupyter.pipeline.views.places import where_text
@@ -37,12 +39,7 @@ def diff_story(record: DiffRecord, localization: LocalizationRecord | None = Non
 
 def _wrong(wrong: list[OutputDiff], localization: LocalizationRecord | None) -> str:
     if localization is not None and localization.culprits:
-        first, *others = localization.culprits
-        more = f", and {count(len(others), 'other op')}" if others else ""
-        inheriting = [output for output in wrong if output.path != SUMS or output.dtype]
-        who = "1 output inherits" if len(inheriting) == 1 else f"{len(inheriting)} outputs inherit"
-        inherit = f"{who} {'them' if others else 'it'}" if inheriting else "the outputs' rounding hides it"
-        return f"Wrong: {_culprit(first)}, introduced here{more}; {inherit}."
+        return _introduced(wrong, localization.culprits)
     names = clip(", ".join(plain(output.path) for output in wrong[:3]), 80)
     rest = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
     missed = [gate for output in wrong for gate in output.missed_gates]
@@ -51,6 +48,15 @@ def _wrong(wrong: list[OutputDiff], localization: LocalizationRecord | None) -> 
         return f"Not as required: {names}{rest} ({figures}), though rounding explains the difference."
     searched = "no op was found that explains it" if localization is not None else "localize() names the op"
     return f"Wrong: {names}{rest}; {searched}."
+
+
+def _introduced(wrong: list[OutputDiff], culprits: Sequence[Culprit]) -> str:
+    first, *others = culprits
+    more = f", and {count(len(others), 'other op')}" if others else ""
+    inheriting = [output for output in wrong if output.path != SUMS or output.dtype]
+    who = "1 output inherits" if len(inheriting) == 1 else f"{len(inheriting)} outputs inherit"
+    inherit = f"{who} {'them' if others else 'it'}" if inheriting else "the outputs' rounding hides it"
+    return f"Wrong: {_culprit(first)}, introduced here{more}; {inherit}."
 
 
 def _culprit(culprit: Culprit) -> str:
