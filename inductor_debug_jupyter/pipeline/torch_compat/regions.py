@@ -345,7 +345,7 @@ def _is_ours(callback: Any) -> bool:
 
 
 def _own_callback(callback: Any) -> Any:
-    """What runs a compile of ours: the user's stance is about their own, and one under which guards fail switches ours off."""
+    """The callback of a compile of ours: the user's stance is about their own compiles, and may switch ours off."""
     stance = eval_frame._stance
     return callback if stance.stance == "default" and not stance.skip_guard_eval_unsafe else None
 
@@ -361,7 +361,9 @@ def _wrap_tracker(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _name_of(function: Any, args: Sequence[Any] = ()) -> str:
-    if args and isinstance(args[0], torch.nn.Module) and function.__name__ in _MODULE_CALLS:  # as we compile plain modules
+    if (
+        args and isinstance(args[0], torch.nn.Module) and function.__name__ in _MODULE_CALLS
+    ):  # as we compile plain modules
         return type(args[0]).__name__
     owner = getattr(function, "__self__", None)
     return type(owner).__name__ if owner is not None else getattr(function, "__qualname__", type(function).__name__)
