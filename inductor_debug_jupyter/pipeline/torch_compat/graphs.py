@@ -102,7 +102,7 @@ def opaque_calls(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:
 
 def _is_opaque(target: Any) -> bool:
     if isinstance(target, torch._ops.HigherOrderOperator):
-        return target.name() in {"flat_apply", "invoke_leaf_function"}
+        return str(target.__name__) in {"flat_apply", "invoke_leaf_function"}
     if not isinstance(target, FunctionType):
         return False
     return target.__name__.startswith("flat_apply") or (target.__module__ or "").partition(".")[0] != "torch"
