@@ -29,7 +29,7 @@ _installed: dict[tuple[int, str], _Patched] = {}
 
 @dataclass
 class _Patched:
-    """One patched attribute: what was there and is now, whether the owner only inherits it, how many want it patched."""
+    """One patched attribute: what was there, what is, whether the owner only inherits it, how many want it patched."""
 
     owner: Any
     name: str
