@@ -64,8 +64,11 @@ def test_the_trace_log(monkeypatch):
     assert graph.phases == ()
 
 
-def test_the_way_to_compiled_functions(monkeypatch):
-    monkeypatch.setattr(regions, "SITE", lost(regions.SITE))
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_way_to_compiled_functions(monkeypatch, index):
+    sites = list(regions.SITES)
+    sites[index] = lost(sites[index])
+    monkeypatch.setattr(regions, "SITES", tuple(sites))
     compiled = torch.compile(nn.Linear(4, 4), backend="aot_eager")
     with capture() as session:
         compiled(torch.ones(2, 4))

@@ -238,6 +238,16 @@ net.lin.bias.register_post_accumulate_grad_hook(lambda p: seen.append(("accumula
 net(x).sum().backward()
 seen
 """,
+    "a patch that stays on": """
+calls, torchs = [], nn.Module.__call__
+def patched(self, *args, **kwargs):
+    calls.append(type(self).__name__)
+    return torchs(self, *args, **kwargs)
+print(torchs.__name__, torchs.__qualname__)
+nn.Module.__call__ = patched
+net(x)
+print(len(calls) > 0)
+""",
     "global hooks": """
 from torch.nn.modules import module as modules
 seen = []
@@ -764,6 +774,12 @@ os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
 """What runs in a plain cell before, where something must be there already."""
 
 AFTER = {
+    "a patch that stays on": """
+calls.clear()
+net(x)
+nn.Module.__call__ = nn.Module._wrapped_call_impl
+calls
+""",
     "start method": """
 multiprocessing.get_start_method(allow_none=True), multiprocessing.set_start_method("fork")
 """,

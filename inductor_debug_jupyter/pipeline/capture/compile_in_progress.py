@@ -84,6 +84,8 @@ class CompileInProgress:
         """Results of the Dynamo graph, by position, from which a backward came."""
         self.sizes: SizesSeen | None = None
         """The values of the graph's open sizes in all calls, where they are noted."""
+        self.opaque: tuple[str, ...] = ()
+        """The user's own functions that are nodes of the Dynamo graph."""
         self.outermost = ""
         """The outermost function that the user called then."""
         self.callers = callers or running_lines()
@@ -98,6 +100,11 @@ class CompileInProgress:
         self._calls: dict[str, list[KernelCall]] = {}
         self._late: DeferredTexts | None = None
         self._rest: Rest | None = None
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether AOTAutograd has traced the graph, with all that its nodes call."""
+        return "forward" in self._graphs
 
     def suspend(self, rest: Rest | None) -> None:
         """From now on ``rest`` makes Inductor's stages, or nothing is left to be made."""

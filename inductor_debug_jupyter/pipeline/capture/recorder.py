@@ -207,6 +207,7 @@ class Recorder:
             model, is_module, _ = outermost.name.rpartition(".forward")
             compiling.outermost = model.rpartition(".")[2] if is_module else outermost.name
         compiling.roles = torch_graphs.placeholder_roles(graph_module)
+        compiling.opaque = torch_graphs.opaque_calls(graph_module)
         self._compiles[compile_id] = compiling
         if self._steps is not None:
             self._steps.named(compile_id, compiling.name)
@@ -216,12 +217,18 @@ class Recorder:
         return compiling.sizes
 
     def close(self) -> None:
-        """Note no more sizes: what is compiled may outlive the capture."""
+        """Note what the rules cannot see, and no more sizes: what is compiled may outlive the capture."""
         for compiling in self._compiles.values():
-            if compiling.sizes is not None:
-                compiling.sizes.is_open = False
-                if compiling.sizes.is_full:
+            if compiling.opaque and not compiling.is_lowered:
+                names = ", ".join(compiling.opaque)
+                self.note(f"{CALL}{compiling.name}", f"no rule looks into {names}, which is one node of the graph")
+            if (sizes := compiling.sizes) is not None and sizes.is_open:
+                sizes.is_open = False
+                if sizes.is_full:
                     self.note(f"{CALL}{compiling.name}", "it was called with more sizes than are kept")
+                if sizes.calls > 1 and sizes.computed:
+                    names = ", ".join(sorted(sizes.computed))
+                    self.note(f"{CALL}{compiling.name}", f"it was called again, and the data decides {names}")
 
     def rewritten(self, compile_id: str, graph_module: Any) -> None:
         """The graph that is compiled in the place of Dynamo's own."""

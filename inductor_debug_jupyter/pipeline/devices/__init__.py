@@ -6,7 +6,8 @@
 - ``checker``: :func:`rules_for` makes the rules of a profile, :class:`JudgingContext` holds them with profile and
   settings, :func:`check` runs them and folds their problems.
 - ``coverage``: whether the target runs each op. ``partition`` cuts graphs into segments and lists the transfers.
-- ``memory``: bytes over time, from the liveness of storages; ``symbolic`` evaluates symbolic sizes.
+- ``memory``: bytes over time, from the liveness of storages; ``symbolic`` evaluates symbolic sizes, ``other_sizes`` has
+  those of later calls.
 - ``ops``: names of ops, and the check that torch has them.
 - ``judge``: all of it for one session, as a record.
 """

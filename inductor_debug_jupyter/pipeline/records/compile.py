@@ -140,8 +140,8 @@ class CompileCapture(InWords):
     ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward by ``<stage>:backward``.
     ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``. ``call``
     counts the calls of the function that was called, from 1; it is 0 when they were not counted. ``eager`` is what is
-    alive while the program runs eagerly; None when it was not run so. ``sizes`` has the values that the open sizes had in
-    the calls of a strict session (``{"s0": 30}``), each combination once.
+    alive while the program runs eagerly; None when it was not run so. ``sizes`` has the values that the open sizes had
+    in the calls of a strict session (``{"s0": 30}``), each combination once.
     """
 
     compile_id: str

@@ -4,7 +4,8 @@ Calls of a capture go in, plain facts and contexts come out. Opening the door wi
 
 - hooks into the compiler: hooks (one a stage), patches, canaries (do the hooks still work?), versions, environment;
 - compiling beside the user: regions, compile_cleanup, module_calls (plain calls, with classes_with_own_call),
-  ahead_of_time (compiled artifacts), instruments, process_state, tracing_state, silence, stack_levels (of warnings);
+  ahead_of_time (compiled artifacts), open_sizes (of later calls), instruments, process_state, tracing_state, silence,
+  stack_levels (of warnings);
 - lowering and running graphs: lowering, suspended_lowering, replay, eager_memory, inductor_passes, aten_tracing, state
   (config and compile ids);
 - reading graphs: graphs, aten_ops, op_names, op_interception, trees, inductor_ir;

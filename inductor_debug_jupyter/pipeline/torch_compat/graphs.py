@@ -9,6 +9,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -86,6 +87,25 @@ def target_name(node: torch.fx.Node) -> str:
     if module in {"", "builtins"} or module.startswith("torch._C"):
         module = "torch"
     return f"{module.removeprefix('_')}.{name}"
+
+
+def opaque_calls(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:
+    """The user's own functions that a Dynamo graph calls as if they were ops (``torch._dynamo.allow_in_graph``)."""
+    return tuple(
+        dict.fromkeys(
+            target_name(node)
+            for node in graph_module.graph.nodes
+            if node.op == "call_function" and _is_opaque(node.target)
+        )
+    )
+
+
+def _is_opaque(target: Any) -> bool:
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return str(target.__name__) in {"flat_apply", "invoke_leaf_function"}
+    if not isinstance(target, FunctionType):
+        return False
+    return target.__name__.startswith("flat_apply") or (target.__module__ or "").partition(".")[0] != "torch"
 
 
 def modules_of(node: torch.fx.Node) -> list[tuple[str, str]]:

@@ -50,7 +50,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.guards import (
 )
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
-from inductor_debug_jupyter.pipeline.torch_compat.open_sizes import SizesSeen, open_places
+from inductor_debug_jupyter.pipeline.torch_compat.open_sizes import SizesSeen, computed_symbols, open_places
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
 
@@ -164,7 +164,10 @@ def _wrap_dynamo(original: Callable[..., Any], output_graph: Any, graph_module: 
 
     def report(listener: CompileListener, compile_id: str) -> None:
         seen = listener.dynamo_graph(compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None))
-        if seen is not None and (places := open_places(graph_module)):
+        if seen is None:
+            return
+        places, seen.computed = open_places(graph_module), computed_symbols(graph_module)
+        if places or seen.computed:
             noted.append((seen, places))
 
     _notify("dynamo", report)

@@ -200,6 +200,7 @@ def _wrap_call(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, *args, **kwargs)
 
     eval_frame.skip_code(__call__.__code__)
+    __call__.__name__, __call__.__qualname__ = original.__name__, original.__qualname__
     __call__._torchdynamo_inline = original  # type: ignore[attr-defined]  # what Dynamo traces in its place
     return __call__
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
+from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value, symbol_ranges
 from inductor_debug_jupyter.pipeline.torch_compat.stack_levels import not_counted
 
 _MOST = 4096
@@ -25,6 +25,9 @@ class SizesSeen:
         self.is_open = True
         self.is_full = False
         """Whether there were more than are kept."""
+        self.calls = 0
+        self.computed: frozenset[str] = frozenset()
+        """Symbols that no input shows: they stand for what the graph itself reads from the data."""
         self._values: dict[tuple[tuple[str, int], ...], None] = {}
 
     @property
@@ -45,6 +48,7 @@ class SizesSeen:
         @not_counted
         def call(*args: Any) -> Any:
             if self.is_open:
+                self.calls += 1
                 self.add(tuple((name, _size(args[at], dimension)) for name, at, dimension in places))
             return compiled(*args)
 
@@ -53,6 +57,12 @@ class SizesSeen:
 
 def _size(value: Any, dimension: int | None) -> int:
     return int(value if dimension is None else value.shape[dimension])
+
+
+def computed_symbols(graph_module: torch.fx.GraphModule) -> frozenset[str]:
+    """The symbols with a known value that no input shows, such as what ``.item()`` gave in the first call."""
+    _, hints = symbol_ranges(graph_module)
+    return frozenset(hints) - {name for name, _, _ in open_places(graph_module)}
 
 
 def open_places(graph_module: torch.fx.GraphModule) -> list[tuple[str, int, int | None]]:

@@ -29,11 +29,12 @@ _installed: dict[tuple[int, str], _Patched] = {}
 
 @dataclass
 class _Patched:
-    """One patched attribute: what was there, whether the owner only inherits it, and how many want it patched."""
+    """One patched attribute: what was there, what is, whether the owner only inherits it, how many want it patched."""
 
     owner: Any
     name: str
     original: Any
+    replacement: Any
     is_inherited: bool
     users: int = 0
 
@@ -62,13 +63,13 @@ def acquire(owner: Any, name: str, wrap: Wrapper, part: str) -> None:
             original = vars(owner).get(name, getattr(owner, name))  # a static method as the class has it
             replacement = wrap(original)
             is_inherited = isinstance(owner, type) and name not in vars(owner)
-            site = _installed[key] = _Patched(owner, name, original, is_inherited)
+            site = _installed[key] = _Patched(owner, name, original, replacement, is_inherited)
             setattr(owner, name, replacement)
         site.users += 1
 
 
 def release(owner: Any, name: str) -> None:
-    """Undo one :func:`acquire`; the last one puts the original back."""
+    """Undo one :func:`acquire`; the last one puts the original back, unless the user has put something in its place."""
     with held_back(), _lock:
         key = (id(owner), name)
         site = _installed.get(key)
@@ -77,6 +78,8 @@ def release(owner: Any, name: str) -> None:
         site.users -= 1
         if site.users == 0:
             del _installed[key]
+            if vars(owner).get(name) is not site.replacement:
+                return
             if site.is_inherited:
                 delattr(owner, name)
             else:

@@ -298,6 +298,7 @@ class CompiledCallRedirect:
         return False
 
 
+_MODULE_CALLS = {"__call__", "_wrapped_call_impl", "_call_impl"}
 _lock = threading.RLock()
 _redirects: list[CompiledCallRedirect] = []
 _retired: list[CompiledCallRedirect] = []
@@ -344,7 +345,7 @@ def _is_ours(callback: Any) -> bool:
 
 
 def _own_callback(callback: Any) -> Any:
-    """What runs a compile of ours: the user's stance is about their own, and one under which guards fail switches ours off."""
+    """The callback of a compile of ours: the user's stance is about their own compiles, and may switch ours off."""
     stance = eval_frame._stance
     return callback if stance.stance == "default" and not stance.skip_guard_eval_unsafe else None
 
@@ -360,7 +361,9 @@ def _wrap_tracker(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _name_of(function: Any, args: Sequence[Any] = ()) -> str:
-    if args and function is torch.nn.Module.__call__:  # as we compile plain modules
+    if (
+        args and isinstance(args[0], torch.nn.Module) and function.__name__ in _MODULE_CALLS
+    ):  # as we compile plain modules
         return type(args[0]).__name__
     owner = getattr(function, "__self__", None)
     return type(owner).__name__ if owner is not None else getattr(function, "__qualname__", type(function).__name__)
@@ -391,7 +394,7 @@ def _clone_callback(callback: Any, cleanup: CompileCleanup, *, new_backend: bool
 def _code_of(function: Any) -> CodeType | None:
     """The code object whose cache holds a compiled function's entries: for a module, its ``forward``."""
     owner = getattr(function, "__self__", None)
-    if isinstance(owner, torch.nn.Module) and function.__name__ in {"__call__", "_wrapped_call_impl", "_call_impl"}:
+    if isinstance(owner, torch.nn.Module) and function.__name__ in _MODULE_CALLS:
         function = owner.forward
     inner = eval_frame.innermost_fn(function) if callable(function) else None
     code = getattr(inner, "__code__", None)
