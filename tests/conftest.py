@@ -51,8 +51,8 @@ def _holds_test_folders(place: Path) -> bool:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """``-n auto``: one more than there are cores, because some tests wait (for a browser, a hang, a time limit)."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+    """``-n auto``: two for each core, because many tests wait (for a browser, a kernel, a hang, a time limit)."""
+    return 2 * (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,7 +18,7 @@ SUITES = {
 PROOFS = (
     *("stages", "devices", "ops", "simulator", "localize", "guards"),
     *("panel", "fixits", "nodes", "numerics", "truth", "compare", "screenshots", "matching", "first_answer"),
-    "faults",
+    *("faults", "kernel_times"),
 )
 """What proves this package lives under ``tests/``, which is not in the wheel; a checkout runs it by these names too."""
 

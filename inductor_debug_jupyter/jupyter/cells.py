@@ -272,6 +272,8 @@ class CellWatcher:
             refused = self._refusal(session) if closed else _not_checked(settings, "the session could not be finished")
             if settings["diff"] and run_again and closed and not interrupts.came:
                 self._attempt(interrupts, "nothing could be compared", lambda: self._compare(session))
+            if settings["profile"] and run_again and closed and not interrupts.came:
+                self._attempt(interrupts, "nothing could be timed", lambda: self._profile(session))
             if settings["as"]:
                 self._attempt(None, "the session could not be bound", lambda: self._bind(settings["as"], session))
             if closed and not settings["no_panel"]:
@@ -311,6 +313,18 @@ class CellWatcher:
                 if progress is not None:
                     progress.say("outputs differ; searching for the op, the kernel and the line")
                 session.localize()
+        finally:
+            if progress is not None:
+                progress.done()
+
+    def _profile(self, session: DebugSession) -> None:
+        """Time the kernels as ``--profile`` says, with a progress line."""
+        settings = session.settings
+        progress = None if settings["no_panel"] or settings["quiet"] else CellProgress(self._shell)
+        try:
+            if progress is not None:
+                progress.say("the cell is done; timing its kernels")
+            session.profile()
         finally:
             if progress is not None:
                 progress.done()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def compare_runs_of(shell: Any, runs: Sequence[str]) -> RunComparison:
     """
     try:
         before, after = (_session(shell, name) for name in runs)
-        return before.compare(after)
+        return replace(before.compare(after), labels=(runs[0], runs[1]))
     except InductorDebugError as error:
         raise UsageError(f"%inductor_debug {_FLAG}: {error}") from None
 

@@ -15,13 +15,15 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from inductor_debug_jupyter.jupyter.magic_line import NAME
 from inductor_debug_jupyter.pipeline.adapters.lookup import offered_names
+from inductor_debug_jupyter.pipeline.adapters.stick.faults import DEFAULT_OPS as FAULTS
 from inductor_debug_jupyter.pipeline.devices import profile_names
 from inductor_debug_jupyter.pipeline.devices.dtypes import DTYPES
 from inductor_debug_jupyter.pipeline.devices.ops import offered_ops
 from inductor_debug_jupyter.pipeline.documentation import rule_ids
-from inductor_debug_jupyter.pipeline.options import LOWERINGS, MAGIC_OPTIONS, OPTIONS
+from inductor_debug_jupyter.pipeline.options import GATES, LOWERINGS, MAGIC_OPTIONS, NUMERICS, OPTIONS
 
-_OTHER_FLAGS = ("--help", "--explain", "--last")
+_COMPARE = "--compare"
+_OTHER_FLAGS = ("--help", "--explain", "--last", _COMPARE)
 _LISTS = {option.flag for option in OPTIONS.values() if "," in option.metavar}
 _FLAGS = (
     *(flag for name in MAGIC_OPTIONS for flag in (OPTIONS[name].flag, OPTIONS[name].off_flag) if flag),
@@ -40,8 +42,20 @@ _VALUES: dict[str, Callable[[str, Mapping[str, Any]], Iterable[str]]] = {
     "--as": lambda *_: ("session",),
     "--transfers": lambda *_: ("1", "values"),
     "--explain": lambda *_: rule_ids(),
+    _COMPARE: lambda _, variables: _sessions(variables),
+    "--numerics": lambda *_: NUMERICS,
+    "--require": lambda *_: [f"{gate}=" for gate in GATES],
+    "--calls": lambda *_: ("first", "last", "all"),
+    "--faults": lambda *_: FAULTS,
+    "--alignment": lambda *_: ("16", "32", "64", "128"),
+    "--timeout": lambda *_: ("60", "300"),
+    **dict.fromkeys(("--atol", "--rtol"), lambda *_: ("1e-5", "1e-4", "1e-3")),
+    **dict.fromkeys(("--max-memory", "--memory-limit", "--artifacts-limit"), lambda *_: ("1GiB", "4GiB", "16GiB")),
 }
-"""Flag → the values to choose from, given what is typed and the user's variables."""
+"""Flag → the values to choose from, or examples of them, given what is typed and the user's variables.
+
+Every flag that takes a value has some: where we offer none, IPython offers its own magics and keywords.
+"""
 
 
 def completions_for(line: str, variables: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -51,6 +65,8 @@ def completions_for(line: str, variables: Mapping[str, Any]) -> tuple[str, list[
     flag, is_joined, value = typed.partition("=")
     if not is_joined:
         flag, value = words[-1 if not typed else -2], typed
+    if _COMPARE in words[:-1] and not typed.startswith("--"):
+        return _values(_COMPARE, typed, variables)  # it takes two
     if flag in _VALUES and not value.startswith("--"):
         return _values(flag, value, variables)
     if not typed and _takes_a_word(flag):
@@ -85,6 +101,14 @@ def _files(typed: str, suffix: str | None) -> list[str]:
     ]
     shown = [name for name in names if not name.startswith((".", "__")) or os.path.basename(typed)]  # noqa: PTH119
     return [head + name for name in shown]
+
+
+def _sessions(variables: Mapping[str, Any]) -> list[str]:
+    """The user's variables that hold a session, and the last run."""
+    from inductor_debug_jupyter.pipeline.session import DebugSession
+
+    held = [name for name, value in list(variables.items()) if isinstance(value, DebugSession)]
+    return [*sorted(name for name in held if not name.startswith("_")), "last"]
 
 
 def _models(variables: Mapping[str, Any]) -> list[str]:

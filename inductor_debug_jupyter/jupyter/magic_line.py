@@ -25,6 +25,8 @@ from inductor_debug_jupyter.pipeline.options import check_needs, parse_magic_lin
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 
 NAME = "inductor_debug"
+_ORIGIN = re.compile(r"^call \((--[\w-]+)\)")
+"""How settings call a value's origin; on a line the option alone says it."""
 _MAGIC = re.compile(rf"^%%{NAME}(?![\w?])(?P<options>.*)$")
 
 
@@ -47,9 +49,9 @@ def read_options(text: str) -> Settings:
     try:
         given = parse_magic_line(text)
         settings = resolve(given)
-        load_profile(settings["target"]).with_settings(settings)
         for name in settings["dtypes"] or ():
-            dtype_name(name)
+            dtype_name(name, "--dtypes")
+        load_profile(settings["target"]).with_settings(settings)
         for option in given.keys() & {"diff", "candidate"}:
             check_candidate(given[option], f"--{option}", imports=False)
         check_needs(given, settings.__getitem__)
@@ -59,7 +61,8 @@ def read_options(text: str) -> Settings:
             )
         faults_of(given.get("faults", ()))
     except InductorDebugError as error:
-        raise UsageError(f"%%{NAME}: {error}") from None
+        told = _ORIGIN.sub(r"\1", str(error))
+        raise UsageError(f"%%{NAME}: {told}") from None
     return settings
 
 
@@ -99,7 +102,7 @@ def _check_model(name: str, variables: Mapping[str, Any], code: str) -> None:
         raise OptionError(f"--model: there is no variable {name!r}{f'; did you mean {near[0]}?' if near else ''}")
     if not callable(variables[name]):
         kind = type(variables[name]).__name__
-        raise OptionError(f"--model: {name} is a {kind}, which cannot be called; allowed: a model or a function")
+        raise OptionError(f"--model: {name} is of type {kind} and cannot be called; allowed: a model or a function")
 
 
 def _may_bind(code: str, name: str) -> bool:

@@ -4,8 +4,9 @@
 - What is shown: ``reports`` (HTML, JSON, Markdown, bug report), ``drawing`` (graphs as SVG), ``views`` (records → dicts
   and text). ``backends``: ``mock_backend`` and its kin.
 - Analyses over analyses: ``what_if``, ``comparing`` (two sessions), ``minify``.
-- Analyses: ``bisect``, ``fixits``, ``guards``, ``nodes``, ``numerics`` (error budget), on top of ``diff`` (KernelDiff
-  and localization), which stands on ``rerun`` (a kept call, run again) and ``formats`` (number formats).
+- Analyses: ``bisect``, ``fixits``, ``guards``, ``nodes``, ``numerics`` (error budget), ``profiling`` (kernel times),
+  on top of ``diff`` (KernelDiff and localization), which stands on ``rerun`` (a kept call, run again) and ``formats``
+  (number formats).
 - The device: ``adapters`` (code that runs there), ``devices`` (profiles, rules, coverage, memory).
 - Capturing: ``capture``, ``torch_compat`` (private torch names), ``isolation`` (other processes), ``repro`` (scripts),
   ``store`` (artifact folder).

@@ -352,6 +352,7 @@ OPTIONS: dict[str, Option] = {
         _switch(
             "isolate", "with --diff: compile and run in a process of its own: a crash or a hang is survived", "diff"
         ),
+        _switch("profile", "time every kernel of the compiled model after the cell, beside eager mode: the Time tab"),
         Option(
             "timeout",
             "with --diff: give up after so many seconds (with --isolate: for each step of the backend)",
@@ -412,6 +413,7 @@ MAGIC_OPTIONS = (
     *CHECK_OPTIONS,
     *("lower", "diff", "candidate", "backward", "atol", "rtol", "numerics", "require", "localize"),
     *(
+        "profile",
         "calls",
         "tokens",
         "isolate",
@@ -448,6 +450,8 @@ class OptionParser(argparse.ArgumentParser):
             raise OptionError(self._unknown(unknown[1]))
         if missing := re.match(r"argument (--[\w-]+): expected one argument", message):
             raise OptionError(f"{missing[1]}: its value is missing{self._allowed(missing[1])}")
+        if switch := re.match(r"argument (--[\w-]+): ignored explicit argument", message):
+            raise OptionError(f"{switch[1]} is a switch and takes no value: give it alone")
         raise OptionError(message)
 
     def _allowed(self, flag: str) -> str:
@@ -463,7 +467,7 @@ class OptionParser(argparse.ArgumentParser):
     def _unknown(self, argument: str) -> str:
         flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         name = argument.split("=")[0]
-        near = difflib.get_close_matches(name, flags, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, flags, n=1, cutoff=0.65)
         hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(flags)}"
         if not name.startswith("-"):
             return f"{name!r} is no option: options begin with --, and code goes into the lines below"

@@ -37,6 +37,13 @@ def size(nbytes: int) -> str:
     return f"{value:.3g} {units[0]}"
 
 
+def short_time(seconds: float) -> str:
+    """``84.1 µs``, ``3.12 ms`` or ``1.4 s``: for what is much shorter than a second."""
+    if seconds >= 1:
+        return duration(seconds)
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+
+
 def duration(seconds: float) -> str:
     """``1.4 s`` or ``35 ms``."""
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

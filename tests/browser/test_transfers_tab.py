@@ -57,7 +57,7 @@ def _the_overview_leads_to_the_transfers(lab: LabPage, panel: Locator) -> None:
     rows = panel.locator("[data-idj='device-event']")
     rows.first.wait_for()
     lines = rows.evaluate_all("rows => rows.map(row => row.querySelector('.idj-device-line').textContent)")
-    assert any("2×65 float32 · there 2×2×64 float16" in line for line in lines), lines
+    assert any("2×65 float32 → 2×2×64 float16" in line for line in lines), lines
     titles = rows.evaluate_all("rows => rows.map(row => row.title)")
     logged = "copy_to_device: shape=[2, 65] dtype=float32 device_layout=[2, 2, 64] device_dtype=float16"
     assert any(title.startswith(logged) for title in titles), "the log's line is the tooltip"
@@ -88,7 +88,7 @@ def _the_ledger_says_what_leaves_the_target_and_what_moves_for_it(lab: LabPage, 
     assert "moved for it" in (entry.text_content() or "")
     entry.click()
     panel.locator("[data-idj='raw'] summary", has_text="cumsum").wait_for()
-    assert "(border)" in (panel.locator("[data-idj='moved']").text_content() or "")
+    assert "between device and CPU" in (panel.locator("[data-idj='moved']").text_content() or "")
     lab.screenshot("placement-ledger-light")
 
 

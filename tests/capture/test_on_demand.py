@@ -169,6 +169,38 @@ def test_ctrl_c_leaves_it_to_be_made(broken_once):
     assert told == [session.record]
 
 
+def test_ctrl_c_inside_a_fake_op_leaves_it_to_be_made():
+    from torch._subclasses import fake_tensor
+
+    with capture(eager=True) as session:
+        Images()(torch.randn(2, 3, 8, 8))
+    mode = session.record.captures[0].rest._lowering._fake_mode
+    struck = fake_tensor.in_kernel_invocation_manager(mode)
+    struck.__enter__()  # Ctrl-C between two of its lines: the flag stays, the dispatch keys are put back
+    struck.gen.close()
+    mode.in_kernel_invocation = True
+    (made,) = session.captures
+    assert set(made.stages) >= INDUCTOR
+    assert not INDUCTOR & set(made.missing)
+
+
+def test_what_fails_late_is_not_said_to_be_missing(monkeypatch):
+    from inductor_debug_jupyter.pipeline.torch_compat.suspended_lowering import SuspendedLowering
+
+    original = SuspendedLowering.finish
+
+    def finish(self):
+        original(self)
+        raise RuntimeError("at the very end")
+
+    with capture(eager=True) as session:
+        Constants()(torch.randn(4, 8))
+    monkeypatch.setattr(SuspendedLowering, "finish", finish)
+    (made,) = session.captures
+    assert not set(made.stages) & set(made.missing)
+    assert "at the very end" in str(session)
+
+
 def test_a_session_that_was_saved_before_says_why_its_code_is_missing(tmp_path):
     from inductor_debug_jupyter.pipeline.records import dump_session, load_session
 

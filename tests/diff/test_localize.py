@@ -273,3 +273,33 @@ def test_what_is_only_wrong_in_one_piece_is_found_on_any_backend() -> None:
     assert culprit.source is not None
     assert culprit.source.line == line_of("torch.relu")
     assert found.verdict == "mismatch"
+
+
+class Counted(nn.Module):
+    """Statistics, a count, and a choice that rounding decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.norm = nn.BatchNorm1d(16)
+        self.calls = nn.Buffer(torch.zeros(3, dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.calls += 1
+        h = self.norm(x)
+        ties = torch.stack((h.sum(1), h.flip(1).sum(1)), 1)
+        return h, ties.argmax(1)
+
+
+def test_whole_numbers_that_are_lost_beside_a_wrong_result_are_named_too() -> None:
+    def loses_writes(graph: torch.fx.GraphModule, _: object) -> object:
+        return lambda *args: [
+            1 - each if each.dtype == torch.int64 else each * 1.5 for each in graph(*(arg.clone() for arg in args))
+        ]
+
+    with torch.no_grad():
+        found = KernelDiffHarness(Counted().train(), (torch.randn(32, 16),), test_backend=loses_writes).localize()
+    assert found.verdict == "mismatch"
+    (note,) = [note for note in found.notes if note.startswith("outputs that differ")]
+    kept = {f"buffer:{name}" for name, _ in Counted().named_buffers()}
+    assert set(note.removeprefix("outputs that differ: ").split(", ")) == {"[0]", *kept}  # and not [1], which is a tie

@@ -171,6 +171,113 @@ def test_a_healthy_chip_of_many_ops_is_not_red(device: Any) -> None:
     assert report.outputs[0].reason.startswith("looks like")
 
 
+class Autocast(TorchDispatchMode):
+    """Products and their gradients alone are in a 16-bit format, with operands, biases and results."""
+
+    def __init__(self, dtype: torch.dtype, fault: Callable[[str, Any], Any]) -> None:
+        super().__init__()
+        self.dtype, self.fault = dtype, fault
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(func)
+        if "mm" not in name and "convolution" not in name and "attention" not in name:
+            return self.fault(name, func(*args, **(kwargs or {})))
+        sums = 5 if "attention_for_cpu_backward" in name else -1  # the logarithms of the sums stay in float32
+        given = [self.cast(value, torch.float32, self.dtype) if at != sums else value for at, value in enumerate(args)]
+        made = func(*given, **(kwargs or {}))
+        several = tuple(self.cast(each, self.dtype, FULL) for each in (made if isinstance(made, tuple) else (made,)))
+        return self.fault(name, several if isinstance(made, tuple) else several[0])
+
+    @staticmethod
+    def cast(value: Any, old: torch.dtype, new: torch.dtype) -> Any:
+        return value.to(new) if isinstance(value, torch.Tensor) and value.dtype is old else value
+
+
+def autocasting(dtype: torch.dtype, fault: Callable[[str, Any], Any] = lambda _, made: made) -> Any:
+    def compiler(graph: torch.fx.GraphModule, _: Any) -> Any:
+        def run(*args: Any) -> Any:
+            with Autocast(dtype, fault):
+                return graph(*args)
+
+        return make_boxed_func(run)
+
+    return aot_autograd(fw_compiler=compiler)
+
+
+class Convolutions(nn.Module):
+    """Images, a norm, and a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 32, 3, stride=2)
+        self.norm, self.last = nn.BatchNorm2d(32), nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.relu(self.norm(self.second(torch.relu(self.first(x)))))
+        return self.last(h.mean((2, 3)))
+
+
+class Attention(nn.Module):
+    """One block of a language model; its attention is one kernel, or products and a softmax."""
+
+    def __init__(self, one_kernel: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.one_kernel = one_kernel
+        self.norm, self.into, self.out = nn.LayerNorm(64), nn.Linear(64, 192), nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (each.unflatten(-1, (4, 16)).transpose(1, 2) for each in self.into(self.norm(x)).split(64, -1))
+        if self.one_kernel:
+            mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            mixed = torch.softmax(q @ k.mT / 4, -1) @ v
+        return x + torch.tanh(self.out(mixed.transpose(1, 2).flatten(2)))
+
+
+AUTOCAST: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "mlp": (Many, (32, 96)),
+    "convolutions": (Convolutions, (4, 3, 16, 16)),
+    "attention": (lambda: Attention(False), (2, 16, 64)),
+    "attention in one kernel": (lambda: Attention(True), (2, 16, 64)),
+}
+
+
+@pytest.mark.every(3)
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("dtype", [BRAIN, HALF], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("name", AUTOCAST)
+def test_a_chip_that_rounds_its_products_as_autocast_does_is_not_red(
+    name: str, dtype: torch.dtype, backward: bool
+) -> None:
+    build, shape = AUTOCAST[name]
+    harness = KernelDiffHarness(
+        build().eval(), (torch.randn(shape),), test_backend=autocasting(dtype), backward=backward
+    )
+    with torch.set_grad_enabled(backward):
+        report = harness.compare()
+        assert report.verdict == "rounding", report
+        assert report.outputs[0].reason.startswith("looks like")
+        assert harness.localize().culprits == ()
+
+
+@pytest.mark.every(2)
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize(
+    ("name", "fault"), [("mlp", off("tanh", 1.02)), ("convolutions", off("convolution", 1.1)), ("mlp", noisy(5e-2))]
+)
+def test_a_fault_on_a_chip_that_rounds_its_products_is_red(name: str, fault: Callable[[str, Any], Any]) -> None:
+    build, shape = AUTOCAST[name]
+    with torch.no_grad():
+        device = autocasting(BRAIN, fault)
+        assert (
+            KernelDiffHarness(build().eval(), (torch.randn(shape),), test_backend=device).compare().verdict
+            == "mismatch"
+        )
+
+
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_a_model_that_is_too_small_to_tell_says_so() -> None:
     with torch.no_grad():

@@ -151,9 +151,9 @@ MISSED = replace(FINE, path="gate", verdict="mismatch", missed_gates=("pcc 0.9, 
         ((WRONG, FINE), None, f"Wrong: {WRONG.path}; localize() names the op."),
         ((WRONG, FINE), (), f"Wrong: {WRONG.path}; no op was found that explains it."),
         ((WRONG, FINE), (CULPRIT,),
-         "Wrong: `relu` in net.py, line 12, in kernel cpp_fused_3, introduced here; 1 output inherits it."),
+         "Wrong numbers come in at relu (net.py, line 12), in kernel cpp_fused_3; 1 output inherits it."),
         ((WRONG, SHAPES), (CULPRIT, CULPRIT),
-         ("Wrong: `relu` in net.py, line 12, in kernel cpp_fused_3, introduced here, and 1 other op; 2 outputs "
+         ("Wrong numbers come in at relu (net.py, line 12), in kernel cpp_fused_3, and 1 other op; 2 outputs "
           "inherit them.")),
         ((replace(MISSED, reason="pcc 0.9, required at least 0.99; as float16 gives it: at most 1× what"),), None,
          "Not as required: gate (pcc 0.9, required at least 0.99), though rounding explains the difference."),

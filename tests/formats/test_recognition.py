@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from inductor_debug_jupyter.pipeline.formats.arithmetic import NAMED, Arithmetic, named_arithmetic
+from inductor_debug_jupyter.pipeline.formats.arithmetic import KNOWN, NAMED, Arithmetic, named_arithmetic
 from inductor_debug_jupyter.pipeline.formats.designed_inputs import DESIGNS, Design, designed_inputs
 from inductor_debug_jupyter.pipeline.formats.recognition import OpSample, recognise
 
@@ -94,6 +95,22 @@ def rounded_before_bias(name: str, args: tuple[Any, ...]) -> torch.Tensor:
     return products_by(lambda value: through(torch.bfloat16, value))(name, args)
 
 
+def rounded_products(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+    """As under autocast: products alone are in bfloat16, with operands, bias and result."""
+    if name == "addmm":
+        bias, first, second = (through(torch.bfloat16, each) for each in args)
+        return through(torch.bfloat16, first @ second + bias)
+    made = products_by(lambda value: through(torch.bfloat16, value))(name, args)
+    return through(torch.bfloat16, made) if name == "mm" else made
+
+
+def rounded_without_bias(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+    """As under autocast where a bias is added by an op of its own."""
+    if name == "addmm":
+        return rounded_products("mm", args[1:]) + args[0]
+    return rounded_products(name, args)
+
+
 def half(value: torch.Tensor) -> torch.Tensor:
     return through(torch.float16, value)
 
@@ -114,6 +131,8 @@ DEVICES: dict[str, tuple[Device, Arithmetic]] = {
     "float8": (products_by(e4m3), Arithmetic("float8_e4m3fn")),
     "int8 weights": (products_by(lambda value: value, int8_columns), Arithmetic("int8")),
     "before bias": (rounded_before_bias, Arithmetic("bfloat16", before_bias=True)),
+    "rounded products": (rounded_products, Arithmetic("bfloat16", rounds_products=True)),
+    "rounded without bias": (rounded_without_bias, Arithmetic("bfloat16", before_bias=True, rounds_products=True)),
 }
 
 
@@ -186,6 +205,36 @@ def test_float16_and_tf32_differ_in_small_numbers_only() -> None:
     found = recognise([OpSample(func, tuple(args), {}, half(args[0]) @ half(args[1]))])
     assert found.arithmetic is None
     assert "do not tell tf32" in found.reason
+
+
+def test_where_products_alone_are_seen_all_results_may_be_rounded() -> None:
+    """The wider of the two floors: a healthy device that rounds every result must not be red either."""
+    seen = [each for each in samples(rounded_products, 0) if each.is_product]
+    assert recognise(seen).arithmetic == Arithmetic("bfloat16", "bfloat16")
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("early", [True, False])
+def test_a_convolution_of_rounded_products_may_be_rounded_with_its_bias_or_before(early: bool, has_bias: bool) -> None:
+    made = torch.Generator().manual_seed(0)
+    x, weight, bias = (torch.randn(*size, generator=made) for size in ((2, 8, 9, 9), (16, 8, 3, 3), (16,)))
+    rest = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    sum_ = aten.convolution.default(brain(x), brain(weight), None, *rest)
+    shown = bias.view(-1, 1, 1) if has_bias else torch.zeros(())
+    result = brain(sum_) + shown if early else brain(sum_ + brain(shown))
+    sample = OpSample(aten.convolution.default, (x, weight, bias if has_bias else None, *rest), {}, result)
+    found = recognise([*samples(rounded_without_bias, 0), sample])
+    assert found.arithmetic == Arithmetic("bfloat16", before_bias=True, rounds_products=True), found
+
+
+@pytest.mark.parametrize("arithmetic", KNOWN, ids=str)
+def test_an_arithmetic_computes_as_it_is_recognised(arithmetic: Arithmetic) -> None:
+    def device(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+        return arithmetic.compute(inputs(0)[name][0], args, {})  # type: ignore[no-any-return]
+
+    found = recognise(samples(device, 0)).arithmetic
+    assert found is not None
+    assert replace(found, flushes=arithmetic.flushes) == arithmetic
 
 
 @pytest.mark.parametrize("name", NAMED)

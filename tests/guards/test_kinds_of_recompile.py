@@ -70,7 +70,7 @@ def test_the_sentence_names_what_varies_and_its_values(kind: Kind):
         be = "are" if " and " in kind.varies else "is"
         assert told == f"{kind.varies} {be} now {kind.new}, but {as_written(kind.old)} must hold"
     elif kind.old or kind.new:
-        assert told.startswith(f"{kind.varies} was {kind.old or 'something else'}, now {kind.new} (")
+        assert told == f"{kind.varies} was {kind.old or 'something else'}, now {kind.new}"
     else:
         assert "was" not in told.split()
     assert "L['" not in advice(recompile).text

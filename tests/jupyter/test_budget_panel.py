@@ -59,11 +59,10 @@ def test_the_ops_are_ranked_with_lines_and_what_was_seen() -> None:
     assert head[1] == "1 of 3 ops make half of it, 1 make 90%"
     first, second, third = panel.budget["rows"]
     assert (first["op"], first["share"], first["bar"]) == ("add", "90.0%", 100.0)
-    assert first["alone"] == "alone 0.003 → 0.0031"
-    assert first["without"] == "without it 0.000999 → 0.001"
+    assert first["facts"] == "alone 0.003 → 0.0031 · without it 0.000999 → 0.001"
     assert "model.py, line 7" in first["where"]
     assert first["code"] == "h = self.first(x) + 300"
-    assert second["without"] == ""
+    assert second["facts"] == "alone 0.0008"
     assert third["where"] == "encoder.layer.1"
     assert panel.budget["notes"] == ["one note"]
 

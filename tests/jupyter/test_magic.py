@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from inductor_debug_jupyter.pipeline.options import MAGIC_OPTIONS, OPTIONS
+
 SETUP = """
 import torch
 from torch import nn
@@ -99,13 +101,14 @@ def test_a_session_in_the_last_line_shows_the_panel(ready):
         ("--target nowhere.toml", "the file cannot be read"),
         ("--alignment x", "--alignment: 'x' is not allowed"),
         ("--max-memory lots", "--max-memory: 'lots' is not allowed"),
-        ("--dtypes float33", "dtype: 'float33' is not allowed"),
+        ("--dtypes float33", "--dtypes: 'float33' is not allowed; did you mean float32"),
+        ("--strict=1", "--strict is a switch and takes no value: give it alone"),
         ("--diff egaer", "--diff='egaer'; did you mean eager?"),
         ("--diff --candidate inductr", "--candidate='inductr'; did you mean inductor?"),
         ("--diff --localize --candidate eager", "--localize: --candidate eager runs nothing compiled; allowed: what"),
         *((option, f"{option.split()[0]} does nothing without --diff: give --diff as well") for option in OF_DIFF),
         ("--diff --memory-limit 4GiB", "--memory-limit does nothing without --isolate: give --isolate as well"),
-        ("--deny convolutoin", "torch has no op 'convolutoin'; did you mean convolution"),
+        ("--deny convolutoin", "%%inductor_debug: --deny: torch has no op 'convolutoin'; did you mean convolution"),
         ("--diff --candidate nobody:backend", "--candidate: there is no module 'nobody' here or among the installed"),
         ("--diff --candidate os:nope", "--candidate: os has no 'nope'"),
         ("--diff --candidate os:sep", "--candidate: os:sep is a str; allowed: an adapter, its class, or a backend"),
@@ -114,7 +117,7 @@ def test_a_session_in_the_last_line_shows_the_panel(ready):
         ("--diff --candidate tvm", "--candidate: tvm needs the package tvm, which is not installed"),
         ("--diff --rtol much", "--rtol: 'much' is not allowed; allowed: a number that is not negative"),
         ("--model blok", "--model: there is no variable 'blok'; did you mean block?"),
-        ("--model x", "--model: x is a Tensor, which cannot be called; allowed: a model or a function"),
+        ("--model x", "--model: x is of type Tensor and cannot be called; allowed: a model or a function"),
         ("--faults nonsense", "unknown fault 'nonsense'; allowed: copy-first-stick"),
         ("--target /proc/nope", "unknown target '/proc/nope'"),
         ("--alignment", "--alignment: its value is missing; allowed: a whole number from 1 up"),
@@ -254,6 +257,22 @@ def test_tab_completes_options_and_targets(ready, typed, expected):
         re.search(rf"[ =,]{re.escape(match)}$", each) for match, each in zip(content["matches"], completed, strict=True)
     )
     assert "my_notes.txt" not in content["matches"]
+
+
+@pytest.mark.parametrize("name", [name for name in MAGIC_OPTIONS if not OPTIONS[name].is_switch])
+def test_tab_behind_an_option_offers_values_and_not_what_ipython_would(ready, name):
+    content = ready.client.complete(f"%%inductor_debug {OPTIONS[name].flag} ", reply=True, timeout=30)["content"]
+    assert content["matches"]
+    assert not {"and", "%%bash", "%cd"} & set(content["matches"])
+
+
+def test_tab_behind_compare_offers_sessions(ready):
+    ready.run("%inductor_debug --lower aot --no-panel --as first block(x)\nsecond = first")
+    for typed in ("", "first "):
+        line = f"%inductor_debug --compare {typed}"
+        matches = ready.client.complete(line, reply=True, timeout=30)["content"]["matches"]
+        assert {"first", "second", "last"} <= set(matches)
+        assert "block" not in matches
 
 
 def test_tab_offers_no_backend_that_is_for_tests(ready):

@@ -22,6 +22,7 @@ def running(shared_kernel: Kernel) -> Iterator[Kernel]:
     shared_kernel.run("del s")
 
 
+@pytest.mark.long
 def test_replaced_panels_close_all_their_widgets(running: Kernel) -> None:
     rows = growth(running, 20)
     assert rows[-1][3] == rows[9][3], "widgets"

@@ -66,7 +66,7 @@ def test_trials_are_listed_with_before_and_after_and_can_be_saved() -> None:
     assert {(row["sign"], row["kind"]) for row in changed} == {("▲", "worse")}
     assert [row["kind"] for row in trial["findings"]] == ["same"]
     assert ask(panel, "try_out", changes={"fallback": ["cumsum"], "decompose": {"gelu": True}, "alignment": "32"}) == ""
-    assert panel.trials[1]["title"] == "alignment 64 → 32, gelu in parts: erf, mul, add, cumsum on the CPU"
+    assert panel.trials[1]["title"] == "alignment 64 → 32, gelu decomposed into erf, mul, add, cumsum on the CPU"
     assert panel.trial_shown == 1
     assert [each.title for each in session.trials] == [each["title"] for each in panel.trials]
     assert ask(panel, "save_trial", trial=0) == ""
@@ -92,7 +92,7 @@ def test_a_chosen_node_is_tried_alone() -> None:
     assert ask(panel, "try_out", node={**place, "do": "cpu"}) == ""
     assert panel.trials[0]["title"] == f"node {node} on the CPU"
     assert ask(panel, "try_out", node={**place, "do": "parts"}) == ""
-    assert panel.trials[1]["title"] == "gelu in parts: erf, mul, add"
+    assert panel.trials[1]["title"] == "gelu decomposed into erf, mul, add"
     assert "forward has no node 'nobody'" in ask(panel, "try_out", node={**place, "node": "nobody", "do": "cpu"})
 
 

@@ -133,6 +133,7 @@ def test_a_healthy_model_in_a_narrow_format_has_nothing_to_reproduce(tmp_path, d
     assert not list(tmp_path.glob("repros/*"))
 
 
+@pytest.mark.long
 def test_a_fault_of_the_backward_alone_is_found_by_bisect_and_reproduce(tmp_path, fault):
     fault("aten.threshold_backward.default")
     session = session_of(with_dropout(), torch.randn(4, 8), tmp_path, backward=True)

@@ -107,6 +107,7 @@ GOOD = {
     "numerics": ("float16", "float16", ['"float16"']),
     "require": ("pcc=0.99", parse_gates("pcc=0.99"), ['"pcc=0.99"']),
     "localize": ("1", True, ["true"]),
+    "profile": ("1", True, ["true"]),
     "tokens": ("1", True, ["true"]),
     "calls": ("7", "7", ['"7"', "7"]),
     "isolate": ("1", True, ["true"]),

@@ -22,6 +22,7 @@ SUITES = {
     "matching": "the nodes of two programs, matched: 1,000 to 100,000 nodes, and whether time is linear",
     "compare": "compare_tensors beside reading both once, assert_close, allclose and numpy, 1e4 to 1e9 elements",
     "first_answer": "seconds until a plain model's findings are there, beside a plain compile and Inductor at once",
+    "kernel_times": "the kernel times of session.profile() beside torch.profiler's; what reading the clock costs",
     "numerics": "devices that do not say how they compute, recognised; error budgets, predicted and seen",
     "truth": "a zoo of drawn faults: verdict, op and line right, nobody else blamed; the same models clean: no alarm",
 }

@@ -27,7 +27,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
 sizes = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768, "num_labels": 10}
 model = ViTForImageClassification(ViTConfig(**sizes))
 image = torch.randn(1, 3, 224, 224)""",
-        """%%inductor_debug --target stick128 --as session
+        """%%inductor_debug --target stick128 --profile --as session
 with torch.no_grad():
     logits = model.eval()(image).logits""",
     ),

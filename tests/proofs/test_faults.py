@@ -12,17 +12,22 @@ from tests.proofs import fault_cases, fault_peers, fault_searches, faults
 from tests.proofs.__main__ import main
 
 
+@pytest.mark.long
 def test_faults_of_dynamo_and_of_a_pass_are_found_and_reduced(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["faults", "--sample"]) == 0, capsys.readouterr().out
     assert "✓ 2 faults" in capsys.readouterr().out
 
 
 @pytest.mark.long
-def test_every_fault_is_found_and_reduced(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["faults"]) == 0, capsys.readouterr().out
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("model", dict.fromkeys(case.model for case in fault_cases.CASES))
+def test_every_fault_is_found_and_reduced(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = [f"--only={case.name}" for case in fault_cases.CASES if case.model == model]
+    assert main(["faults", *chosen]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_torchs_own_tools_are_given_the_same_faults(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--only", "mlp/lowering", "--only", "mlp/backend/compile-error"]
     assert main(["faults", *chosen, "--peers", "fx_minifier,bisector"]) == 0, capsys.readouterr().out
@@ -32,6 +37,7 @@ def test_torchs_own_tools_are_given_the_same_faults(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_searches_in_a_large_graph_end_with_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["faults", "--searches"]) == 0, capsys.readouterr().out
 

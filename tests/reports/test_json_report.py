@@ -17,7 +17,18 @@ from .conftest import EVIL, benchmark, hostile_session, plain_session
 
 KEYS = {
     *("model", "timestamp", "summary", "guards", "constraints", "kernel_diff", "artifacts", "localization", "bisect"),
-    *("error_budget", "prescription", "coverage", "memory", "breaks", "recompiles", "timings", "environment", "repros"),
+    *(
+        "error_budget",
+        "kernel_times",
+        "prescription",
+        "coverage",
+        "memory",
+        "breaks",
+        "recompiles",
+        "timings",
+        "environment",
+        "repros",
+    ),
 }
 
 

@@ -130,3 +130,18 @@ def test_as_many_calls_are_kept_as_were_asked_for(calls: Any, compared: int, beg
 def test_what_calls_cannot_be() -> None:
     with pytest.raises(InductorDebugError, match=r"calls.*allowed: first, last, all or a whole number above 0"):
         session_of(range(2), calls="some")
+
+
+def test_before_any_comparison_the_candidate_of_the_settings_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a cell whose own comparison raised."""
+    tmp_path.joinpath("doubling_chip.py").write_text(
+        "def backend(gm, inputs):\n    return lambda *values: [each * 2 for each in gm.forward(*values)]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("INDUCTOR_DEBUG_CANDIDATE", "doubling_chip:backend")
+    session = session_of(range(2, 3))
+    found = session.localize()
+    assert (found.candidate, found.verdict) == ("backend", "mismatch")
+    assert "doubling_chip:backend" in str(session.bisect())

@@ -65,7 +65,7 @@ def test_an_op_stays_on_the_cpu_when_the_target_or_the_batch_changes() -> None:
     what_if = seen(target="stick128").try_out(fallback=["cumsum"]).session
     for changed in (what_if.try_out(target="default"), what_if.try_out(batch=2)):
         assert [each.op for each in changed.session.coverage.fallbacks if "meant" in each.reason] == ["cumsum"]
-        assert changed.session.profile.cpu == what_if.profile.cpu
+        assert changed.session.device_profile.cpu == what_if.device_profile.cpu
 
 
 def test_rules_of_the_users_own_go_along_until_the_target_changes() -> None:
@@ -85,7 +85,7 @@ def test_nobody_changes_what_a_session_was_judged_with() -> None:
         context.profile = context.profile  # type: ignore[misc]
     session = DebugSession(context.settings)
     with pytest.raises(AttributeError):
-        session.profile = context.profile  # type: ignore[misc]
+        session.device_profile = context.profile  # type: ignore[misc]
     assert session.strict
     assert [rule.rule_id for rule in session.rules] == [rule.rule_id for rule in context.rules]
 

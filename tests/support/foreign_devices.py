@@ -159,7 +159,6 @@ UNKNOWN: dict[str, Device] = {
     "float8 e4m3 without a scale": device(through(torch.float8_e4m3fn)),
     "blocks with one exponent": device(blocks_of_16),
     "blocks with one exponent, bfloat16 results": device(blocks_of_16, result=brain),
-    "products in bfloat16, all else in float32": device(brain, result=brain, others=same),
     "products in float32, all else in bfloat16": device(others=brain),
     "bfloat16 weights alone": device(same, brain),
     "bfloat16 weights alone, bfloat16 sums": device(same, brain, brain, in_chunks(1, brain)),
@@ -190,6 +189,14 @@ KNOWN_OTHERWISE: dict[str, tuple[Device, str]] = {
     "bfloat16 products, rounded before a bias": (
         device(brain, before_bias=brain),
         "bfloat16 products with float32 sums, rounded to bfloat16 before a bias is added",
+    ),
+    "bfloat16 products, rounded themselves": (
+        device(brain, result=brain, others=same),
+        "bfloat16 products with float32 sums, each rounded to bfloat16",
+    ),
+    "float16 products, rounded themselves": (
+        device(half, result=half, others=same),
+        "float16 products with float32 sums, each rounded to float16",
     ),
     "float16 without denormals": (
         device(flushed, result=flushed),

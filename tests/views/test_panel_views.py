@@ -66,9 +66,7 @@ def test_the_verdict_tells_of_wrong_numbers_and_of_breaks(make_record: Make) -> 
     whole = {"findings": (), "graph_breaks": (), "recompiles": ()}
     assert overview_view(make_record(**whole))["verdict"] == "✓ stick128 takes everything that was captured."
     broken = overview_view(make_record(findings=()))
-    assert broken["verdict"] == (
-        "⚠ stick128 takes everything that was captured, in 1 graph: 1 graph break, 1 recompile."
-    )
+    assert broken["verdict"] == ("⚠ 1 graph break, 1 recompile (1 graph). stick128 takes everything that was captured.")
     assert broken["kind"] == "warning"
     wrong = DiffRecord("MLP", "eager", "chip", "mismatch", (OutputDiff("out", "mismatch"),))
     view = overview_view(make_record(**whole, diff=wrong))

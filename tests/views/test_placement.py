@@ -44,9 +44,9 @@ def test_the_lines_tell_what_leaves_the_target_and_what_it_costs():
     )
     (view,) = placement_views(coverage)
     assert view["moved"] == [
-        "2 transfers (border): 512 KiB, about 2.52 ms",
-        "1 transfer (input): 256 KiB, about 1.26 ms",
-        "1 transfer (output): 256 KiB, about 1.26 ms",
+        "2 transfers between device and CPU: 512 KiB, about 2.52 ms",
+        "1 input to the device: 256 KiB, about 1.26 ms",
+        "1 output back: 256 KiB, about 1.26 ms",
     ]
     assert view["narrowed"] == ["4 tensors of float32 are kept as float16"]
     assert [(row["op"], row["icon"], row["count"]) for row in view["rows"] if row["op"] == "relu"] == [("relu", "✓", 1)]

@@ -163,12 +163,12 @@ def test_decomposition_on_and_off() -> None:
     assert titles(session.findings) == ["the target has no gelu"]
     on = session.try_out(decompose={"gelu": True})
     assert titles(on.changes.gone) == ["the target has no gelu"]
-    assert on.changes.figure("in parts").after == "1"
-    assert on.title == "gelu in parts: erf, mul, add"
+    assert on.changes.figure("decomposed").after == "1"
+    assert on.title == "gelu decomposed into erf, mul, add"
     off = on.session.try_out(decompose={"gelu": False})
     assert titles(off.changes.new) == ["the target has no gelu"]
     own = session.try_out(decompose={"gelu": ["tanh", "mul"]})
-    assert own.changes.figure("in parts").after == "1"
+    assert own.changes.figure("decomposed").after == "1"
     gelu = next(node.name for node in session.captures[0].graph("forward").calls if "gelu" in node.target)
     assert titles(session.try_out(node=gelu, decompose=True).changes.gone) == ["the target has no gelu"]
     with pytest.raises(OptionError, match="the parts of cumsum are not known"):

@@ -15,6 +15,7 @@ from inductor_debug_jupyter.pipeline.comparing import RunComparison
 from inductor_debug_jupyter.pipeline.comparing.graph_pairs import GraphPair, run_pairs, stage_pair
 from inductor_debug_jupyter.pipeline.drawing.side_by_side import SIDES, PairedGraphs, Side
 from inductor_debug_jupyter.pipeline.errors import NotFoundError, UsageError
+from inductor_debug_jupyter.pipeline.harmless import plain
 from inductor_debug_jupyter.pipeline.records import BACKWARD, CompileCapture, SessionRecord
 from inductor_debug_jupyter.pipeline.views.comparison import (
     ROWS,
@@ -79,9 +80,11 @@ class ComparedRuns:
         return self._pairs[number]
 
     def heads(self, pair: GraphPair) -> list[str]:
-        """The header line of each run."""
+        """What the user calls each run, or its id, and its header line."""
+        each = zip(SIDES, self.comparison.labels, self.records, strict=True)
         return [
-            f"{side}: {header_line(record, timings=False)}" for side, record in zip(SIDES, self.records, strict=True)
+            f"{side}: {plain(label or record.id)} · {header_line(record, timings=False)}"
+            for side, label, record in each
         ]
 
     def changes(self) -> Row:

@@ -18,7 +18,7 @@ from inductor_debug_jupyter.pipeline.errors import NotFoundError
 from inductor_debug_jupyter.pipeline.records import MemoryRecord
 from inductor_debug_jupyter.pipeline.views.memory import alive_view, memory_view
 from inductor_debug_jupyter.pipeline.views.panel_parts import Parts
-from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.places import Lookup, graph_title
 
 TAB = "memory"
 ROWS = 200
@@ -60,7 +60,10 @@ class MemoryPane:
         record = self._records[at]
         before = self._parts["widgets"].get("memory")
         self._parts["widgets"] = {**self._parts["widgets"], "memory": self._figure(record)}
-        choices = [f"{each.compile_id} {each.stage} · peak {words.size(each.peak)}" for each in self._records]
+        choices = [
+            graph_title(self._lookup, each.compile_id, each.stage, f"peak {words.size(each.peak)}")
+            for each in self._records
+        ]
         self._parts["memory"] = {**self._parts["memory"], "choices": choices, "shown": at}
         self._show(record, record.timeline.index(record.peak))
         if before is not None:

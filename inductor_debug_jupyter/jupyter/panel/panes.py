@@ -43,8 +43,9 @@ from inductor_debug_jupyter.pipeline.views.panel_parts import NO_NODE, Parts
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
 from inductor_debug_jupyter.pipeline.views.places import Lookup, nothing
 from inductor_debug_jupyter.pipeline.views.rule_page import page_view
+from inductor_debug_jupyter.pipeline.views.timing import time_view
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
-from inductor_debug_jupyter.pipeline.views.view_types import Selection, TabView
+from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection, TabView
 
 PLACES_SENT = 200
 """The most places of a finding that go to the browser; the finding's count has all of them."""
@@ -52,6 +53,7 @@ TRANSFERS_SENT = 2_000
 """So many transfers, and so many kernels, go to the browser; the summary counts all."""
 
 BUDGET = "budget"
+TIME = "time"
 COMPARE_TAB = TabView(id=COMPARE, title="Compare", badge="", kind="")
 Changed = Callable[[Callable[[], None]], None]
 """Calls a function that writes parts, shows what goes wrong in it, and sends what it changed."""
@@ -151,6 +153,8 @@ class Panes:
             self._add(DIFF, self.diff.fill, self.diff.answers())
         if record.error_budget is not None:
             self._add(BUDGET, self._fill_budget, {})
+        if record.kernel_times is not None:
+            self._add(TIME, self._fill_time, {})
         if self.live.comparison is not None:
             comparison = self.live.comparison
             self._add(COMPARE, lambda: self._compare(ComparedRuns(comparison), 0), {})
@@ -170,10 +174,21 @@ class Panes:
         assert self.record.error_budget is not None
         view = budget_view(self.record.error_budget, self.lookup, self.record.prescription)
         self.parts["budget"] = view
+        self._show_coloured("budget", view)
+
+    def _fill_time(self) -> None:
+        """The kernels, and the graph that has their ops coloured by their time; chosen is the slowest."""
+        assert self.record.kernel_times is not None
+        view = time_view(self.record.kernel_times, self.lookup)
+        self.parts["time"] = view
+        self._show_coloured("time", view)
+
+    def _show_coloured(self, by: str, view: Row) -> None:
+        """Choose the first row that has a node, and colour the graph that it is in."""
         chosen = next((row["selection"] for row in view["rows"] if row["selection"]), None)
         if chosen is not None:
             self.graph.show(chosen["compile_id"], chosen["stage"])
-            self.graph.colour("budget")
+            self.graph.colour(by)
             self.select(chosen)
 
     def _compare_stages(self, request: wire.CompareStages, report: Callable[[str], None]) -> None:
@@ -260,9 +275,9 @@ class Panes:
         if (fill := self._fill.pop(tab, None)) is not None:
             fill()
         chosen = self.parts["selection"]
-        if tab in ("findings", "graph", BUDGET):
+        if tab in ("findings", "graph", BUDGET, TIME):
             self._show_first_graph(chosen)
-        if tab in ("findings", "graph", BUDGET, "guards", "placement", "transfers"):
+        if tab in ("findings", "graph", BUDGET, TIME, "guards", "placement", "transfers"):
             self._show_node(chosen)
         elif tab == CODE and self.code is not None:
             self._show_code(self.code, chosen, report)

@@ -27,6 +27,7 @@ from inductor_debug_jupyter.pipeline.torch_compat import graphs as torch_graphs
 from inductor_debug_jupyter.pipeline.torch_compat.aten_ops import DynamoCalls
 from inductor_debug_jupyter.pipeline.torch_compat.eager_memory import EagerProgram
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction
+from inductor_debug_jupyter.pipeline.torch_compat.open_sizes import SizesSeen
 
 KernelCall = tuple[str, tuple[str, ...]]
 """A kernel's name, and the post-grad nodes that this call of it computes."""
@@ -81,6 +82,8 @@ class CompileInProgress:
         """The function whose call made torch compile."""
         self.used: set[int] = set()
         """Results of the Dynamo graph, by position, from which a backward came."""
+        self.sizes: SizesSeen | None = None
+        """The values of the graph's open sizes in all calls, where they are noted."""
         self.outermost = ""
         """The outermost function that the user called then."""
         self.callers = callers or running_lines()
@@ -182,6 +185,7 @@ class CompileInProgress:
             caches=caches,
             call=self.call,
             eager=self._eager,
+            sizes=self.sizes.values if self.sizes is not None else (),
         )
 
     def _kernels_of(self, side: str, key: str) -> tuple[KernelRecord, ...]:
@@ -202,7 +206,11 @@ class CompileInProgress:
         return self._late
 
     def _missing(self, texts: DeferredTexts) -> dict[str, str]:
-        missing = dict(self.missing)
+        missing: dict[str, str] = {}
+        for stage, reason in self.missing.items():  # what failed may have come as far as the forward, or beyond it
+            sides = (stage, stage + BACKWARD) if "backward" in self._graphs else (stage,)
+            absent = [side for side in sides if side not in self._graphs and side not in texts]
+            missing |= dict.fromkeys(absent[:1], reason)
         if self._rest is not None:
             missing["code"] = NOT_MADE_YET
         if "hit" in self.trace.caches.values():

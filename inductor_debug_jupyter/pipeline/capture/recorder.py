@@ -34,6 +34,7 @@ from inductor_debug_jupyter.pipeline.torch_compat import hooks
 from inductor_debug_jupyter.pipeline.torch_compat.guard_checks import CalledFunction, LiveGuards
 from inductor_debug_jupyter.pipeline.torch_compat.guard_failures import FailedGuard
 from inductor_debug_jupyter.pipeline.torch_compat.guards import BreakFacts, GuardFacts, SymbolFacts
+from inductor_debug_jupyter.pipeline.torch_compat.open_sizes import SizesSeen
 
 log = logging.getLogger("inductor_debug_jupyter")
 
@@ -56,8 +57,9 @@ class _RunningCall(threading.local):
 class Recorder:
     """A :class:`~inductor_debug_jupyter.pipeline.torch_compat.hooks.CompileListener` that keeps records."""
 
-    def __init__(self, *, fresh: bool = True, on_step: StepObserver | None = None) -> None:
+    def __init__(self, *, fresh: bool = True, on_step: StepObserver | None = None, notes_sizes: bool = False) -> None:
         self.fresh = fresh
+        self._notes_sizes = notes_sizes
         self._steps = CompileSteps(on_step) if on_step is not None else None
         self.now = _RunningCall()
         self.threads = CaptureThreads()
@@ -191,7 +193,7 @@ class Recorder:
             self._passed_over.add(compile_id)
         return self.now.following and compile_id not in self._passed_over
 
-    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
+    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> SizesSeen | None:
         """Start the record of a compile."""
         source = None
         if code is not None and not is_library(code.co_filename):
@@ -209,6 +211,17 @@ class Recorder:
         if self._steps is not None:
             self._steps.named(compile_id, compiling.name)
         compiling.add_graph("dynamo", graph_module)
+        if self._notes_sizes:
+            compiling.sizes = SizesSeen()
+        return compiling.sizes
+
+    def close(self) -> None:
+        """Note no more sizes: what is compiled may outlive the capture."""
+        for compiling in self._compiles.values():
+            if compiling.sizes is not None:
+                compiling.sizes.is_open = False
+                if compiling.sizes.is_full:
+                    self.note(f"{CALL}{compiling.name}", "it was called with more sizes than are kept")
 
     def rewritten(self, compile_id: str, graph_module: Any) -> None:
         """The graph that is compiled in the place of Dynamo's own."""

@@ -73,7 +73,8 @@ class CaptureWatch:
         """Called function → its call that can be run again, where one was kept."""
         self._keeping = threading.RLock()
         self._undo = ExitStack()
-        self._compiled: weakref.WeakKeyDictionary[torch.nn.Module, PlainCall] = weakref.WeakKeyDictionary()
+        self._compiled: dict[int, tuple[weakref.ref[torch.nn.Module], PlainCall]] = {}
+        """Modules, by identity: the user may say which are equal, and that they cannot be hashed."""
         self._compile_call: Callable[..., Callable[..., Any]]
         self._backend = _Observer(recorder, lower)
         self._tracers = python_tracers()
@@ -96,6 +97,7 @@ class CaptureWatch:
             self._undo.close()
             self._compiled.clear()
             self._backend.recorder = None
+            self._recorder.close()
         if self._recorder.threads.child_compiled():
             self._recorder.note(PART, "what a forked child process compiled was not captured")
         for name in self._recorder.threads.unfinished():
@@ -192,15 +194,13 @@ class CaptureWatch:
             if (instrument := active_instrument((*args, *kwargs.values()), self._tracers)) is not None:
                 self._recorder.note(part, f"it ran as it is, and was not captured: {instrument.reason}")
                 return call(module, *args, **kwargs)
-            compiled, hooks = self._compiled.get(module), hooks_of(module)
-            if compiled is not None and compiled.hooks == hooks:
-                return compiled.run(module, args, kwargs)
             try:
-                compiled = PlainCall(self._compile_call(module, call, self._backend), call, hooks)
-                self._compiled[module] = compiled
+                compiled, is_known = self._compiled_call(module, call)
             except Exception as error:
                 self._recorder.failed(part, error)
                 return call(module, *args, **kwargs)
+            if is_known:
+                return compiled.run(module, args, kwargs)
             heard = self._recorder.compiles_heard
             result = compiled.run(module, args, kwargs)
             compiles = self._recorder.heard_since(heard)
@@ -211,6 +211,17 @@ class CaptureWatch:
             elif why := self._recorder.nothing_captured(compiles):
                 self._recorder.note(part, f"it ran, and no graph of it was captured: {why}")
             return result
+
+    def _compiled_call(self, module: torch.nn.Module, call: Callable[..., Any]) -> tuple[PlainCall, bool]:
+        """The module's call for the compiler, and whether it was called before with the same hooks."""
+        key, hooks = id(module), hooks_of(module)
+        known = self._compiled.get(key)
+        if known is not None and known[0]() is module and known[1].hooks == hooks:
+            return known[1], True
+        compiled = PlainCall(self._compile_call(module, call, self._backend), call, hooks)
+        calls = self._compiled
+        calls[key] = weakref.ref(module, lambda _: calls.pop(key, None)), compiled
+        return compiled, False
 
     def _missed(self, module: torch.nn.Module, reason: str) -> None:
         """A call that is not shown to the compiler."""

@@ -138,6 +138,7 @@ class RunComparison(InWords):
         environment: what differs between the machines, torch builds and settings: name, before, after.
         unknown: what could not be compared, and why.
         runs: the two runs themselves, from which a notebook draws both graphs; not part of :meth:`to_dict`.
+        labels: what the user calls them, such as the names of variables; empty where that is not known.
     """
 
     before: tuple[str, str]
@@ -148,6 +149,7 @@ class RunComparison(InWords):
     environment: tuple[tuple[str, str, str], ...] = ()
     unknown: tuple[str, ...] = ()
     runs: tuple[SessionRecord, SessionRecord] | None = field(default=None, repr=False, compare=False)
+    labels: tuple[str, str] = field(default=("", ""), repr=False, compare=False)
 
     def all_changes(self) -> Iterator[Change]:
         """The changes, each followed by what follows from it."""
@@ -166,5 +168,5 @@ class RunComparison(InWords):
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values, with ``schema_version``."""
         plain: dict[str, Any] = msgspec.to_builtins(replace(self, runs=None))
-        del plain["runs"]
+        del plain["runs"], plain["labels"]
         return {"schema_version": SCHEMA_VERSION, **plain}

@@ -22,7 +22,8 @@ def headline(comparison: RunComparison) -> str:
         return f"nothing changed{known}"
     directions = [change.direction for change in changes]
     counts = [f"{directions.count(each)} {each}" for each in SIGNS if each in directions]
-    return f"{words.count(len(changes), 'change')}: {', '.join(counts)}"
+    judged = "" if {*directions} == {"other"} else f": {', '.join(counts)}"
+    return f"{words.count(len(changes), 'change')}{judged}"
 
 
 def comparison_text(comparison: RunComparison) -> str:

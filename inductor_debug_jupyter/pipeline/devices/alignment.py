@@ -205,6 +205,7 @@ class AlignmentConstraint(Constraint):
             f"{self._why(multiple, spec.dtype)}",
             hints=(f"pad the input so that {size} is a multiple of {multiple}",),
             severity=self._rule.severity if never or was else "warning",
+            is_unknown=value is None and not never,
             evidence=f"any(size % {multiple} for t in tensors for size in t.shape)",
         )
 

@@ -36,7 +36,8 @@ class Problem:
     Problems of one rule with the same ``title``, ``observed`` and ``allowed`` (or, where it is given, the same
     ``cause``) are one cause: they are folded into one :class:`Violation` with several places. ``evidence`` is a Python
     expression over ``op`` (the op's name) and ``tensors`` (its operands and results) that is true where the problem
-    shows: a repro script looks for it.
+    shows: a repro script looks for it. ``is_unknown`` says that only a run could tell whether the target takes the node: a
+    strict session does not pass then.
     """
 
     node: str
@@ -48,6 +49,7 @@ class Problem:
     severity: Severity | None = None
     evidence: str = ""
     cause: str = ""
+    is_unknown: bool = False
 
 
 class Constraint:

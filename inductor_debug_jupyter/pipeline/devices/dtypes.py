@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -31,8 +32,8 @@ _ALIASES = {
 }
 
 
-def dtype_name(dtype: Any) -> str:
-    """``torch.float16`` or ``"float16"`` → ``float16``.
+def dtype_name(dtype: Any, origin: str = "dtype") -> str:
+    """``torch.float16`` or ``"float16"`` → ``float16``; ``origin`` is what an error names.
 
     Raises:
         OptionError: there is no such dtype.
@@ -40,7 +41,9 @@ def dtype_name(dtype: Any) -> str:
     name = str(dtype).removeprefix("torch.")
     name = _ALIASES.get(name, name)
     if name not in _SIZES:
-        raise OptionError(f"dtype: {str(dtype)!r} is not allowed; allowed: {', '.join(DTYPES)}")
+        near = difflib.get_close_matches(name, DTYPES, n=2, cutoff=0.7)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(DTYPES)}"
+        raise OptionError(f"{origin}: {str(dtype)!r} is not allowed; {hint}")
     return name
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.capture import Recorder
@@ -14,8 +14,11 @@ from inductor_debug_jupyter.pipeline.devices.checker import (
     folded,
     problems_of,
 )
+from inductor_debug_jupyter.pipeline.devices.constraint import Constraint
 from inductor_debug_jupyter.pipeline.devices.coverage import coverage_of
 from inductor_debug_jupyter.pipeline.devices.memory import memory_notes, memory_of
+from inductor_debug_jupyter.pipeline.devices.other_sizes import with_other_sizes
+from inductor_debug_jupyter.pipeline.devices.profile import CpuChoice
 from inductor_debug_jupyter.pipeline.records import (
     CompileCapture,
     Note,
@@ -76,16 +79,22 @@ def judge_again(record: SessionRecord, context: JudgingContext) -> SessionRecord
     profile, rules = context.profile, context.rules
     notes = [note for note in record.notes if note.part != _COVERAGE and not note.part.startswith(RULE)]
     problems: list[PlacedProblem] = []
+    in_other_calls: list[PlacedProblem] = []
     for rule in rules:
         try:
-            problems += list(problems_of([rule], record.captures, profile.cpu))
+            found = list(problems_of([rule], record.captures, profile.cpu))
+            problems += found
+            in_other_calls.extend(_in_other_calls(rule, record.captures, found, profile.cpu))
         except Exception as error:
             notes.append(Note(f"{RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
+    if context.strict:
+        unknown = {(each.rule.rule_id, each.problem.title): None for each in problems if each.problem.is_unknown}
+        notes += [Note(f"{RULE}{rule_id}", f"only a run could tell: {title}") for rule_id, title in unknown]
     notes += [
         Note(f"{RULE}for {op}", "what it calls is a graph of its own, which no rule looks at")
         for op in _calling(record)
     ]
-    findings = folded(problems)
+    findings = folded((*problems, *in_other_calls))
     coverage = None
     try:
         coverage = coverage_of(record.captures, profile, rules, problems) if record.captures else None
@@ -101,6 +110,16 @@ def judge_again(record: SessionRecord, context: JudgingContext) -> SessionRecord
         notes=tuple(notes),
         sources={**texts_of(lines), **record.sources},
     )
+
+
+def _in_other_calls(
+    rule: Constraint, captures: Sequence[CompileCapture], found: Sequence[PlacedProblem], cpu: CpuChoice
+) -> Iterator[PlacedProblem]:
+    """The errors that a rule finds with the sizes of other calls than the one that was compiled for."""
+    for capture in captures:
+        mine = [each.problem for each in found if each.capture is capture]
+        for other in with_other_sizes(capture, [text for each in mine for text in (each.title, each.observed)]):
+            yield from (each for each in problems_of([rule], [other], cpu) if each.severity == "error")
 
 
 def _calling(record: SessionRecord) -> list[str]:

@@ -299,6 +299,7 @@ class MemoryConstraint(Constraint):
                 explanation="A size is known only when the graph runs, so the peak was not checked.",
                 hints=("bound the size with torch._check, or move this part out of the compiled function",),
                 severity="warning",
+                is_unknown=True,
             )
         elif (record := memory_of(graph, capture)) is not None and record.peak > self._peak:
             limit = size_text(self._peak)

@@ -341,7 +341,7 @@ def _wild_reason(found: TensorComparisonResult, sums: Sums) -> str:
     if sums.wild == sums.both_nan:
         return f"both sides are NaN in {places} (equal_nan=True would accept that); {_worst_text(found)}"
     rest = f"; elsewhere the largest error is {sums.largest:.3g}" if found.elements > sums.wild else ""
-    return f"NaN or infinity is not matched in {places}; {_worst_text(found)}{rest}"
+    return f"NaN or infinity, and not on both sides alike, in {places}; {_worst_text(found)}{rest}"
 
 
 def _worst_text(found: TensorComparisonResult) -> str:

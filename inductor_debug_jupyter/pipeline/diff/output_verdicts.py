@@ -133,7 +133,7 @@ def _judged_by(
     """What the floors say, doubts looked at again; and the values that were left out, see ``only_whether``."""
     judged = {path: judge(candidate[path], spread, held_as) for path, spread in spreads.items()}
     left_out = _left_out(judged, spreads) if only_whether else frozenset()
-    if not left_out:
+    if not (only_whether and _is_beyond_doubt(judged, spreads)):
         confirm(judged, candidate, spreads, held_as, noisy, multiplied_as)
     if not (held_as or multiplied_as or _is_known(judged, only_whether)):  # a device may truncate: a factor, too
         judge_common_factor(judged, candidate, spreads, noisy)
@@ -207,11 +207,26 @@ def _with_judgement(
     return unless_too_small(output, reference.get(output.path), config)
 
 
+def _is_beyond_doubt(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> bool:
+    """Whether some value is wrong and need not be looked at twice."""
+    return any(found.wrong and not is_doubtful(found, spreads[path]) for path, found in judged.items())
+
+
 def _left_out(judged: Mapping[str, Judgement], spreads: Mapping[str, Spread]) -> frozenset[str]:
-    """The values that would be looked at twice, where another one is wrong beyond doubt."""
-    doubtful = frozenset(path for path, found in judged.items() if is_doubtful(found, spreads[path]))
-    certain = any(found.wrong for path, found in judged.items() if path not in doubtful)
-    return doubtful if certain else frozenset()
+    """The values that would be looked at twice, where another one is wrong beyond doubt.
+
+    A whole number that no run under noise has changed is not left out: beside such a value it is a count that is not
+    kept, or was made from what is wrong.
+    """
+    if not _is_beyond_doubt(judged, spreads):
+        return frozenset()
+    doubtful = (path for path, found in judged.items() if is_doubtful(found, spreads[path]))
+    return frozenset(path for path in doubtful if not _is_steady_number(spreads[path]))
+
+
+def _is_steady_number(spread: Spread) -> bool:
+    """Whether a value has whole numbers or truth values, and no run under noise has changed any."""
+    return spread.largest is None and spread.unstable is not None and not bool(spread.unstable.any())
 
 
 def _is_open(
@@ -286,11 +301,17 @@ def _judged(output: OutputDiff, found: Judgement, what: str, explained: str) -> 
     figures = f"{times} what {what} explains at {list(found.index)}"
     if not found.wrong:
         return replace(output, verdict="rounding", reason=f"{explained}: at most {figures}")
-    reason = f"{figures}: {found.expected!r} expected, {found.found!r} found"
+    reason = f"{figures}: {_number(found.expected)} expected, {_number(found.found)} found"
     if found.factor:
         reason = f"all of it is off by a common factor of {1 + found.factor:.4g}: {what} explains {found.allowed:.2g}"
     beside = output.reason if output.verdict == "mismatch" else ""  # that it is within a tolerance means nothing here
+    if beside and not math.isfinite(found.floors):
+        return output  # NaN or infinity says it all: no rounding explains that
     return replace(output, verdict="mismatch", reason="; ".join(filter(None, [beside, reason])))
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
 
 
 def spread_of(first: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, float]:

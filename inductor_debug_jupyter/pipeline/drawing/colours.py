@@ -1,4 +1,4 @@
-"""Colouring a drawing: by where an op runs, dtype, the bytes that it makes, its error, its share of a result's.
+"""Colouring a drawing: by where an op runs, dtype, bytes made, error, share of a result's error, or time.
 
 Each scheme puts every shape into one class of a legend. Colours are Okabe–Ito's, which colour-blind readers can tell
 apart, and each class also has a sign that is drawn on the shape. A closed box has the class of its ops when they agree
@@ -28,6 +28,7 @@ TITLES = {
     "memory": "Bytes made",
     "error": "Error",
     "budget": "Share of the error",
+    "time": "Share of the time",
     CHANGES: "What changed",
 }
 """Scheme → its title; :func:`offered` lists those that a graph has data for."""
@@ -55,10 +56,15 @@ ByNode = Mapping[tuple[str, str], Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measurements of nodes: errors by a search for culprits, shares of a result's error by an error budget."""
+    """Measurements of nodes.
+
+    Errors are those of a search for culprits, shares those of a result's error by an error budget, times the shares of
+    the kernels that compute them of a call's time.
+    """
 
     errors: ByNode = field(default_factory=dict)
     shares: ByNode = field(default_factory=dict)
+    times: ByNode = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ def offered(lookup: Lookup, compile_id: str, stage: str, measured: Measured) -> 
         found.append("placement")
     if any(node.outputs for node in nodes):
         found += ["dtype", "memory"]
-    known = {"error": measured.errors, "budget": measured.shares}
+    known = {"error": measured.errors, "budget": measured.shares, "time": measured.times}
     return [*found, *(name for name, values in known.items() if values.get((compile_id, stage)))]
 
 
@@ -97,6 +103,7 @@ def paint(by: str, drawing: Drawing, drawn: Drawn, lookup: Lookup, key: tuple[st
         "memory": lambda: _numbers([_made(node) for node in drawn.ops], lambda value: words.size(round(value))),
         "error": lambda: _numbers([measured.errors[key].get(node.name) for node in drawn.ops], "{:.1e}".format),
         "budget": lambda: _shares([measured.shares[key].get(node.name) for node in drawn.ops]),
+        "time": lambda: _shares([measured.times[key].get(node.name) for node in drawn.ops]),
     }
     if by == NOTHING:
         return Row(by=by, title="", legend=[], of={})

@@ -29,6 +29,7 @@ from inductor_debug_jupyter.pipeline.records import NodeRecord, SessionRecord
 from inductor_debug_jupyter.pipeline.views.localization import errors_by_graph
 from inductor_debug_jupyter.pipeline.views.numerics import shares_by_graph
 from inductor_debug_jupyter.pipeline.views.places import STAGE_PREFERENCE, Lookup, line_key
+from inductor_debug_jupyter.pipeline.views.timing import times_by_graph
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection
 
 MAX_SHAPES = 2_000
@@ -174,7 +175,9 @@ class GraphView(Harmless):
         return offered(self.lookup, self.compile_id, self.stage, self.measured)
 
     def colour(self, by: str) -> Row:
-        """Colour by ``placement``, ``dtype``, ``memory``, ``error`` or ``budget``; ``nothing`` shows findings only.
+        """Colour by ``placement``, ``dtype``, ``memory``, ``error``, ``budget`` or ``time``.
+
+        ``nothing`` shows findings only.
 
         Raises:
             UsageError: the graph does not offer that.
@@ -339,6 +342,10 @@ class GraphView(Harmless):
         return "\n".join(filter(None, [*map(plain, facts), *shape.label[1:2], more]))
 
 
+_MEASURED = ("localization", "error_budget", "kernel_times")
+"""The parts of a record that graphs are coloured by."""
+
+
 class GraphViews:
     """The graph views of one session, each made at its first use."""
 
@@ -348,6 +355,7 @@ class GraphViews:
         self.measured = Measured(
             errors_by_graph(record.localization, self._lookup.graphs),
             shares_by_graph(record.error_budget, self._lookup),
+            times_by_graph(record.kernel_times, self._lookup),
         )
         self._views: dict[tuple[str, str], GraphView] = {}
         self._observers = Observers()
@@ -355,7 +363,7 @@ class GraphViews:
     def follow(self, record: SessionRecord) -> bool:
         """Show this record from now on, if it has these graphs, errors and shares, and maybe more stages."""
         own = self.record
-        if own.localization is not record.localization or own.error_budget is not record.error_budget:
+        if any(getattr(own, each) is not getattr(record, each) for each in _MEASURED):
             return False
         if own.captures is not record.captures:
             lookup = Lookup(record)

@@ -8,7 +8,7 @@ only move or compare data round nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast, get_args
 
 import torch
@@ -59,6 +59,8 @@ class Arithmetic(Harmless):
         sums: ``narrow`` when products are added up in the format of the results.
         before_bias: whether a product is rounded to the format of its operands before a bias is added to it.
         flushes: whether operands and results below the smallest normal number of a 16-bit format become zero.
+        rounds_products: whether the results of products are rounded to the format of their operands, where those of
+            other ops are float32, as under autocast. With ``before_bias`` not again when the bias has been added.
     """
 
     operands: Format = "float32"
@@ -66,12 +68,15 @@ class Arithmetic(Harmless):
     sums: Sums = "wide"
     before_bias: bool = False
     flushes: bool = False
+    rounds_products: bool = False
 
     def __str__(self) -> str:
         if self.operands == self.results == "float32":
             return "float32"
         flushed = " without denormals" if self.flushes else ""
         bias = f", rounded to {self.operands} before a bias is added" if self.before_bias else ""
+        if self.rounds_products:
+            bias = f", each rounded to {self.operands}{' before a bias is added' if self.before_bias else ''}"
         if self.results == "float32":
             return f"{self._products}{flushed} with float32 sums{bias}"
         sums = f"{self.results} sums" if self.sums == "narrow" else "float32 sums"
@@ -92,6 +97,13 @@ class Arithmetic(Harmless):
     def _products(self) -> str:
         return "int8 weights" if self.operands == "int8" else f"{self.operands} products"
 
+    def of(self, name: str) -> Arithmetic:
+        """The same for one op: ``results`` are those of that op alone, and ``rounds_products`` is not needed."""
+        if not self.rounds_products or name not in OPERANDS:
+            return replace(self, rounds_products=False)
+        early = self.before_bias and name in _BIASED
+        return replace(self, results="float32" if early else self.operands, before_bias=early, rounds_products=False)
+
     @property
     def is_exact(self) -> bool:
         """Whether it rounds as torch's own float32 does."""
@@ -106,6 +118,8 @@ class Arithmetic(Harmless):
     ) -> Any:
         """What a device of this arithmetic makes of one ATen op; it reads those tensors ``as_given`` that are so."""
         name = bare_op(func)
+        if self.rounds_products:
+            return self.of(name).compute(func, args, kwargs, as_given)
         if rounds_nothing(func, args):
             return func(*args, **kwargs)
         written = bool(written_to(func))
@@ -212,6 +226,8 @@ KNOWN: Final[tuple[Arithmetic, ...]] = (
     Arithmetic("float16", "float16", "narrow"),
     Arithmetic("float16", "float16", flushes=True),
     Arithmetic("float16", "float16", "narrow", flushes=True),
+    *(Arithmetic(each, before_bias=early, rounds_products=True) for each in NARROW for early in (False, True)),
+    *(Arithmetic("float16", before_bias=early, flushes=True, rounds_products=True) for early in (False, True)),
     Arithmetic("float8_e4m3fn"),
     Arithmetic("float8_e4m3fn", "bfloat16"),
     Arithmetic("float8_e4m3fn", "float16"),

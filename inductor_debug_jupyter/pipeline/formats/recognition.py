@@ -162,11 +162,21 @@ class _Evidence:
         found, lines = self.left[0], tuple(self.lines)
         if not self.products:
             return Recognition(None, "no product of enough elements was seen", lines)
-        if not all(replace(each, before_bias=False, flushes=False) == found for each in self.left[1:]):
+        if not all(_is_like(each, found) for each in self.left[1:]):
             return Recognition(None, f"the samples do not tell {_either(self.left)} apart", lines)
         if found.sums == "narrow" and not self.shown:
             return Recognition(None, f"the errors have the size of {found}, but no sample shows such sums", lines)
         return Recognition(found, "", lines, tuple(self.wrong))
+
+
+def _is_like(one: Arithmetic, other: Arithmetic) -> bool:
+    """Whether two differ in details alone, or in what only ops that are no products would show.
+
+    Where products alone were seen, results may be rounded throughout or not; ``other`` is then the former, which allows
+    more.
+    """
+    plain, found = (replace(each, before_bias=False, flushes=False, rounds_products=False) for each in (one, other))
+    return plain == found or (one.rounds_products and replace(plain, results=one.operands) == found)
 
 
 def _either(several: Sequence[Arithmetic]) -> str:
@@ -202,6 +212,11 @@ def _says_something(sample: OpSample) -> bool:
 
 def _explains(arithmetic: Arithmetic, sample: OpSample) -> bool:
     """Whether a device of that arithmetic would have given this result, its inputs and bias rounded first or not."""
+    if arithmetic.rounds_products:
+        ways = [arithmetic.of(sample.name)]
+        if arithmetic.before_bias and sample.name == "convolution" and _has_bias(sample):  # often one kernel, with it
+            ways.append(replace(arithmetic, rounds_products=False))
+        return any(_explains(way, sample) for way in ways)
     if rounds_nothing(sample.func, sample.args):
         return _has_moved(arithmetic, sample)
     if arithmetic.results in NARROW and not is_held_in(sample.result, arithmetic.results):
@@ -237,9 +252,13 @@ def _predicts(arithmetic: Arithmetic, sample: OpSample, predicted: torch.Tensor)
 
 def _bias_of(sample: OpSample) -> float:
     """The largest number of the bias that is added to a product; 0 where there is none."""
+    return float(sample.args[_BIAS[sample.name]].abs().max()) if _has_bias(sample) else 0.0
+
+
+def _has_bias(sample: OpSample) -> bool:
     at = _BIAS.get(sample.name)
     bias = sample.args[at] if at is not None and at < len(sample.args) else None
-    return float(bias.abs().max()) if isinstance(bias, torch.Tensor) and bias.numel() else 0.0
+    return isinstance(bias, torch.Tensor) and bias.numel() > 0
 
 
 def _nearly_all(true: torch.Tensor) -> bool:

@@ -277,7 +277,7 @@ class GuardInspector:
         return run
 
 
-_SETTINGS = {"lower": "dynamo", "diff": False, "strict": False, "calls": "first"}
+_SETTINGS = {"lower": "dynamo", "diff": False, "profile": False, "strict": False, "calls": "first"}
 _GUARDS_ONLY = JudgingContext(
     Settings({name: Setting(value, "GuardInspector") for name, value in _SETTINGS.items()}), DeviceProfile(""), rules=()
 )

@@ -5,7 +5,8 @@ A record is a copy: it outlives the model, the compile and the process. Trees, t
 - captured: compile (one compile, and a whole session), graph, guards, guard_expressions, environment, deferred_texts
   (rendered on demand);
 - found: findings (violations), placement (coverage and fallbacks), memory, transfers, diff, localization, numerics
-  (error budget, prescription, tokens), bisect, repro, crash, conformance, benchmark;
+  (error budget, prescription, tokens), timing (where the time of a call goes), bisect, repro, crash,
+  conformance, benchmark;
 - ``codec``: a session ↔ JSON of schema versions 1 and 2; ``schema``: its JSON Schema;
 - ``in_words``: the text by which a record is shown; ``record_parts``: the parts of a session's record as attributes.
 """
@@ -59,6 +60,7 @@ from inductor_debug_jupyter.pipeline.records.placement import (
     Side,
 )
 from inductor_debug_jupyter.pipeline.records.repro import ReproRecord
+from inductor_debug_jupyter.pipeline.records.timing import KernelTime, ModuleTime, Roofs, TimingRecord
 from inductor_debug_jupyter.pipeline.records.tokens import TokenDiff, TokenFlip
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
@@ -96,9 +98,11 @@ __all__ = [
     "Heatmap",
     "KernelRecord",
     "KernelSpec",
+    "KernelTime",
     "LiveTensor",
     "LocalizationRecord",
     "MemoryRecord",
+    "ModuleTime",
     "Narrowing",
     "NodeError",
     "NodeRecord",
@@ -114,6 +118,7 @@ __all__ = [
     "Recompile",
     "ReproRecord",
     "Rest",
+    "Roofs",
     "Rung",
     "Segment",
     "SessionRecord",
@@ -122,6 +127,7 @@ __all__ = [
     "SourceLine",
     "SymbolRecord",
     "TensorSpec",
+    "TimingRecord",
     "TokenDiff",
     "TokenFlip",
     "Transfer",

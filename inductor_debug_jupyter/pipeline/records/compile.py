@@ -18,6 +18,7 @@ from inductor_debug_jupyter.pipeline.records.memory import EagerRun, MemoryRecor
 from inductor_debug_jupyter.pipeline.records.numerics import ErrorBudget, Prescription
 from inductor_debug_jupyter.pipeline.records.placement import CoverageRecord
 from inductor_debug_jupyter.pipeline.records.repro import ReproRecord
+from inductor_debug_jupyter.pipeline.records.timing import TimingRecord
 from inductor_debug_jupyter.pipeline.records.transfers import KernelSpec, Transfer
 
 BACKWARD = ":backward"
@@ -139,7 +140,8 @@ class CompileCapture(InWords):
     ``graphs`` and ``texts`` are keyed by stage; what Inductor made of the backward by ``<stage>:backward``.
     ``caches`` says for ``aot`` and ``fx`` whether torch's cache was ``hit``, ``missed`` or ``bypassed``. ``call``
     counts the calls of the function that was called, from 1; it is 0 when they were not counted. ``eager`` is what is
-    alive while the program runs eagerly; None when it was not run so.
+    alive while the program runs eagerly; None when it was not run so. ``sizes`` has the values that the open sizes had in
+    the calls of a strict session (``{"s0": 30}``), each combination once.
     """
 
     compile_id: str
@@ -153,6 +155,7 @@ class CompileCapture(InWords):
     caches: dict[str, str] = field(default_factory=dict)
     call: int = 0
     eager: EagerRun | None = None
+    sizes: tuple[dict[str, int], ...] = ()
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -226,6 +229,8 @@ class SessionRecord(InWords):
     localization: LocalizationRecord | None = None
     error_budget: ErrorBudget | None = None
     prescription: Prescription | None = None
+    kernel_times: TimingRecord | None = None
+    """Where the time of a call goes."""
     notes: tuple[Note, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     """Label (``In [4]``) → the whole text of every user file or cell with a captured line."""

@@ -26,6 +26,7 @@ from inductor_debug_jupyter.pipeline.records import (
     Prescription,
     Recompile,
     SessionRecord,
+    TimingRecord,
     Violation,
 )
 from inductor_debug_jupyter.pipeline.reports.collect import ArtifactsLike, ReportData, collect
@@ -63,6 +64,7 @@ class ReportedSession(TypedDict):
     localization: LocalizationRecord | None
     bisect: BisectRecord | None
     error_budget: ErrorBudget | None
+    kernel_times: TimingRecord | None
     prescription: Prescription | None
     coverage: CoverageRecord | None
     memory: Memory
@@ -128,6 +130,7 @@ def _session(record: SessionRecord, artifacts: tuple[Artifact, ...]) -> dict[str
         "localization": _plain(record.localization),
         "bisect": _plain(record.bisect),
         "error_budget": _plain(record.error_budget),
+        "kernel_times": _plain(record.kernel_times),
         "prescription": _plain(record.prescription),
         "coverage": _plain(record.coverage),
         "memory": {"peak": record.peak_memory, "limit": record.memory_limit, "graphs": _plain(record.memory)},

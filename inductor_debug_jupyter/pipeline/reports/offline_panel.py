@@ -31,13 +31,15 @@ from inductor_debug_jupyter.pipeline.views.diff import diff_view
 from inductor_debug_jupyter.pipeline.views.guards import guards_view
 from inductor_debug_jupyter.pipeline.views.localization import error_curve, point_text, without_outputs
 from inductor_debug_jupyter.pipeline.views.memory import alive_view, memory_view
+from inductor_debug_jupyter.pipeline.views.numerics import budget_view
 from inductor_debug_jupyter.pipeline.views.overview import overview_view
 from inductor_debug_jupyter.pipeline.views.panel import findings_view, header_view, node_view, source_view
 from inductor_debug_jupyter.pipeline.views.panel_parts import EMPTY
 from inductor_debug_jupyter.pipeline.views.placement import placement_views
-from inductor_debug_jupyter.pipeline.views.places import Lookup
+from inductor_debug_jupyter.pipeline.views.places import Lookup, graph_title
 from inductor_debug_jupyter.pipeline.views.rule_page import page_view
 from inductor_debug_jupyter.pipeline.views.text import header_line
+from inductor_debug_jupyter.pipeline.views.timing import time_view
 from inductor_debug_jupyter.pipeline.views.transfers import transfers_view
 from inductor_debug_jupyter.pipeline.views.view_types import Row, TabView
 
@@ -163,10 +165,21 @@ def parts_of(record: SessionRecord, lookup: Lookup, trials: list[Row]) -> dict[s
         "trial_shown": len(trials) - 1,
         "charts": {"timeline": _timeline(guards["timeline"])} if len(guards["timeline"]) > 1 else {},
         **_diff(record, lookup),
+        **_shares(record, lookup),
         "memory_of": memory,
         "memory_first": max(range(len(memory)), key=lambda at: record.memory[at].peak, default=0),
         "pages": {finding.rule_id: page for finding in record.findings if (page := _page(finding.rule_id))},
     }
+
+
+def _shares(record: SessionRecord, lookup: Lookup) -> dict[str, Row]:
+    """The Error budget and the Time tab, where there are such."""
+    found = {}
+    if record.error_budget is not None:
+        found["budget"] = budget_view(record.error_budget, lookup, record.prescription)
+    if record.kernel_times is not None:
+        found["time"] = time_view(record.kernel_times, lookup)
+    return found
 
 
 def _page(rule_id: str) -> Row | None:
@@ -269,7 +282,7 @@ def _memory(lookup: Lookup, at: int) -> Row:
     graph = lookup.graphs.get((record.compile_id, record.stage))
     capture = next(each for each in lookup.record.captures if each.compile_id == record.compile_id)
     return Row(
-        choice=f"{record.compile_id} {record.stage} · peak {words.size(record.peak)}",
+        choice=graph_title(lookup, record.compile_id, record.stage, f"peak {words.size(record.peak)}"),
         peak_at=record.timeline.index(record.peak),
         chart=Row(
             kind="area",

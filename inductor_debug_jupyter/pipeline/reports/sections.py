@@ -183,6 +183,8 @@ def texts_of_parts(record: SessionRecord) -> Iterator[tuple[str, str]]:
         yield "Where the error comes in", localization_text(record.localization)
     if record.error_budget is not None:
         yield "Error budget", str(record.error_budget)
+    if record.kernel_times is not None:
+        yield "Where the time goes", str(record.kernel_times)
     if record.prescription is not None:
         yield "Ops to keep in float32", str(record.prescription)
     if record.coverage is not None and record.coverage.graphs:

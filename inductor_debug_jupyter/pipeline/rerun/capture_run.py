@@ -53,15 +53,16 @@ class CaptureRun:
     ) -> None:
         self.context = context
         self.id, self.created = new_session_id()
-        self.recorder = recorder or Recorder(fresh=fresh, on_step=on_step)
+        self.recorder = recorder or Recorder(fresh=fresh, on_step=on_step, notes_sizes=context.strict)
         if again is not None:
             context.check_other_graphs()
             self.recorder.runs_for(again)
         self.device = DeviceLog()
         settings = context.settings
         budget = InputBudget(inputs_limit) if isinstance(inputs_limit, int) else inputs_limit
-        self.calls = CallLog(budget, compares=bool(settings["diff"]), keep=settings["calls"])
-        kept = self.calls if keep_inputs or settings["diff"] else None
+        runs_again = bool(settings["diff"] or settings["profile"])
+        self.calls = CallLog(budget, compares=runs_again, keep=settings["calls"])
+        kept = self.calls if keep_inputs or runs_again else None
         self.watch = CaptureWatch(self.recorder, lower=settings["lower"], eager=eager, calls=kept, only=only)
         self._name = name
         self._hooks = ExitStack()

@@ -76,9 +76,14 @@ def go_backward(outputs: Mapping[str, torch.Tensor], given: Sequence[torch.Tenso
     ours = [tuple(output.shape) for output in outputs.values()]
     if given is not None and ours != (theirs := [tuple(each.shape) for each in given]):
         raise OptionError(f"gradients have the shapes {theirs}; allowed: those of the outputs, {ours}")
-    weights = [_weight(*each) for each in outputs.items()] if given is None else [each.detach() for each in given]
+    weights = starting_gradients(outputs) if given is None else [each.detach() for each in given]
     if outputs:
         torch.autograd.backward(list(outputs.values()), weights)
+
+
+def starting_gradients(outputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    """What :func:`go_backward` starts from when nothing is given."""
+    return [_weight(*each) for each in outputs.items()]
 
 
 def _weight(path: str, output: torch.Tensor) -> torch.Tensor:

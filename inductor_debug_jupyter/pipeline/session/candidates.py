@@ -215,7 +215,7 @@ class Candidates:
         """
         given = Comparison(adapter, backward, config, isolate, timeout, memory_limit)
         call, others = self.call_to_search()
-        last, goes_backward = self._as_last(given), self._goes_backward(call, given)
+        last, goes_backward = self._as_last(given), self.goes_backward(call, given)
         with as_called(call), in_force(self._context.settings):
             found = bisect_stages(
                 call.model,
@@ -312,7 +312,7 @@ class Candidates:
 
     def _minifier(self, call: ModelCall, given: Comparison, options: dict[str, Any]) -> Minifier:
         """The minifier of whatever fails on the candidate: without gradients, with them, with symbolic sizes."""
-        last, goes_backward = self._as_last(given), self._goes_backward(call, given)
+        last, goes_backward = self._as_last(given), self.goes_backward(call, given)
         limits = given.limits(self._context.settings)
         searched = self._record.now.localization
         culprits = searched.culprits if searched is not None and searched.candidate == last.candidate else ()
@@ -374,12 +374,13 @@ class Candidates:
             require=settings["require"],
         )
 
-    def _goes_backward(self, call: ModelCall, given: Comparison) -> bool:
+    def goes_backward(self, call: ModelCall, given: Comparison | None = None) -> bool:
         """Whether gradients belong to the answer: the user or the last comparison says so, or the cell went backward.
 
         The cell did when the model's parameters hold gradients, or when a backward was captured of a model in training
         mode or of a function.
         """
+        given = given or Comparison()
         if given.backward is not None or self._as_last(given).backward:
             return bool(self._as_last(given).backward)
         module = call.model if isinstance(call.model, torch.nn.Module) else None

@@ -50,13 +50,14 @@ from inductor_debug_jupyter.pipeline.session.candidates import Candidates
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 from inductor_debug_jupyter.pipeline.session.error_budgets import ErrorBudgets
 from inductor_debug_jupyter.pipeline.session.fixing import Fixing
+from inductor_debug_jupyter.pipeline.session.timings import Timings
 from inductor_debug_jupyter.pipeline.session.what_ifs import WhatIfs
 from inductor_debug_jupyter.pipeline.settings import Settings, resolve
 from inductor_debug_jupyter.pipeline.store.files import explained, write_whole
 from inductor_debug_jupyter.pipeline.torch_compat.environment import collected_environment
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import unseen
 from inductor_debug_jupyter.pipeline.torch_compat.tracing_state import stoppable
-from inductor_debug_jupyter.pipeline.views import bisect, diff, localization, memory  # noqa: F401 - as they say records
+from inductor_debug_jupyter.pipeline.views import bisect, diff, localization, memory, timing  # noqa: F401 - as they say records
 from inductor_debug_jupyter.pipeline.views.places import Lookup
 from inductor_debug_jupyter.pipeline.views.provenance import Provenance, ProvenanceTrace
 from inductor_debug_jupyter.pipeline.views.text import session_text
@@ -170,6 +171,9 @@ class DebugSession(RecordParts):
         self._record = record
         self._candidates = Candidates(run.context, record, calls, run.device)
         self._error_budgets = ErrorBudgets(run.context, record, self._candidates.call_to_search)
+        self._timings = Timings(
+            record, lambda: self.captures, self._candidates.call_to_search, self._candidates.goes_backward
+        )
         self._fixing = Fixing(run.context, record, calls)
         self._what_ifs = WhatIfs(run.context, record, calls, self._of)
         self._views: GraphViews | None = None
@@ -185,7 +189,7 @@ class DebugSession(RecordParts):
         return self._run.context.settings
 
     @property
-    def profile(self) -> DeviceProfile:
+    def device_profile(self) -> DeviceProfile:
         """The target's device profile."""
         return self._run.context.profile
 
@@ -341,6 +345,7 @@ class DebugSession(RecordParts):
     error_budget = _delegated("_error_budgets", ErrorBudgets.error_budget)
     prescribe = _delegated("_error_budgets", ErrorBudgets.prescribe)
     narrow = _delegated("_error_budgets", ErrorBudgets.narrow)
+    profile = _delegated("_timings", Timings.profile)
     bisect = _delegated("_candidates", Candidates.bisect)
     reproduce = _delegated("_candidates", Candidates.reproduce)
     minify = _delegated("_candidates", Candidates.minify)

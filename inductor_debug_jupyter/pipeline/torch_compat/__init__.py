@@ -9,7 +9,7 @@ Calls of a capture go in, plain facts and contexts come out. Opening the door wi
   (config and compile ids);
 - reading graphs: graphs, aten_ops, op_names, op_interception, trees, inductor_ir;
 - guards: guards (read, also sizes and breaks), guard_checks (evaluate), guard_failures (explain), guard_timing;
-- Inductor's kernels: kernel_calls, kernel_arguments; arithmetic: stochastic.
+- Inductor's kernels: kernel_calls, kernel_arguments, kernel_times; arithmetic: stochastic.
 
 A hook whose target is gone raises :class:`~inductor_debug_jupyter.pipeline.errors.HookError` when it is installed.
 """

@@ -65,7 +65,7 @@ def canaries(*, compiling: bool = True) -> tuple[Canary, ...]:
             suspended_lowering,
         )
 
-        ours = (regions.SITE, kernel_calls.SITE, lowering.BACKWARD_SITE)
+        ours = (*regions.SITES, kernel_calls.SITE, lowering.BACKWARD_SITE)
         sites = (*ours, *module_calls.SITES, *suspended_lowering.SITES)
         outside: tuple[HookSite, ...] = sites
     except (ImportError, AttributeError):  # reported by _imports

@@ -50,8 +50,8 @@ class CompileCleanup:
     """Records what compiles leave behind, and removes it."""
 
     def __init__(self) -> None:
-        self._compiled: dict[CodeType, list[Any]] = {}
-        """The user's code object → the ids of our compiles of it."""
+        self._compiled: dict[int, tuple[CodeType, list[Any]]] = {}
+        """The user's code object, by identity → it, and the ids of our compiles of it."""
         self._names: list[tuple[dict[str, Any], str]] = []
         self._sources: set[str] = set()
         """File names under which torch keeps the sources of graphs."""
@@ -70,14 +70,14 @@ class CompileCleanup:
 
     def add(self, code: CodeType, compiled: Any) -> None:
         """Record what Dynamo is going to keep on ``code``: its ``GuardedCode``, or None where it gave up."""
-        ids = self._compiled.setdefault(code, [])
+        _, ids = self._compiled.setdefault(id(code), (code, []))
         if compiled is not None:
             ids.append(compiled.compile_id)
 
     def clean(self) -> None:
         """Remove everything; an entry that cannot be removed is logged, since the user's run must go on."""
         invalidated: list[Any] = []
-        for code, compile_ids in self._compiled.items():
+        for code, compile_ids in self._compiled.values():
             try:
                 invalidated += _invalidate(code, compile_ids)
             except Exception:

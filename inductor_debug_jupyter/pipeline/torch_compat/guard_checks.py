@@ -198,7 +198,7 @@ class CalledFunction:
 
     def _entries(self, code: CodeType, kept: Iterable[LiveGuards]) -> Iterable[LiveGuards]:
         """The entries that torch would try, in its order."""
-        known = [each for each in kept if each.code is code]
+        known = [each for each in kept if _is_same_frame(each.code, code)]
         if self.backend is None:
             yield from reversed(known)
             return
@@ -261,6 +261,11 @@ def _seems_to_break(original: CodeType, compiled: CodeType) -> bool:
     names = set(original.co_names)
     loads = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_METHOD", "LOAD_ATTR"}
     return any(each.opname in loads and each.argval in names for each in dis.get_instructions(compiled))
+
+
+def _is_same_frame(compiled: CodeType, code: CodeType) -> bool:
+    """Whether that is the code that was compiled. Torch's extra frame is a copy for each module that needs one."""
+    return compiled is code or (compiled == code and code.co_filename == external_utils.__file__)
 
 
 def _code(function: Any) -> CodeType | None:

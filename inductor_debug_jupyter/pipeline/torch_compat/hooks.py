@@ -50,6 +50,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.guards import (
 )
 from inductor_debug_jupyter.pipeline.torch_compat.inductor_ir import IrSnapshot, fused_nodes
 from inductor_debug_jupyter.pipeline.torch_compat.instruments import records_off
+from inductor_debug_jupyter.pipeline.torch_compat.open_sizes import SizesSeen, open_places
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
 from inductor_debug_jupyter.pipeline.torch_compat.state import caches_bypassed, current_compile_id
 
@@ -65,8 +66,11 @@ class CompileListener(Protocol):
     def wants(self, compile_id: str) -> bool:
         """Whether this listener follows that compile, which runs on the calling thread."""
 
-    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> None:
-        """Dynamo hands a graph to a backend; ``code`` is the user's code object."""
+    def dynamo_graph(self, compile_id: str, graph_module: Any, code: Any) -> SizesSeen | None:
+        """Dynamo hands a graph to a backend; ``code`` is the user's code object.
+
+        Returns where the graph's open sizes are to be noted at each call, or None.
+        """
 
     def rewritten(self, compile_id: str, graph_module: Any) -> None:
         """A backend of ours compiles this graph in the place of Dynamo's."""
@@ -156,12 +160,19 @@ def _wrap_inner_compile(original: Callable[..., Any], *args: Any, **kwargs: Any)
 
 @patches.around
 def _wrap_dynamo(original: Callable[..., Any], output_graph: Any, graph_module: Any, example_inputs: Any) -> Any:
+    noted: list[tuple[SizesSeen, list[tuple[str, int, int | None]]]] = []
+
     def report(listener: CompileListener, compile_id: str) -> None:
-        listener.dynamo_graph(compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None))
+        seen = listener.dynamo_graph(compile_id, graph_module, getattr(output_graph.root_tx, "f_code", None))
+        if seen is not None and (places := open_places(graph_module)):
+            noted.append((seen, places))
 
     _notify("dynamo", report)
     with _caches():
-        return original(output_graph, graph_module, example_inputs)
+        compiled = original(output_graph, graph_module, example_inputs)
+    for seen, places in noted:
+        compiled = seen.noting(compiled, places)
+    return compiled
 
 
 @patches.around

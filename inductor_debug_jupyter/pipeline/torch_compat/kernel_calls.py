@@ -18,6 +18,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -148,20 +149,28 @@ def observed(observer: KernelObserver) -> Iterator[None]:
         HookError: this torch generates code some other way.
     """
     try:
-        with SITE.installed(_active, "observer", observer):
+        with rewritten(lambda lowering, source: _instrumented(lowering, source, observer)):
             yield
     finally:
         for token in [token for token, watched in _watched.items() if watched.observer is observer]:
             del _watched[token]
 
 
+def rewritten(rewrite: Callable[[Any, str], str]) -> AbstractContextManager[None]:
+    """Every wrapper that is generated on this thread in the block is ``rewrite(lowering, source)`` instead.
+
+    Raises:
+        HookError: this torch generates code some other way.
+    """
+    return SITE.installed(_active, "rewrite", rewrite)
+
+
 @around
 def _wrap_codegen(original: Callable[..., Any], lowering: Any) -> Any:
     made = original(lowering)
-    observer = getattr(_active, "observer", None)
-    if observer is not None:
-        wrapper_code = made[0]
-        wrapper_code.value = _instrumented(lowering, wrapper_code.value, observer)
+    rewrite = getattr(_active, "rewrite", None)
+    if rewrite is not None:
+        made[0].value = rewrite(lowering, made[0].value)
     return made
 
 
@@ -169,14 +178,19 @@ SITE = HookSite("localization", "torch._inductor.graph", "GraphLowering.codegen"
 """The function of Inductor that generates the wrapper."""
 
 
+def wrapper_function(source: str) -> ast.FunctionDef | None:
+    """The function of a wrapper that calls the kernels."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    return next((each for each in functions if each.name == "call"), None)
+
+
 def _instrumented(lowering: Any, source: str, observer: KernelObserver) -> str:
     """The same source with reporting lines, and a call of ``observer.generated``."""
-    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
-    function = next((each for each in functions if each.name == "call"), None)
+    function = wrapper_function(source)
     if function is None:
         return source
     wrapper = _Wrapper(lowering, source, function, with_arguments=isinstance(observer, ArgumentObserver))
-    for statement in _statements(function.body):
+    for statement in statements_of(function.body):
         wrapper.add(statement)
     graph = GeneratedGraph(
         copy_graph_module(lowering.module),
@@ -223,7 +237,7 @@ class _Wrapper:
             self._report(statement, -1, dict(zip(self.inputs, self.inputs, strict=True)))
             return
         self.reused.update(_taken_over(statement, self.inputs))
-        kernel, names = _kernel_call(statement, self._kernel_of)
+        kernel, names = kernel_called(statement, self._kernel_of)
         new = [name for name in names if name not in self._call_of]
         self._kernel_of.update(dict.fromkeys(names, kernel))
         done = self._last_writes.get(statement, [])
@@ -277,7 +291,7 @@ def _last_writes(function: ast.FunctionDef, source: str, names: Collection[str])
     if not names:
         return {}
     last: dict[str, ast.stmt] = {}
-    for statement in _statements(function.body):
+    for statement in statements_of(function.body):
         last |= dict.fromkeys(written_by(statement, source).intersection(names), statement)
     found: dict[ast.stmt, list[str]] = {}
     for name, statement in last.items():
@@ -285,11 +299,11 @@ def _last_writes(function: ast.FunctionDef, source: str, names: Collection[str])
     return found
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Every plain statement, also those in ``with`` blocks (device guards), in order."""
     for statement in body:
         if isinstance(statement, ast.With):
-            yield from _statements(statement.body)
+            yield from statements_of(statement.body)
         else:
             yield statement
 
@@ -305,7 +319,7 @@ def _taken_over(statement: ast.stmt, inputs: tuple[str, ...]) -> set[str]:
     return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} & set(inputs)
 
 
-def _kernel_call(statement: ast.stmt, made_by: Mapping[str, str]) -> tuple[str, list[str]]:
+def kernel_called(statement: ast.stmt, made_by: Mapping[str, str]) -> tuple[str, list[str]]:
     """The kernel that a statement calls (empty for none), and the buffers in the statement."""
     if not isinstance(statement, ast.Expr | ast.Assign):
         return "", []

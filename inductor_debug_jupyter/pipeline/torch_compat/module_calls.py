@@ -34,6 +34,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.nn.parameter import is_lazy
 
+from inductor_debug_jupyter.pipeline.torch_compat import open_sizes
 from inductor_debug_jupyter.pipeline.torch_compat.classes_with_own_call import given_later, wrap_own_calls
 from inductor_debug_jupyter.pipeline.torch_compat.graphs import node_value
 from inductor_debug_jupyter.pipeline.torch_compat.patches import HookSite
@@ -145,7 +146,8 @@ def _watch_for(
     watched = getattr(_inside, "modules", ())
     watch = next((each for each in reversed(_watches) if each.here()), None)
     if in_compiled_region:
-        return _watch_in_region(module, watch) if watched and module not in watched else (None, "")
+        is_inner = watched and all(each is not module for each in watched)
+        return _watch_in_region(module, watch) if is_inner else (None, "")
     if watched or not _watches or current_compile_id() is not None:
         return None, ""
     is_disabled = _is_disabled(module)
@@ -251,7 +253,11 @@ SITES = (
 """The call itself, and what Dynamo takes for the unwrapped one."""
 
 
-_BETWEEN = (os.path.join(_TORCH, "_dynamo", ""), os.path.join(_TORCH, "nn", "modules", "module.py"))  # noqa: PTH118
+_BETWEEN = (
+    os.path.join(_TORCH, "_dynamo", ""),  # noqa: PTH118
+    os.path.join(_TORCH, "nn", "modules", "module.py"),  # noqa: PTH118
+    open_sizes.__file__,
+)
 """The files whose frames may be between a call and its graph."""
 _now = threading.local()
 

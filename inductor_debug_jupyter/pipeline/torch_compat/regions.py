@@ -19,7 +19,8 @@ import copy
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -47,18 +48,19 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
     """Compiles frames without leaving a trace on the user's code objects, in Dynamo's counters or in a profile.
 
     The sizes seen are kept here, starting from what torch knows already; a frame that cannot be compiled is remembered
-    here instead of being marked for good.
+    here instead of being marked for good. Code objects are told apart by identity, as torch does: a cell that is run
+    again makes code that is equal to the earlier one's.
     """
 
     def __init__(self, callback: Any, hooks: Any, cleanup: CompileCleanup) -> None:
         super().__init__(callback, hooks)
-        self._frame_states: dict[CodeType, dict[str, Any]] = {}
+        self._frame_states: dict[int, tuple[CodeType, dict[str, Any]]] = {}
         self._sizes_seen: Any = None
-        self._given_up: set[CodeType] = set()
+        self._given_up: dict[int, CodeType] = {}
         self._cleanup = cleanup
 
     def __call__(self, frame: Any, cache_entry: Any, frame_state: dict[str, Any]) -> ConvertFrameReturn:
-        if frame.f_code in self._given_up:
+        if id(frame.f_code) in self._given_up:
             return ConvertFrameReturn(apply_to_code=False)
         before = TracingState()
         try:
@@ -72,10 +74,11 @@ class _IsolatedCallback(convert_frame.CatchErrorsWrapper):
     def _compiled(self, frame: Any, cache_entry: Any) -> ConvertFrameReturn:
         code = frame.f_code
         with self._own_sizes(), records_off(), process_state_kept(), self._cleanup.recording(frame):
-            result = super().__call__(frame, cache_entry, self._frame_states.setdefault(code, {}))
+            _, state = self._frame_states.setdefault(id(code), (code, {}))
+            result = super().__call__(frame, cache_entry, state)
             self._cleanup.add(code, result.guarded_code)
         if result.guarded_code is None and not trace_rules.check(code):
-            self._given_up.add(code)
+            self._given_up[id(code)] = code
             result.apply_to_code = False
         return result
 
@@ -129,7 +132,11 @@ class CompiledCallRedirect:
         self._region = next(eval_frame._next_isolate_recompiles_id)
         self._clones: dict[int, tuple[Any, _IsolatedCallback]] = {}
         self._cleanup = CompileCleanup()
-        self._users_own: set[CodeType] = set()
+        self._users_own: dict[tuple[int, int], CodeType] = {}
+        """Code object (by identity) and region → the code that the user first compiles in this capture."""
+        self._expected: set[tuple[int, int]] = set()
+        self._pending: dict[int, tuple[str, frozenset[int]]] = {}
+        """Thread → the name of a function that is called there for the first time, and its code objects."""
         self._tracers = python_tracers()
 
     def install(self) -> None:
@@ -139,7 +146,10 @@ class CompiledCallRedirect:
             HookError: this torch has no such function.
         """
         _forget_retired()
-        self._release = SITE.install()
+        with ExitStack() as undo:
+            for site in SITES:
+                undo.callback(site.install())
+            self._undo = undo.pop_all()
         self._region_before = get_eval_frame_isolate_recompiles_id()
         with _lock:
             _redirects.append(self)
@@ -147,6 +157,8 @@ class CompiledCallRedirect:
     def remove(self) -> None:
         """Stop redirecting, and remove what was compiled from the user's code objects."""
         if self._pause():
+            for thread in tuple(self._pending):
+                self._settle(thread)
             _retired.append(self)
             _forget_retired()
 
@@ -170,7 +182,7 @@ class CompiledCallRedirect:
             if self not in _redirects:
                 return False
             _redirects.remove(self)
-        self._release()
+        self._undo.close()
         # Compiled calls restore it one after the other; those of two threads that overlap leave one of their own.
         set_eval_frame_isolate_recompiles_id(self._region_before)
         return True
@@ -179,11 +191,44 @@ class CompiledCallRedirect:
         """Whether calls on this thread are redirected."""
         return threading.get_ident() == self._thread if self._here is None else self._here()
 
-    def note_switched_off(self, callback: Any, call: dict[str, Any]) -> None:
-        """Report a call of the user's compiled function that torch runs without compiling it."""
-        if self._on_refusal is None or not _is_users_call(callback, call):
+    def look_at(self, code: CodeType) -> None:
+        """Dynamo is asked to compile this on this thread: it had not given up on it before."""
+        thread = threading.get_ident()
+        if thread in self._pending and id(code) in self._pending[thread][1] and not trace_rules.check(code):
+            del self._pending[thread]
+
+    def _expect_look(self, function: Any, callback: Any) -> None:
+        """At the first call of a function, see to it that Dynamo looks at its code.
+
+        Code that torch has given up on, in whatever cell, runs as it is from then on, and nothing is said of it.
+        """
+        code = _code_of(function)
+        if code is None or (id(code), id(callback)) in self._expected:
             return
-        self._on_refusal(f"{_name_of(call['fn'])} ran without the compiler: a stance or a setting switches it off")
+        self._expected.add((id(code), id(callback)))
+        codes = {id(code)}
+        if isinstance(getattr(function, "__self__", None), torch.nn.Module):
+            codes.add(id(torch.nn.Module._call_impl.__code__))  # Dynamo sees the forward in it where there are hooks
+        self._pending[threading.get_ident()] = (_name_of(function), frozenset(codes))
+
+    def _settle(self, thread: int) -> None:
+        name, _ = self._pending.pop(thread, ("", ()))
+        if name:
+            self._refuse(f"{name} ran without the compiler: torch had given up on it before")
+
+    def note_switched_off(self, callback: Any, call: dict[str, Any], *, compiles: bool) -> None:
+        """Report a call of a compiled function that torch runs without compiling it, or without running its guards."""
+        if not isinstance(callback, convert_frame.CatchErrorsWrapper) or call.get("prior") is not None:
+            return
+        if not compiles:
+            name = _name_of(call["fn"], call.get("args", ()))
+            self._refuse(f"{name} ran without the compiler: a stance or a setting switches it off")
+        elif eval_frame._stance.skip_guard_eval_unsafe:
+            self._refuse(f"{_name_of(call['fn'])} ran, and no guard was checked: skip_guard_eval_unsafe")
+
+    def _refuse(self, why: str) -> None:
+        if self._on_refusal is not None:
+            self._on_refusal(why)
 
     def callback_for(self, callback: Any, call: dict[str, Any]) -> Any:
         """The callback to use for a call: the user's own, or our clone of it.
@@ -194,16 +239,24 @@ class CompiledCallRedirect:
         function = call.get("fn")
         if not isinstance(callback, convert_frame.CatchErrorsWrapper):
             return callback
-        backend = eval_frame.innermost_backend(callback)
-        is_ours = getattr(getattr(backend, "compiler_fn", backend), "_inductor_debug", False)
+        backend, is_ours = eval_frame.innermost_backend(callback), _is_ours(callback)
         if self._on_call is not None and not is_ours and call.get("prior") is None and callable(function):
             region = get_eval_frame_isolate_recompiles_id()
             self._on_call(function, call.get("args", ()), call.get("kwargs", {}), region, backend)
-        if not is_ours and self._is_watched(function, call, known=id(callback) in self._clones):
-            return callback
-        if id(callback) not in self._clones:
-            if not is_ours and (not self._compiled_before(function) or self._is_full(function)):
+        if call.get("prior") is None:
+            self._settle(threading.get_ident())
+        if not is_ours:
+            known = id(callback) in self._clones
+            if self._is_watched(function, call, known=known):
                 return callback
+            is_new = not known and not self._compiled_before(function)
+            if not known and not is_new and self._is_full(function):
+                return callback
+            if call.get("prior") is None:
+                self._expect_look(function, callback)
+            if is_new:
+                return callback
+        if id(callback) not in self._clones:
             # The callback is kept beside its clone: its id must not be given to another one.
             clone = _clone_callback(callback, self._cleanup, new_backend=not is_ours)
             self._clones.setdefault(id(callback), (callback, clone))
@@ -236,12 +289,12 @@ class CompiledCallRedirect:
 
     def _compiled_before(self, function: Any) -> bool:
         code = _code_of(function)
-        if self._every or code is None or code in self._users_own:
-            return self._every
         region = get_eval_frame_isolate_recompiles_id()
+        if self._every or code is None or (id(code), region) in self._users_own:
+            return self._every
         if any(eval_frame._get_cache_entries_for_region(code, each) for each in {-1, region}):
             return True
-        self._users_own.add(code)
+        self._users_own[id(code), region] = code
         return False
 
 
@@ -261,13 +314,12 @@ def _forget_retired() -> None:
 
 def _wrap_callback_from_stance(original: Callable[..., Any]) -> Callable[..., Any]:
     def callback_from_stance(callback: Any) -> Any:
-        chosen = original(callback)
+        chosen = _own_callback(callback) if _is_ours(callback) else original(callback)
         compiles = isinstance(chosen, convert_frame.CatchErrorsWrapper) and not dynamo_config.disable
         for redirect in reversed(_redirects):
             if redirect.applies():
                 call = sys._getframe(1).f_locals
-                if not compiles:
-                    redirect.note_switched_off(callback, call)
+                redirect.note_switched_off(callback, call, compiles=compiles)
                 return redirect.callback_for(chosen, call)
         if _redirects and _is_users_call(callback, call := sys._getframe(1).f_locals):
             _redirects[-1].on_other_thread(_name_of(call["fn"]))
@@ -280,20 +332,46 @@ def _is_users_call(callback: Any, call: dict[str, Any]) -> bool:
     """Whether this is an outermost call of a function that the user compiled."""
     if not isinstance(callback, convert_frame.CatchErrorsWrapper) or call.get("prior") is not None:
         return False
+    return not _is_ours(callback) and callable(call.get("fn"))
+
+
+def _is_ours(callback: Any) -> bool:
+    """Whether this callback of a compiled function compiles with a backend of ours."""
+    if not isinstance(callback, convert_frame.CatchErrorsWrapper):
+        return False
     backend = eval_frame.innermost_backend(callback)
-    is_ours = getattr(getattr(backend, "compiler_fn", backend), "_inductor_debug", False)
-    return not is_ours and callable(call.get("fn"))
+    return bool(getattr(getattr(backend, "compiler_fn", backend), "_inductor_debug", False))
 
 
-def _name_of(function: Any) -> str:
+def _own_callback(callback: Any) -> Any:
+    """What runs a compile of ours: the user's stance is about their own, and one under which guards fail switches ours off."""
+    stance = eval_frame._stance
+    return callback if stance.stance == "default" and not stance.skip_guard_eval_unsafe else None
+
+
+def _wrap_tracker(original: Callable[..., None]) -> Callable[..., None]:
+    def add(self: Any, strong_obj: CodeType) -> None:
+        if self is convert_frame.input_codes:
+            for redirect in tuple(_redirects):
+                redirect.look_at(strong_obj)
+        original(self, strong_obj)
+
+    return add
+
+
+def _name_of(function: Any, args: Sequence[Any] = ()) -> str:
+    if args and function is torch.nn.Module.__call__:  # as we compile plain modules
+        return type(args[0]).__name__
     owner = getattr(function, "__self__", None)
     return type(owner).__name__ if owner is not None else getattr(function, "__qualname__", type(function).__name__)
 
 
-SITE = HookSite(
-    "already compiled functions", "torch._dynamo.eval_frame", "_callback_from_stance", _wrap_callback_from_stance
+_PART = "already compiled functions"
+SITES = (
+    HookSite(_PART, "torch._dynamo.eval_frame", "_callback_from_stance", _wrap_callback_from_stance),
+    HookSite(_PART, "torch._dynamo.convert_frame", "Tracker.add", _wrap_tracker),
 )
-"""The function that gives every compiled function its callback."""
+"""The function that gives every compiled function its callback, and what lists the code that Dynamo is given."""
 
 
 def _clone_callback(callback: Any, cleanup: CompileCleanup, *, new_backend: bool) -> _IsolatedCallback:
@@ -329,7 +407,7 @@ def compile_call(module: torch.nn.Module, call: Callable[..., Any], backend: Cal
     """
     if not trace_rules.check(module.forward):
         return compile_as_ours(call, backend)
-    extra: Any = external_utils.wrap_inline(module)
+    extra: Any = _extra_frame(module)
     vars(extra).clear()  # the module's own attributes, which functools.wraps copied
     cell = extra.__closure__[extra.__code__.co_freevars.index("fn")]
     compiled = compile_as_ours(extra, backend)
@@ -423,8 +501,20 @@ def compile_alone(function: Callable[..., Any], backend: Callable[..., Any]) -> 
     if isinstance(function, torch.nn.Module):
         return functools.partial(compile_call(function, torch.nn.Module.__call__, backend), function)
     if _code_of(function) is None or trace_rules.check(function):
-        function = external_utils.wrap_inline(function)
+        function = _extra_frame(function)
     return compile_as_ours(function, backend)
+
+
+def _extra_frame(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Torch's extra frame around a callable, with code of its own.
+
+    Torch's is shared by everything that has such a frame: one module that torch gave up on, or 256 that the user
+    compiled, would be the end for all others.
+    """
+    extra: Any = external_utils.wrap_inline(function)
+    extra.__code__ = extra.__code__.replace()
+    made: Callable[..., Any] = extra
+    return made
 
 
 def compile_without_recompile_limit(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:

@@ -102,6 +102,8 @@ _SUMS_ROWS: Final = frozenset(
 )
 """Ops that sum over rows and give as many elements as they get."""
 _PRODUCTS: Final = frozenset(("mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "addmv", "dot", "linear", "matmul"))
+_ATTENTION: Final = "_scaled_dot_product"
+"""How the names of ops begin that compute attention, forward or backward, in one kernel: products and a softmax."""
 _REDUCTIONS: Final = frozenset(
     ("sum", "mean", "var", "std", "var_mean", "prod", "linalg_vector_norm", "logsumexp", "norm")
 )
@@ -154,7 +156,7 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*held, **kwargs)
         if name in _EXACT:
             return self._moved_data(name, func, args, kwargs)
-        if self._multiplied_as is None or name not in _PRODUCTS:
+        if self._multiplied_as is None or not multiplies(func):
             return self._computed(name, func, args, kwargs)
         self._held_as, held = self._multiplied_as, self._held_as
         try:
@@ -301,8 +303,9 @@ class StochasticArithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def multiplies(target: Any) -> bool:
-    """Whether an op is a product of matrices, or a convolution."""
-    return bare_op(target) in _PRODUCTS
+    """Whether an op is a product of matrices, a convolution or its gradients, or has such products inside."""
+    name = bare_op(target)
+    return name in _PRODUCTS or name == "convolution_backward" or name.startswith(_ATTENTION)
 
 
 def adds_up(target: Any) -> bool:

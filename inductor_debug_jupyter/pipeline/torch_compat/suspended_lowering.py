@@ -55,6 +55,7 @@ class SuspendedLowering:
         self._forward: Callable[[torch.fx.GraphModule], tuple[Strides, Any]]
         self._backward: Callable[[Strides], Any] = lambda _: None
         self._fake_mode: Any = None
+        self._fake_flags: dict[str, bool] = {}
         self._compile: CompileContext | None = None
         self._tracing: TracingContext | None = None
         self._settings = [config.get_config_copy() for config in _CONFIGS]
@@ -75,6 +76,8 @@ class SuspendedLowering:
         """
         if self._graph is None:
             return
+        if self._fake_mode is not None:  # Ctrl-C may have left torch's mode in the middle of an op
+            vars(self._fake_mode).update(self._fake_flags)
         graph, self._graph = self._graph, copy.deepcopy(self._graph)
         with self._as_then():
             strides, _ = self._forward(graph)
@@ -87,6 +90,7 @@ class SuspendedLowering:
 
         self._graph, self._forward = graph, forward
         self._fake_mode, self._compile = V.fake_mode, CompileContext.try_get()
+        self._fake_flags = {name: flag for name, flag in vars(self._fake_mode or self).items() if type(flag) is bool}
         if (context := TracingContext.try_get()) is not None:
             self._tracing = copy.copy(context)
             self._tracing.params_flat = self._tracing.params_flat_unwrap_subclasses = None

@@ -61,7 +61,8 @@ def changes_view(comparison: RunComparison) -> Row:
         headline=headline(comparison),
         changes=[_change(change) for change in comparison.changes[:_CHANGES]],
         figures=[[each.name, each.text(each.before), each.text(each.after)] for each in figures],
-        unknown=[plain(one_line(each)) for each in (*map(_circumstance, comparison.environment), *comparison.unknown)],
+        environment=[plain(one_line(_circumstance(each))) for each in comparison.environment],
+        unknown=[plain(one_line(each)) for each in comparison.unknown],
     )
 
 

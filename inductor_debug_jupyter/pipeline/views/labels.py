@@ -13,7 +13,7 @@ _OVERLOADED = re.compile(r"(?:^|\.)(?:aten|prims|inductor|quantized|higher_order
 
 _DTYPES: Final[dict[str, str]] = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
-    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8",
+    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool",
 }  # fmt: skip
 
 

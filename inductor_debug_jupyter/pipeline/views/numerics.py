@@ -40,7 +40,7 @@ def budget_text(budget: ErrorBudget) -> str:
 
 def _budget_head(budget: ErrorBudget) -> list[str]:
     """The deviation, predicted and seen; how many ops make most of it; what the shares do not explain."""
-    relative = f" ({budget.seen / budget.size:.2g} of its size)" if budget.size else ""
+    relative = f" ({100 * budget.seen / budget.size:.2g}% of its size)" if budget.size else ""
     half, most = budget.ops_for(0.5), budget.ops_for(0.9)
     head = f"{plain(budget.of)} is off by {budget.seen:.3g}{relative} in {plain(budget.arithmetic)}"
     left = budget.unexplained
@@ -49,11 +49,11 @@ def _budget_head(budget: ErrorBudget) -> list[str]:
         if left > _CLOSE
         else f"{-left:.0%} more variance than a run shows"
         if left < -_CLOSE
-        else "that explains it"
+        else "that explains all of it"
     )
     return [
         f"{head}; the ops below add up to {budget.predicted:.3g}: {rest}",
-        f"{half} of {count(len(budget.shares), 'op')} make half of it, {most} make 90%",
+        f"{half} of {count(len(budget.shares), 'op')} {'makes' if half == 1 else 'make'} half of it, {most} make 90%",
     ]
 
 
@@ -78,14 +78,13 @@ def budget_view(budget: ErrorBudget, lookup: Lookup, prescription: Prescription 
     largest = max((share.share for share in budget.shares), default=0.0) or 1.0
     return Row(
         head=_budget_head(budget),
-        keys="predicted → seen in a run: alone, with no other op rounding; without it, with its value replaced",
+        keys="Each op's error alone, and what is left of all of it without this op: predicted → measured in a run",
         rows=[
             Row(
                 op=plain(short_op(share.op)),
                 share=f"{share.share:.1%}",
                 bar=100 * share.share / largest,
-                alone=_alone(share),
-                without=_without(budget, share),
+                facts=" · ".join(filter(None, [_alone(share), _without(budget, share)])),
                 where=_where(share).removeprefix(" · "),
                 code=code_text(share.source),
                 selection=node_of_share(lookup, share),

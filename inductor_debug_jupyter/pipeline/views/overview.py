@@ -185,11 +185,15 @@ def _verdict(record: SessionRecord) -> str:
         return f"{_target(record)} {refuses}: {found}{numbers}"
     counted = ((len(record.graph_breaks), "graph break"), (len(record.recompiles), "recompile"))
     events = ", ".join(words.count(number, noun) for number, noun in counted if number)
-    in_graphs = f", in {words.count(len(record.captures), 'graph')}: {events}" if events else ""
     if not record.target:
+        in_graphs = f", in {words.count(len(record.captures), 'graph')}: {events}" if events else ""
         return f"Captured, but not checked: no target was given (--target NAME){numbers}{in_graphs}."
     sign = {**ICONS, "good": "✓"}[_kind(record)]
-    return f"{sign} {_target(record)} takes everything that was captured{numbers}{in_graphs}."
+    takes = f"{_target(record)} takes everything that was captured{numbers}"
+    in_graphs = f"{events} ({words.count(len(record.captures), 'graph')})"
+    if numbers or not events:
+        return f"{sign} {takes}{f'; {in_graphs}' if events else ''}."
+    return f"{sign} {in_graphs}. {takes}."
 
 
 def _target(record: SessionRecord) -> str:

@@ -73,6 +73,8 @@ def _tabs_of_numbers(record: SessionRecord) -> Iterator[TabView]:
         yield _tab("diff", "KernelDiff", {**ICONS, "good": "✓"}[kind], kind)
     if record.error_budget is not None:
         yield _tab("budget", "Error budget")
+    if record.kernel_times is not None:
+        yield _tab("time", "Time")
 
 
 def _placement_tab(record: SessionRecord, coverage: CoverageRecord) -> TabView:
@@ -117,6 +119,8 @@ def _figures(record: SessionRecord) -> list[Row]:
         found.append((words.count(len(record.notes), "note"), "overview", ""))
     if memory := text.memory_text(record):
         found.append((memory, "memory" if record.memory else "", ""))
+    if record.kernel_times is not None:
+        found.append((f"{words.short_time(record.kernel_times.seconds)} a call", "time", ""))
     if record.seconds:
         found.append((words.duration(record.seconds), "", ""))
     return [Row(text=figure, tab=tab, kind=kind) for figure, tab, kind in found]

@@ -77,6 +77,7 @@ EMPTY: dict[str, Any] = {
     "diff_slice": {},
     "diff_point": "",
     "budget": {"head": [], "keys": "", "rows": [], "prescription": [], "notes": []},
+    "time": {"head": [], "rows": [], "modules": [], "roofs": None, "total": 0, "notes": []},
     "what_if": {},
     "trials": [],
     "trial_shown": -1,

@@ -14,9 +14,17 @@ from inductor_debug_jupyter.pipeline.records import (
     Place,
     PlannedTransfer,
 )
-from inductor_debug_jupyter.pipeline.views.places import Lookup, of_place, where_text
+from inductor_debug_jupyter.pipeline.views.places import Lookup, graph_title, of_place, where_text
 from inductor_debug_jupyter.pipeline.views.view_types import Row, Selection, copied
 
+_MOVED = {
+    "border": ("between", "transfer between device and CPU", "transfers between device and CPU"),
+    "input": ("input", "input to the device", "inputs to the device"),
+    "resident": ("parameter", "parameter to the device, once", "parameters to the device, once"),
+    "output": ("output", "output back", "outputs back"),
+    "written": ("written", "written input back", "written inputs back"),
+}
+"""Kind of transfer → its word in a row, and what one and several are."""
 _ICONS = {"supported": "✓", "decomposable": "✓", "fallback": "⚠", "refused": "✗"}
 
 
@@ -31,7 +39,7 @@ def placement_views(coverage: CoverageRecord | None, lookup: Lookup | None = Non
 def _graph_view(graph: GraphCoverage, lookup: Lookup | None) -> Row:
     """One graph on the target; ``moved`` has one line for each kind of transfer."""
     return Row(
-        title=f"{graph.compile_id} {graph.stage}".strip(),
+        title=graph_title(lookup, graph.compile_id, graph.stage),
         compile_id=graph.compile_id,
         stage=graph.stage,
         counts={status: graph.count(status) for status in OP_STATUSES},
@@ -56,6 +64,7 @@ def _transfer_view(transfer: PlannedTransfer, graph: GraphCoverage, lookup: Look
     captured = lookup.graphs.get((graph.compile_id, graph.stage)) if lookup else None
     node = captured.node(transfer.value) if captured else None
     return copied(transfer, "value", "to", "kind", "segment", "spec") | Row(
+        words=_MOVED[transfer.kind][0],
         name=plain((node.origin if node else "") or transfer.value),
         size="" if transfer.bytes is None else words.size(transfer.bytes),
         seconds="" if transfer.seconds is None else _short(transfer.seconds),
@@ -90,8 +99,8 @@ def _lines(places: tuple[Place, ...]) -> list[str]:
 
 
 def _moved(graph: GraphCoverage) -> Iterator[str]:
-    """One line for each kind of transfer: ``2 transfers (border): 256 KiB, about 12 µs``."""
-    for kind in ("border", "input", "resident", "output", "written"):
+    """One line for each kind of transfer: ``2 transfers between device and CPU: 256 KiB, about 12 µs``."""
+    for kind, (_, one, several) in _MOVED.items():
         seconds = [each.seconds for each in graph.transfers if each.kind == kind]
         if not seconds:
             continue
@@ -99,7 +108,7 @@ def _moved(graph: GraphCoverage) -> Iterator[str]:
         total = "symbolic sizes" if moved is None else words.size(moved)
         known = [each for each in seconds if each is not None]
         cost = f", about {_short(sum(known))}" if len(known) == len(seconds) else ""
-        yield f"{words.count(len(seconds), 'transfer')} ({kind}): {total}{cost}"
+        yield f"{len(seconds):,} {one if len(seconds) == 1 else several}: {total}{cost}"
 
 
 def fallback_line(entry: Fallback) -> str:

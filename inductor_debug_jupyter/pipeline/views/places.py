@@ -116,14 +116,18 @@ class Lookup:
         }
 
     @cached_property
+    def names(self) -> dict[str, str]:
+        """Compile id → the name of what was compiled."""
+        return {capture.compile_id: capture.name for capture in self.record.captures}
+
+    @cached_property
     def choices(self) -> list[Row]:
         """Every graph, with a title to choose it by."""
-        names = {capture.compile_id: capture.name for capture in self.record.captures}
         return [
             Row(
                 compile_id=compile_id,
                 stage=stage,
-                title=" · ".join(filter(None, [stage, names[compile_id], count(len(graph.calls), "op"), compile_id])),
+                title=graph_title(self, compile_id, stage, count(len(graph.calls), "op")),
             )
             for (compile_id, stage), graph in self.graphs.items()
         ]
@@ -265,3 +269,9 @@ class Lookup:
         if selection["finding"] is None and homes and near not in homes:
             selection["compile_id"], selection["stage"] = homes[0]
         return selection
+
+
+def graph_title(lookup: Lookup | None, compile_id: str, stage: str, *facts: str) -> str:
+    """What a graph is called where one is chosen: ``forward · Net · 12 ops · 0/0``."""
+    name = plain(lookup.names.get(compile_id, "")) if lookup else ""
+    return " · ".join(filter(None, [stage, name, *facts, compile_id]))

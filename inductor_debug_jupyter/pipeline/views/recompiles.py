@@ -35,14 +35,14 @@ class CompileBar(TypedDict):
 
 
 def recompile_text(item: Recompile) -> str:
-    """``n was 2, now 3 (0/0: n == 2)``; torch's own reason where the values are not known."""
+    """``n was 2, now 3``; torch's own reason where the values are not known."""
     reason = one_line(item.reasons[0] if item.reasons else "no reason recorded")
     if not item.check or not (item.old or item.new):
         return reason
     if item.aspect == "relation":
         are = "are" if " and " in varying(item) else "is"
         return f"{varying(item)} {are} now {plain(item.new)}, but {as_written(item.old)} must hold"
-    return f"{varying(item)} was {plain(item.old) or 'something else'}, now {plain(item.new)} ({reason})"
+    return f"{varying(item)} was {plain(item.old) or 'something else'}, now {plain(item.new)}"
 
 
 def recompile_note(item: Recompile) -> str:

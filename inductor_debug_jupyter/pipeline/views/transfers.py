@@ -67,7 +67,9 @@ def _transfer_row(transfer: Transfer, lookup: Lookup) -> Row:
     elements, cells = math.prod(transfer.shape), math.prod(transfer.device_layout)
     waste = 1 - elements / cells if cells else 0.0
     there = f"{_sizes(transfer.device_layout)} {plain(transfer.device_dtype)}".strip()
-    parts = [plain(transfer.name), f"{_sizes(transfer.shape)} {plain(transfer.dtype)}".strip(), f"there {there}"]
+    here = f"{_sizes(transfer.shape)} {plain(transfer.dtype)}".strip()
+    ways = (here, there) if transfer.direction == "copy_to_device" else (there, here)
+    parts = [plain(transfer.name), " → ".join(filter(None, ways))]
     return Row(
         line=str(transfer),
         text=" · ".join(filter(None, parts)),

@@ -56,14 +56,14 @@ def _introduced(wrong: list[OutputDiff], culprits: Sequence[Culprit]) -> str:
     inheriting = [output for output in wrong if output.path != SUMS or output.dtype]
     who = "1 output inherits" if len(inheriting) == 1 else f"{len(inheriting)} outputs inherit"
     inherit = f"{who} {'them' if others else 'it'}" if inheriting else "the outputs' rounding hides it"
-    return f"Wrong: {_culprit(first)}, introduced here{more}; {inherit}."
+    return f"Wrong numbers come in at {_culprit(first)}{more}; {inherit}."
 
 
 def _culprit(culprit: Culprit) -> str:
     op = plain(culprit.op).removeprefix("aten.").removesuffix(".default")
     where = where_text(culprit.source)
     kernel = plain(culprit.kernel)
-    return "".join([f"`{op}`", f" in {where}" if where else "", f", in kernel {kernel}" if kernel else ""])
+    return "".join([op, f" ({where})" if where else "", f", in kernel {kernel}" if kernel else ""])
 
 
 def _explanation(output: OutputDiff) -> str:

@@ -21,7 +21,7 @@ from inductor_debug_jupyter.pipeline.what_if.outputs import Numbers
 Kind = Literal["same", "better", "worse", "other"]
 NOT_KNOWN = "not known"
 NOTHING_RAN = "nothing ran again"
-_COVERAGE = (("on the CPU", "fallback", "less"), ("refused", "refused", "less"), ("in parts", "decomposable", ""))
+_COVERAGE = (("on the CPU", "fallback", "less"), ("refused", "refused", "less"), ("decomposed", "decomposable", ""))
 """Name of the figure, status of an op, and which change of its count is better."""
 
 

@@ -20,7 +20,7 @@ from inductor_debug_jupyter.pipeline.what_if.numerics import EAGER
 from inductor_debug_jupyter.pipeline.what_if.request import RUN_DTYPES, SIZES
 from inductor_debug_jupyter.pipeline.words import size
 
-_WORDS = {"supported": "on the target", "decomposable": "in parts", "fallback": "on the CPU", "refused": "refused"}
+_WORDS = {"supported": "on the target", "decomposable": "decomposed", "fallback": "on the CPU", "refused": "refused"}
 
 
 def form_view(

@@ -198,11 +198,11 @@ def _decomposed(
     bare = functional_name(written)
     kept = {key: tuple(parts) for key, parts in profile.decompose.items() if not lowered_names(bare_name(key)) & names}
     if wanted is False:
-        return replace(profile, decompose={**kept, bare: ()}), f"{bare} not in parts"
+        return replace(profile, decompose={**kept, bare: ()}), f"{bare} not decomposed"
     if wanted is not True:
         check_ops(wanted, f"decompose[{written!r}]")
         parts = tuple(map(bare_name, wanted))
-        return replace(profile, decompose={**kept, bare: parts}), f"{bare} in parts: {', '.join(parts)}"
+        return replace(profile, decompose={**kept, bare: parts}), f"{bare} decomposed into {', '.join(parts)}"
     parts = parts_of(bare, profile)
     if not parts:
         raise OptionError(
@@ -212,7 +212,7 @@ def _decomposed(
     for name in sorted(names):
         if name in VARIANTS and (variant := f"{name}_{VARIANTS[name]}") in DECOMPOSED:
             made[variant] = DECOMPOSED[variant]  # gelu with tanh is made of other ops
-    return replace(profile, decompose={**kept, **made}), f"{bare} in parts: {', '.join(parts)}"
+    return replace(profile, decompose={**kept, **made}), f"{bare} decomposed into {', '.join(parts)}"
 
 
 _JudgedNode = tuple[tuple[str, str, str], NodeRecord]

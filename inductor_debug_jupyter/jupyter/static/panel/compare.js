@@ -85,10 +85,11 @@ export function differenceRow(row, lit) {
 /** What changed between two runs besides graphs. @param {any} changes @returns {HTMLElement[]} */
 function changeLines(changes) {
   if (!changes.headline) return [];
+  /** @type {HTMLElement[]} */
   const lines = [make("div", "idj-changes-head", changes.headline)];
   for (const each of changes.changes) {
     const line = make("div", "idj-change", "", { "data-idj": "change" });
-    line.append(make("span", `idj-icon idj-${each.severity}`, each.sign), make("b", "", each.kind), make("span", "", ` ${each.title}`));
+    line.append(make("span", `idj-icon idj-${each.severity}`, each.sign), make("span", "", ` ${each.title} `), make("code", "idj-quiet", each.kind));
     if (each.where) line.append(make("div", "idj-quiet", [each.where, each.code].filter(Boolean).join(" · ")));
     if (each.follows.length) {
       const more = make("details");
@@ -106,7 +107,12 @@ function changeLines(changes) {
     }
     lines.push(table);
   }
-  lines.push(...changes.unknown.map((/** @type {string} */ text) => make("div", "idj-quiet", text)));
+  lines.push(...changes.environment.map((/** @type {string} */ text) => make("div", "idj-quiet", text)));
+  if (changes.unknown.length) {
+    const more = make("details");
+    more.append(make("summary", "idj-quiet", `Not compared (${changes.unknown.length})`), ...changes.unknown.map((/** @type {string} */ text) => make("div", "idj-quiet", text)));
+    lines.push(more);
+  }
   return lines;
 }
 
@@ -171,7 +177,7 @@ export function comparePane({ store, wire, signal }) {
   });
   store.follow(["comparison", "comparison_lit"], signal, () => {
     const lit = store.get("comparison_lit");
-    told.textContent = lit.told;
+    told.textContent = told.title = lit.told;
     list.reveal();
     alignLit(linked.panes, SIDES.indexOf(lit.acting ?? ""));
     SIDES.forEach((side, at) => linked.panes[at]?.bringNear(lit[side].near));

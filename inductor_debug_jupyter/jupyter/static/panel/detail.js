@@ -177,6 +177,25 @@ function namespaceBox({ store, wire }, node) {
   return [box, answer];
 }
 
+/** @param {Selection|null} one @param {Selection} other */
+const sameLine = (one, other) => Boolean(one?.line && one.line === other.line && one.label === other.label);
+
+/** Whether anything in the Guards tab is about the chosen line. @param {import("./store.js").Store} store @param {Selection} chosen */
+function hasGuards(store, chosen) {
+  const { rows, breaks, recompiles, symbols } = store.get("guards");
+  return [...rows, ...breaks, ...recompiles, ...symbols].some((/** @type {any} */ each) => sameLine(each.selection, chosen));
+}
+
+/** Why the graph breaks at the chosen line, and what to do. @param {import("./store.js").Store} store @param {Selection} chosen @returns {HTMLElement[]} */
+function breakAt(store, chosen) {
+  const found = store.get("overview").breaks.filter((/** @type {any} */ each) => sameLine(each.selection, chosen));
+  return found.flatMap((/** @type {any} */ each) => [
+    make("div", "idj-finding-title", `✂ ${each.headline}`, { "data-idj": "break-here" }),
+    make("p", "idj-why", each.text),
+    ...each.hints.slice(0, 2).map((/** @type {string} */ hint) => make("p", "idj-why idj-quiet", `→ ${hint}`)),
+  ]);
+}
+
 /** @param {import("./store.js").Context} context @returns {HTMLElement} */
 export function detailPane({ store, wire, signal }) {
   const el = make("div", "idj idj-pane idj-detail");
@@ -193,14 +212,15 @@ export function detailPane({ store, wire, signal }) {
     const place = finding?.places.find((one) => one.node === chosen.node && one.stage === chosen.stage && one.compile_id === chosen.compile_id);
     const opened = Boolean(el.querySelector("details.idj-raw[open]"));
     const placesOpen = /** @type {HTMLDetailsElement|null} */ (el.querySelector("details.idj-places"))?.open ?? true;
-    const parts = sourceExcerpt({ store, wire, signal }, chosen, place?.text || node?.text || "", memory, draw);
+    const parts = onlyLine && !hasGuards(store, chosen) ? [] : sourceExcerpt({ store, wire, signal }, chosen, place?.text || node?.text || "", memory, draw);
+    if (!onlyLine) parts.push(...breakAt(store, chosen));
     if (place?.deeper) parts.push(make("div", "idj-quiet idj-deeper", `↳ ${place.deeper}`));
     if (finding) {
       parts.push(...explanation(finding, store.get("header").variable), ...placesOf(wire, finding, chosen, placesOpen));
       parts.push(...rulePage({ store, wire, signal }, finding, memory));
     } else if (node) parts.push(make("div", "idj-finding-title", node.title), node.wrong ? make("p", "idj-error", `✗ ${node.wrong}`) : make("p", "idj-quiet", "No finding on this node."));
     parts.push(...namespaceBox({ store, wire, signal }, node), ...rawDetail(node, finding, finding ? opened : true));
-    if (!parts.length) parts.push(make("p", "idj-quiet", "Choose a finding, a node or a line to see it explained here."));
+    if (!parts.length) parts.push(make("p", "idj-quiet", onlyLine ? "Choose a guard, a graph break or a recompile to see its line here." : "Choose a finding, a node or a line to see it explained here."));
     const focus = document.activeElement;
     const pressed = focus && el.contains(focus) && focus.closest(".idj-namespace, .idj-bound-code, .idj-page") ? focus.getAttribute("data-idj") : "";
     inner.replaceChildren(...parts);

@@ -195,7 +195,7 @@ export function guardsPane(context) {
   const bar = make("div", "idj-bar");
   bar.append(filter, tally);
   const heads = make("div", "idj-guard idj-guard-heads idj-quiet");
-  for (const [cls, title] of [["trouble", "Pins"], ["check", "What must hold"], ["times", ""], ["kind", "Kind"], ["graph", "Graph"], ["where", "Line"]]) {
+  for (const [cls, title] of [["trouble", "Fixed"], ["check", "What must hold"], ["times", ""], ["kind", "Kind"], ["graph", "Graph"], ["where", "Line"]]) {
     heads.append(make("span", `idj-guard-${cls}`, title));
   }
   const list = new VirtualList({

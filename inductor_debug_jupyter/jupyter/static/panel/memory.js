@@ -9,13 +9,13 @@ const ROW = 40;
 
 /** @param {any} tensor @param {boolean} lit @returns {HTMLElement} */
 function aliveRow(tensor, lit) {
-  const where = [tensor.role, tensor.module_path, tensor.line].filter(Boolean).join(" · ");
-  const row = make("div", "idj-alive", "", { role: "option", "data-idj": "alive", "data-node": tensor.node, title: `${tensor.name} ${tensor.spec}\n${where}` });
+  const where = [tensor.spec, tensor.role, tensor.module_path, tensor.line].filter(Boolean).join(" · ");
+  const row = make("div", "idj-alive", "", { role: "option", "data-idj": "alive", "data-node": tensor.node, title: `${tensor.name}\n${where}` });
   row.classList.toggle("idj-lit", lit);
   const bar = make("div", "idj-share");
   bar.style.width = `${(100 * tensor.share).toFixed(1)}%`;
   const head = make("div", "idj-alive-head");
-  head.append(make("span", "idj-alive-size", tensor.size), make("span", "idj-alive-name", tensor.name), make("span", "idj-quiet idj-mono", tensor.spec));
+  head.append(make("span", "idj-alive-size", tensor.size), make("span", "idj-alive-name", tensor.name));
   row.append(bar, head, make("div", "idj-quiet idj-alive-where", where));
   return row;
 }

@@ -7,6 +7,7 @@ import { heightGrip, recallRoom, roomTools, splitters } from "./room.js";
 import { overviewPane } from "./overview.js";
 import { findingsPane } from "./findings.js";
 import { budgetPane } from "./budget.js";
+import { timePane } from "./time.js";
 import { graphPane } from "./graph.js";
 import { codePane } from "./code.js";
 import { memoryPane } from "./memory.js";
@@ -28,6 +29,7 @@ const PANES = {
   overview: overviewPane,
   findings: findingsPane,
   budget: budgetPane,
+  time: timePane,
   graph: graphPane,
   code: codePane,
   memory: memoryPane,
@@ -52,6 +54,7 @@ const TABS = {
   guards: ["guards", "detail"],
   diff: ["diff"],
   budget: ["budget", "graph", "detail"],
+  time: ["time", "graph", "detail"],
   compare: ["compare"],
   what_if: ["what_if"],
 };
@@ -60,7 +63,7 @@ const TABS = {
 export const PARTS = [
   "header", "trouble", "tab", "selection", "overview", "findings", "sources", "graph_choices", "graphs_to_come", "graph", "graph_paint", "graph_found", "graph_lit",
   "comparison", "comparison_graphs", "comparison_paints", "comparison_found", "comparison_lit", "node", "binding", "bound", "page", "report", "guards", "guard_inputs", "guard_answer", "code_documents", "code_nodes", "code_document", "placement", "transfers",
-  "memory", "diff", "diff_shown", "diff_place", "diff_slice", "diff_point", "budget", "what_if", "trials", "trial_shown", "fixes", "charts", "widgets", "room",
+  "memory", "diff", "diff_shown", "diff_place", "diff_slice", "diff_point", "budget", "time", "what_if", "trials", "trial_shown", "fixes", "charts", "widgets", "room",
 ];
 
 let views = 0;
@@ -99,7 +102,15 @@ function body(context) {
 
 /** What is cut off is a tooltip. @param {Event} event */
 function tellWhole({ target }) {
-  if (!(target instanceof HTMLElement) || target.closest("[title]") || target.childElementCount > 3) return;
+  if (!(target instanceof HTMLElement) || target.closest("[title]")) return;
+  const row = target.closest(".idj-line, .idj-code-line");
+  const box = row?.closest(".idj-source, .idj-list");
+  if (row instanceof HTMLElement && box) {
+    const code = row.querySelector("code");
+    if (code && code.getBoundingClientRect().left + code.scrollWidth > box.getBoundingClientRect().right + 1) row.title = code.textContent?.trim() ?? "";
+    return;
+  }
+  if (target.childElementCount > 3) return;
   if (target.scrollWidth > target.clientWidth + 1 && getComputedStyle(target).textOverflow === "ellipsis") target.title = target.textContent ?? "";
 }
 

@@ -6,7 +6,7 @@ import { splitters } from "./room.js";
 
 const ROW = 40;
 const TRANSFER = 22;
-const WORDS = { supported: "on the target", decomposable: "in parts", fallback: "on the CPU", refused: "refused" };
+const WORDS = { supported: "on the target", decomposable: "decomposed", fallback: "on the CPU", refused: "refused" };
 
 /** @param {any} op @param {boolean} lit @returns {HTMLElement} */
 function opRow(op, lit) {
@@ -23,9 +23,10 @@ function opRow(op, lit) {
 /** @param {any} graph @returns {HTMLElement} */
 function strip(graph) {
   const box = make("div", "idj-strip", "", { "data-idj": "segments" });
+  const all = graph.segments.reduce((sum, segment) => sum + segment.nodes.length, 0);
   for (const segment of graph.segments) {
     const where = segment.side === "cpu" ? "CPU" : "device";
-    const part = make("div", `idj-segment idj-segment-${segment.side}`, segment.nodes.length > 4 ? where : "", { title: `segment ${segment.index}, ${where}, ${segment.nodes.length} ops\n${segment.nodes.slice(0, 12).join(", ")}${segment.nodes.length > 12 ? ", …" : ""}` });
+    const part = make("div", `idj-segment idj-segment-${segment.side}`, segment.nodes.length >= all / 12 ? where : "", { title: `segment ${segment.index}, ${where}, ${segment.nodes.length} ops\n${segment.nodes.slice(0, 12).join(", ")}${segment.nodes.length > 12 ? ", …" : ""}` });
     part.style.flexGrow = String(Math.max(1, segment.nodes.length));
     box.append(part);
   }
@@ -43,11 +44,11 @@ function ledgerRow(wire, entry) {
 
 /** @param {any} transfer @param {boolean} lit @returns {HTMLElement} */
 function transferRow(transfer, lit) {
-  const row = make("div", "idj-transfer idj-mono", "", { role: "option", "data-idj": "planned-transfer", "aria-selected": lit, title: `${transfer.kind} → ${transfer.to}: ${transfer.name} (${transfer.value}) ${transfer.spec}` });
+  const row = make("div", "idj-transfer idj-mono", "", { role: "option", "data-idj": "planned-transfer", "aria-selected": lit, title: `${transfer.words} → ${transfer.to}: ${transfer.name} (${transfer.value}) ${transfer.spec}` });
   row.classList.toggle("idj-lit", lit);
   row.append(
     make("span", "idj-transfer-way", transfer.to === "cpu" ? "→ CPU" : "→ device"),
-    make("span", "idj-quiet idj-transfer-kind", transfer.kind),
+    make("span", "idj-quiet idj-transfer-kind", transfer.words),
     make("span", "idj-transfer-value", transfer.name),
     make("span", "idj-transfer-size", transfer.size || "symbolic"),
     make("span", "idj-quiet idj-transfer-size", transfer.seconds),

@@ -7,6 +7,7 @@ const NOTHING = { finding: null, compile_id: "", stage: "", node: "", label: "",
 const SEARCHED = 200;
 const NOT_HERE = "this is a saved page: for that, open the session in a notebook";
 const GRAPH_TABS = new Set(["findings", "graph"]);
+const COLOURED_TABS = ["budget", "time"];
 
 /** Where a value belongs in a sorted list: the last place that begins at or before it. @param {[number, string][]} units @param {number} position */
 export function unitAt(units, position) {
@@ -122,6 +123,8 @@ export class Saved {
     this.graph = null;
     /** Called with every selection. @type {(chosen: Selection) => void} */
     this.onSelect = () => {};
+    /** Tabs whose graph was shown in their own colours. @type {Set<string>} */
+    this.coloured = new Set();
     /** Called with what is opened, closed or coloured. @type {(content: any) => void} */
     this.onAct = () => {};
     this.showMemory(parts.memory_first);
@@ -241,6 +244,7 @@ export class Saved {
     this.put({ tab });
     const chosen = this.get("selection");
     const first = this.get("graph_choices")[0];
+    if (COLOURED_TABS.includes(tab) && !this.coloured.has(tab)) await this.showColoured(tab);
     if (GRAPH_TABS.has(tab) && !this.graph && first) {
       const place = this.isGraph(chosen.compile_id, chosen.stage) ? chosen : first;
       this.light(await this.graphOf(place.compile_id, place.stage), chosen);
@@ -248,6 +252,17 @@ export class Saved {
     if (chosen.node && this.isGraph(chosen.compile_id, chosen.stage)) this.put({ node: (await this.graphOf(chosen.compile_id, chosen.stage)).data.nodes[chosen.node] ?? this.get("node") });
     if (tab === "code") await this.showCode(chosen);
     if (chosen.label && !this.get("sources")[chosen.label]) this.put({ sources: await this.piece("sources") });
+  }
+
+  /** Choose the first row of a tab that has a node, and colour its graph by what the tab is about. @param {string} by */
+  async showColoured(by) {
+    const chosen = this.get(by).rows.find((/** @type {any} */ row) => row.selection)?.selection;
+    this.coloured.add(by);
+    if (!chosen) return;
+    const graph = await this.graphOf(chosen.compile_id, chosen.stage);
+    graph.by = by;
+    this.drawGraph(graph);
+    await this.select(chosen);
   }
 
   /** @param {string} compile_id @param {string} stage */

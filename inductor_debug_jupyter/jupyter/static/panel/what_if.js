@@ -8,7 +8,7 @@ import { splitters } from "./room.js";
  * changed by sign and colour. Python tries and saves; nothing is worked out here.
  */
 
-const OP_CHOICES = { "": "as it is", cpu: "on the CPU", parts: "in parts", whole: "not in parts" };
+const OP_CHOICES = { "": "as it is", cpu: "on the CPU", parts: "decomposed", whole: "not decomposed" };
 const TITLES = { new: "New", gone: "Gone", reworded: "In other words", same: "The same" };
 const KINDS = { better: "good", worse: "warning", other: "info", same: "quiet" };
 
@@ -32,7 +32,7 @@ const entry = (name, now, more = {}) => make("input", "", "", { type: "text", "d
 
 /** The fields of a size that can be told; where it cannot, why. @param {string} name @param {any} size @returns {HTMLElement} */
 function sizeField(name, size) {
-  const field = entry(name, size.size === null ? "cannot be told" : `${size.size} now`, { inputmode: "numeric" });
+  const field = entry(name, size.size === null ? "not known" : `${size.size} now`, { inputmode: "numeric" });
   field.disabled = size.size === null;
   return labelled(name[0].toUpperCase() + name.slice(1), field, size.where || size.why);
 }
@@ -136,7 +136,7 @@ function nodeParts(chosen, ask) {
   const { node, compile_id, stage } = chosen;
   const line = make("div", "idj-try-node");
   line.append(make("span", "", "Node "), make("span", "idj-mono", node, { title: `${compile_id} ${stage}` }));
-  for (const [action, title] of [["cpu", "on the CPU"], ["parts", "in parts"], ["whole", "not in parts"]]) {
+  for (const [action, title] of [["cpu", "Run on the CPU"], ["parts", "Decompose"], ["whole", "Do not decompose"]]) {
     const button = make("button", "", title, { "data-idj": "try-node", "data-do": action });
     button.addEventListener("click", () => ask({ node, compile_id, stage, do: action }));
     line.append(button);
@@ -179,10 +179,10 @@ export function whatIfPane({ store, wire, signal }) {
     const told = store.get("what_if");
     if (!told.targets) return;
     const judging = make("fieldset", "");
-    judging.append(make("legend", "", "Judged again, at once"));
+    judging.append(make("legend", "", "Judge again, at once"));
     judging.append(labelled("Target", chooser("target", told.target, told.targets)), labelled("Alignment", entry("alignment", `${told.alignment} now`, { inputmode: "numeric" })), labelled("Memory limit", entry("max_memory", `${told.max_memory} now`), "such as 1GiB"));
     const ops = make("details", "idj-try-ops", "", { "data-idj": "try-ops" });
-    ops.append(make("summary", "", `Ops (${told.ops.length}): on the CPU, in parts`), ...told.ops.map(opField));
+    ops.append(make("summary", "", `Ops (${told.ops.length}): on the CPU, or decomposed`), ...told.ops.map(opField));
     judging.append(ops);
     const running = make("fieldset", "");
     running.append(make("legend", "", "Run again, on a copy of the model"));
@@ -202,7 +202,7 @@ export function whatIfPane({ store, wire, signal }) {
     const trial = trials[store.get("trial_shown")];
     rows.replaceChildren(...trialRows({ store, wire, signal }));
     rows.classList.toggle("idj-none", !trials.length);
-    detail.replaceChildren(...(trial ? trialParts(wire, trial, store.get("trial_shown")) : [make("p", "idj-quiet", "Change something in the form and press Try: before and after will stand here side by side.")]));
+    detail.replaceChildren(...(trial ? trialParts(wire, trial, store.get("trial_shown")) : [make("p", "idj-quiet", "Change something in the form and press Try: findings, coverage and memory, before and after, will stand here side by side.")]));
   });
   return el;
 }
