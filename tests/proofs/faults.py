@@ -3,8 +3,8 @@
 Each case is captured, bisected and reduced through a session, as users do it, and its script runs where there is torch
 and nothing of ours. Gates, with the exit code 1 when one fails: the rung, the op and the line are right, the script has
 one op and shows the failure there, and nothing that was started is left running. A reduction takes no more evaluations
-than ``fx_minifier``, and a twentieth of the CPU of the official accuracy minifier. ``--searches`` are reductions of one
-large graph by a test alone (:mod:`fault_searches`).
+than ``fx_minifier``, and at most a tenth of the CPU of the official accuracy minifier. ``--searches`` are reductions
+of one large graph by a test alone (:mod:`fault_searches`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COLUMNS = (
     *("Model", "Stage", "Kind", "Rung", "Blamed", "Ops", "Evaluations"),
     *("Bisect, CPU s", "Reduce, CPU s", "Peak", "Alone", "Right"),
 )
-_CHEAPER = 20
+_CHEAPER = 10
 """So many times less CPU than the official accuracy minifier."""
 
 

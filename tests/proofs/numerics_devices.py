@@ -152,7 +152,7 @@ def _chip(change: Callable[[torch.fx.Node, Any], Any]) -> Callable[..., Any]:
     return lambda graph, _: Chip(graph).run
 
 
-def _one_step_is_wrong(model: nn.Module) -> bool:
+def _one_step_is_wrong(model: Any) -> bool:
     def short(node: torch.fx.Node, made: Any) -> Any:
         if "softmax" not in str(node.target) or made.shape[-1] != _PROMPT.shape[1] + _STEP - 1:
             return made
@@ -164,7 +164,7 @@ def _one_step_is_wrong(model: nn.Module) -> bool:
     return step is not None and step.number == _STEP and [("softmax" in each.op) for each in blamed[:1]] == [True]
 
 
-def _two_tokens_are_as_good(model: nn.Module) -> bool:
+def _two_tokens_are_as_good(model: Any) -> bool:
     """The likeliest token has a twin, which a device makes likelier by the last digit."""
     with torch.no_grad():
         best = int(model(_PROMPT).logits[0, -1].argmax())
