@@ -213,11 +213,7 @@ class CompileInProgress:
         return self._late
 
     def _missing(self, texts: DeferredTexts) -> dict[str, str]:
-        missing: dict[str, str] = {}
-        for stage, reason in self.missing.items():  # what failed may have come as far as the forward, or beyond it
-            sides = (stage, stage + BACKWARD) if "backward" in self._graphs else (stage,)
-            absent = [side for side in sides if side not in self._graphs and side not in texts]
-            missing |= dict.fromkeys(absent[:1], reason)
+        missing = self._failed(texts)
         if self._rest is not None:
             missing["code"] = NOT_MADE_YET
         if "hit" in self.trace.caches.values():
@@ -231,6 +227,15 @@ class CompileInProgress:
         if "backward" in self._graphs and "code" in texts and f"post_grad{BACKWARD}" not in texts:
             missing.setdefault(f"code{BACKWARD}", "torch compiles the backward when backward() first runs; it did not")
         return missing
+
+    def _failed(self, texts: DeferredTexts) -> dict[str, str]:
+        """The stages that failed; what failed may have come as far as the forward, or beyond it."""
+        failed: dict[str, str] = {}
+        for stage, reason in self.missing.items():
+            sides = (stage, stage + BACKWARD) if "backward" in self._graphs else (stage,)
+            absent = [side for side in sides if side not in self._graphs and side not in texts]
+            failed |= dict.fromkeys(absent[:1], reason)
+        return failed
 
 
 def _with_aten_ops(record: GraphRecord, ops: Mapping[str, tuple[str, ...]]) -> GraphRecord:

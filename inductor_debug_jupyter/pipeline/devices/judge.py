@@ -87,9 +87,7 @@ def judge_again(record: SessionRecord, context: JudgingContext) -> SessionRecord
             in_other_calls.extend(_in_other_calls(rule, record.captures, found, profile.cpu))
         except Exception as error:
             notes.append(Note(f"{RULE}{rule.rule_id}", f"could not check ({type(error).__name__}: {error})"))
-    if context.strict:
-        unknown = {(each.rule.rule_id, each.problem.title): None for each in problems if each.problem.is_unknown}
-        notes += [Note(f"{RULE}{rule_id}", f"only a run could tell: {title}") for rule_id, title in unknown]
+    notes += _only_a_run_could_tell(problems) if context.strict else []
     notes += [
         Note(f"{RULE}for {op}", "what it calls is a graph of its own, which no rule looks at")
         for op in _calling(record)
@@ -110,6 +108,11 @@ def judge_again(record: SessionRecord, context: JudgingContext) -> SessionRecord
         notes=tuple(notes),
         sources={**texts_of(lines), **record.sources},
     )
+
+
+def _only_a_run_could_tell(problems: Iterable[PlacedProblem]) -> list[Note]:
+    unknown = {(each.rule.rule_id, each.problem.title): None for each in problems if each.problem.is_unknown}
+    return [Note(f"{RULE}{rule_id}", f"only a run could tell: {title}") for rule_id, title in unknown]
 
 
 def _in_other_calls(

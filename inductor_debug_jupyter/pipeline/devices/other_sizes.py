@@ -8,7 +8,7 @@ of each is tried as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.records import CompileCapture
@@ -25,13 +25,15 @@ def with_other_sizes(capture: CompileCapture, texts: Iterable[str]) -> Iterator[
     named = {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)} & first.keys()
     largest = {name: max(each.get(name, value) for each in (first, *others)) for name, value in first.items()}
     tried = {tuple({name: each[name] for name in named if name in each}.items()): None for each in others}
-    for sizes in [*map(dict, tried), largest]:
-        hints = {**first, **sizes}
-        if len(tried) > _MOST:
-            raise ValueError(f"it was called with {len(tried)} combinations of sizes, too many to check each")
-        if hints != first:
-            graphs = {
-                stage: replace(graph, hints={name: hints[name] for name in graph.hints})
-                for stage, graph in capture.graphs.items()
-            }
-            yield replace(capture, graphs=graphs, eager=None)
+    if len(tried) > _MOST:
+        raise ValueError(f"it was called with {len(tried)} combinations of sizes, too many to check each")
+    combinations = ({**first, **sizes} for sizes in [*map(dict, tried), largest])
+    yield from (_with_sizes(capture, hints) for hints in combinations if hints != first)
+
+
+def _with_sizes(capture: CompileCapture, hints: Mapping[str, int]) -> CompileCapture:
+    graphs = {
+        stage: replace(graph, hints={name: hints[name] for name in graph.hints})
+        for stage, graph in capture.graphs.items()
+    }
+    return replace(capture, graphs=graphs, eager=None)

@@ -245,17 +245,8 @@ class CompiledCallRedirect:
             self._on_call(function, call.get("args", ()), call.get("kwargs", {}), region, backend)
         if call.get("prior") is None:
             self._settle(threading.get_ident())
-        if not is_ours:
-            known = id(callback) in self._clones
-            if self._is_watched(function, call, known=known):
-                return callback
-            is_new = not known and not self._compiled_before(function)
-            if not known and not is_new and self._is_full(function):
-                return callback
-            if call.get("prior") is None:
-                self._expect_look(function, callback)
-            if is_new:
-                return callback
+        if not is_ours and self._stays(callback, call):
+            return callback
         if id(callback) not in self._clones:
             # The callback is kept beside its clone: its id must not be given to another one.
             clone = _clone_callback(callback, self._cleanup, new_backend=not is_ours)
@@ -263,6 +254,18 @@ class CompiledCallRedirect:
         if not is_ours:
             set_eval_frame_isolate_recompiles_id(self._region)
         return self._clones[id(callback)][1]
+
+    def _stays(self, callback: Any, call: dict[str, Any]) -> bool:
+        """Whether a call goes on with the user's own callback."""
+        function, known = call.get("fn"), id(callback) in self._clones
+        if self._is_watched(function, call, known=known):
+            return True
+        is_new = not known and not self._compiled_before(function)
+        if not known and not is_new and self._is_full(function):
+            return True
+        if call.get("prior") is None:
+            self._expect_look(function, callback)
+        return is_new
 
     def _is_watched(self, function: Any, call: dict[str, Any], *, known: bool) -> bool:
         """Whether an instrument of the user's would see our compile; reported unless the call is ``known``."""
